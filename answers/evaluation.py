@@ -12,10 +12,10 @@ from toruscast.training import single_features, summarise
 from toruscast.training.evaluation import (
     BOUNDS,
     INTERVAL_SPLITS,
-    SEVERAL,
+    PLURALS,
     HoldOut,
     MetricEvaluation,
-    gains,
+    rcc_gains,
 )
 
 from . import svg
@@ -50,7 +50,7 @@ def answer(
     ``scores`` are of `repeated_splits`, ``large`` of `hold_out` by size, and ``baselines`` of
     `baseline_scores` on the same splits.
     """
-    gain, single = gains(scores).reset_index(), single_features(table).reset_index()
+    gain, single = rcc_gains(scores).reset_index(), single_features(table).reset_index()
     summary = summarise(scores).rename(columns={"predictor": "features"})
     splits = int(scores["split"].max()) + 1
     n_train, n_test = int(scores["n_train"].iloc[0]), int(scores["n_test"].iloc[0])
@@ -112,14 +112,14 @@ def answer(
 
 def _order(scores: pd.DataFrame, best: pd.Series[Any], baselines: pd.DataFrame | None) -> str:
     """Return how well the best set orders mappings, and what is not worse, or better."""
-    name, others = best["features"], gains(scores, best["features"])
+    name, others = best["features"], rcc_gains(scores, best["features"])
     alike = others.index[~(others["high"] < 0) & (others.index != name)]
     text = f" orders held-out mappings {_rank(len(others), len(alike))} RCC {best['mean']:.3f}"
     if len(alike):
         text += f", not told apart from {joined(alike)}"
     if baselines is None or baselines.empty:
         return text
-    gain = gains(pd.concat([scores, baselines]), name)
+    gain = rcc_gains(pd.concat([scores, baselines]), name)
     mean = baselines.groupby("predictor")["rcc"].mean()
     better = [f"{each} ({mean[each]:.3f})" for each in mean.index if gain["low"][each] > 0]
     if better:
@@ -190,7 +190,7 @@ def of_held_out(scores: pd.DataFrame, by: HoldOut, sets: Mapping[str, Sequence[s
         *(Column(name, f"RCC of {name}", "decimal") for name in bounds),
         *others,
     ]
-    gain = gains(scores, compared[0], ["held_out", "workload", "torus"])
+    gain = rcc_gains(scores, compared[0], ["held_out", "workload", "torus"])
     word = _rank(len(gain), int((~(gain["high"] < 0)).sum()) - 1)
     own = scores[scores["predictor"] == best]
     note = (
@@ -199,11 +199,11 @@ def of_held_out(scores: pd.DataFrame, by: HoldOut, sets: Mapping[str, Sequence[s
         else f"The largest is held out, {own['n_train'].iloc[0]} samples of the others train"
     )
     return Answer(
-        title=f"Feature sets on held-out {SEVERAL[by]}",
+        title=f"Feature sets on held-out {PLURALS[by]}",
         headline=Headline(
             "",
             compared[0],
-            f" orders held-out {SEVERAL[by]} {word} RCC {rcc[compared[0]]:.3f}{beside}",
+            f" orders held-out {PLURALS[by]} {word} RCC {rcc[compared[0]]:.3f}{beside}",
         ),
         notes=[
             f"{note}. Mean over workloads and tori ({len(own)}). RCC: share of pairs in the right "
@@ -237,7 +237,7 @@ def of_metrics(found: MetricEvaluation, mine: Sequence[str], n_splits: int) -> A
     bases = list(found.gains.index)
     notes = []
     said = {
-        base: found.in_words(base)
+        base: found.describe_gain(base)
         + ", the set that forecasts best by itself" * (base == found.best)
         for base in bases
     }
@@ -264,7 +264,7 @@ def of_metrics(found: MetricEvaluation, mine: Sequence[str], n_splits: int) -> A
             "metrics": list(mine),
             "best_set": found.best,
             "splits": n_splits,
-            "answers": {base: found.in_words(base) for base in bases},
+            "answers": {base: found.describe_gain(base) for base in bases},
             "gains": gains,
             "blocks": found.blocks.to_dict("records"),
         },

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from toruscast._lazy import Slow
 from toruscast._slow import pandas as pd
 from toruscast.text import counted, number, percent, shown_name, time_unit
-from toruscast.training.feature_sets import in_words
+from toruscast.training.feature_sets import describe_reference
 
 from . import svg
 from .blocks import Answer, Block, Chart, Headline, Section, Sentence
@@ -71,7 +71,7 @@ def _line(found: RunModel) -> str:
     """How much of the time does not depend on the mapping, and what the rest follows."""
     median = float(np.median(found.runs.times))
     scale, unit = time_unit([median])
-    reference = in_words(found.model.reference)
+    reference = describe_reference(found.model.reference)
     if not found.line.slope:
         return f"The times do not follow {reference}."
     constant, slope = number(found.line.constant / scale), number(found.line.slope)
@@ -274,7 +274,7 @@ def _tried(found: RunModel) -> Table:
 
 def _growth(found: Training) -> list[Block]:
     """Return what held-out samples and more samples say; it trains tens of models."""
-    said = curves.held_out(found.samples, found.model)
+    said = curves.predict_held_out(found.samples, found.model)
     times = found.samples["time"].to_numpy()
     labels = [str(name) for name in found.samples.get("mapping", range(len(times)))]
     grown = curves.learning_curve(found.samples, found.model).dropna()

@@ -7,7 +7,12 @@ from functools import cached_property
 import numpy as np
 
 from toruscast.decision import Ranking
-from toruscast.decision.results import OF_SUMS, Networks, default_order, scope_of_proof
+from toruscast.decision.results import (
+    SUMMED_PROFILE_FACTORS,
+    NetworkEnsemble,
+    default_order,
+    describe_proof_scope,
+)
 from toruscast.routing.bounds import min_time
 from toruscast.text import (
     counted,
@@ -145,7 +150,7 @@ class _RankingAnswer:
             return ""
         above, least = self.ranking.times[0] / self.floor - 1, seconds(self.floor)
         if above < _AT_FLOOR:
-            scope = scope_of_proof(self.found.problem.workload)
+            scope = describe_proof_scope(self.found.problem.workload)
             return f"No mapping can be faster ({least}): remapping has no more to give{scope}."
         far = f"{percent(above)} longer" if above < 1 else f"{1 + above:.1f} times as long"
         text = f"No mapping can be faster than {least}; this one takes {far}"
@@ -411,14 +416,14 @@ def _of_a_sum(found: Ranking) -> str:
     """What a profile hides, if the traffic is one."""
     if not found.problem.workload.summed:
         return ""
-    low, high = OF_SUMS
+    low, high = SUMMED_PROFILE_FACTORS
     return (
         "Times hold if all messages start at once: a profile sums them. Programs with rounds take "
         f"{low:.2g} to {high:.2g} times as long; 'toruscast trace' records the rounds of this one."
     )
 
 
-def _network_lines(found: Ranking, networks: Networks) -> list[str]:
+def _network_lines(found: Ranking, networks: NetworkEnsemble) -> list[str]:
     """How sure an answer is for a machine of unknown rules."""
     cost, coarsening = found.cost, found.cost.coarsening or 1
     tell = "Measured times of a few candidates (--times) tell more."

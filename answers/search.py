@@ -7,7 +7,7 @@ import numpy as np
 from toruscast._search.explain import Explanation
 from toruscast._search.search import TIME, SearchResult
 from toruscast._slow import pandas as pd
-from toruscast.decision.results import scope_of_proof
+from toruscast.decision.results import describe_proof_scope
 from toruscast.mapping import TaskMapping
 from toruscast.simulation.simulator import simulate_packets
 from toruscast.text import (
@@ -97,7 +97,7 @@ def _how_sure(found: SearchResult) -> tuple[str, list[str]]:
     if found.bound > 0:
         left = f"at most {percent(1 - found.bound / found.value)} more could be gained"
         if found.optimality_gap < _AT_BOUND:
-            scope = scope_of_proof(workload)
+            scope = describe_proof_scope(workload)
             left, proof = f"the best is there, so nothing is left to gain{scope}", f"proved{scope}"
         notes.append(f"No mapping can be below {_shown(found, found.bound)}: {left}.")
     if found.verdict is not None and found.verdict.kind != "proved" and not proof:

@@ -25,7 +25,7 @@ from toruscast import datasets
 from toruscast.decision.loop import REGRET, Decision, decide
 from toruscast.decision.posterior import Posterior
 from toruscast.decision.ranking import describe_candidates
-from toruscast.decision.results import default_order, names_of
+from toruscast.decision.results import candidate_names, default_order
 from toruscast.mapping import MappingProblem, strategies
 from toruscast.training import rcc
 from toruscast.training.default_model import load_default
@@ -64,25 +64,23 @@ def captured(kept: Path, seeds: int) -> Iterator[Recorded]:
         problem = MappingProblem(comm, shape)
         for seed in range(1, seeds + 1):
             sample = strategies.sample(comm, problem.torus, n=N, seed=seed)
-            candidates, simulations = describe_candidates(
-                problem, problem.mappings(sample), model, 2
-            )
+            candidates, simulator = describe_candidates(problem, problem.mappings(sample), model, 2)
             file = kept / f"{name}-{seed}.npz"
-            levels = [m for m in simulations.levels if m == 1 or m in COARSE]
+            levels = [m for m in simulator.levels if m == 1 or m in COARSE]
             if not file.exists():
                 every = np.arange(N)
-                np.savez(file, **{str(level): simulations(every, level) for level in levels})
+                np.savez(file, **{str(level): simulator.simulate(every, level) for level in levels})
             with np.load(file) as stored:
                 times = {int(level): stored[level] for level in stored.files}
-            costs = {level: simulations.hops(level) for level in times}
-            bounds = simulations.lower, simulations.release
-            recorded = RecordedTimes(times, *bounds, simulations.packets, costs)
+            costs = {level: simulator.hops(level) for level in times}
+            bounds = simulator.lower, simulator.release
+            recorded = RecordedTimes(times, *bounds, simulator.packets, costs)
             yield Recorded(
                 name,
                 seed,
                 candidates.posterior,
                 recorded,
-                default_order(sample, names_of(sample), problem.torus),
+                default_order(sample, candidate_names(sample), problem.torus),
             )
 
 

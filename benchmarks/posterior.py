@@ -28,13 +28,13 @@ from scipy.stats import norm
 from studies.recorded_times import RecordedTimes
 from studies.unseen.orders import cases
 from toruscast.decision.loop import Decision, decide
-from toruscast.decision.posterior import ErrorTerm, Kernel, Posterior
+from toruscast.decision.posterior import ErrorComponent, Kernel, Posterior
 from toruscast.decision.ranking import describe_candidates
-from toruscast.decision.results import default_order, names_of
+from toruscast.decision.results import candidate_names, default_order
 from toruscast.decision.simulations import coarse_error
 from toruscast.mapping import MappingProblem, strategies
 from toruscast.training.default_model import load_default
-from toruscast.training.residuals import reach_of_corrections
+from toruscast.training.residuals import correction_scale
 
 Floats = NDArray[np.float64]
 N, COARSE, MAX_HOPS = 84, (4, 8, 16), 6e5
@@ -55,22 +55,22 @@ def recorded() -> Iterator[Recorded]:
     for seed, case in enumerate(cases()):
         problem = MappingProblem(case.workload, case.torus, case.routing)
         sample = strategies.sample(case.workload, case.torus, n=N, seed=seed)
-        candidates, simulations = describe_candidates(problem, problem.mappings(sample), model, 2)
-        if simulations.hops() > MAX_HOPS:
+        candidates, simulator = describe_candidates(problem, problem.mappings(sample), model, 2)
+        if simulator.hops() > MAX_HOPS:
             continue
-        costs = {level: simulations.hops(level) for level in (1, *COARSE)}
+        costs = {level: simulator.hops(level) for level in (1, *COARSE)}
         times = {
-            level: simulations(every, level)
+            level: simulator.simulate(every, level)
             for level, cost in costs.items()
             if level == 1 or cost < costs[1] / 2
         }
-        bounds = simulations.lower, simulations.release
-        kept = RecordedTimes(times, *bounds, simulations.packets, costs)
+        bounds = simulator.lower, simulator.release
+        kept = RecordedTimes(times, *bounds, simulator.packets, costs)
         yield Recorded(
             case.name,
             candidates.posterior,
             kept,
-            default_order(sample, names_of(sample), problem.torus),
+            default_order(sample, candidate_names(sample), problem.torus),
         )
 
 
@@ -80,7 +80,7 @@ def coarse_rows(each: Recorded) -> Iterator[dict[str, Any]]:
     for level in each.times.levels[1:]:
         times = each.times.recorded[level]
         error = np.log(times / full)
-        width = coarse_error(level, packets) * reach_of_corrections(times, each.times.lower)
+        width = coarse_error(level, packets) * correction_scale(times, each.times.lower)
         yield {
             "coarsening": level,
             "keeps 4 packets": packets >= 4 * level,
@@ -92,7 +92,7 @@ def coarse_rows(each: Recorded) -> Iterator[dict[str, Any]]:
 
 def score_kernel(each: Recorded, kernel: Kernel) -> tuple[float, float]:
     """Return the log density and the coverage of the times that the loop does not simulate."""
-    errors = {"prior": ErrorTerm(each.posterior.errors["prior"].width, kernel)}
+    errors = {"prior": ErrorComponent(each.posterior.errors["prior"].std, kernel)}
     found = decide(Decision(replace(each.posterior, errors=errors), each.times))
     rest = ~found.is_simulated
     mean, deviation = found.posterior.marginal(np.flatnonzero(rest))

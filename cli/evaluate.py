@@ -153,7 +153,7 @@ def _evaluate_runs(
     table = run_model.table.assign(time=run_model.runs.times)
     features = _select_sets(sets, own, table, None)
     reference = run_model.model.reference
-    models = {f"line in {reference}": decision_measured.line_in(reference)}
+    models = {f"line in {reference}": decision_measured.make_line_model(reference)}
     for name, selected in features.items():
         models[name] = tc.TimePredictor(selected, "measured", reference=reference)
     scores = session.score_runs(run_model, models, options.splits)
@@ -196,7 +196,7 @@ def _add_metrics(session: LearningSession, file: str, own: tuple[str, ...]) -> p
             own,
             workloads=workloads,
             torus=torus,
-            most=MAX_MESSAGES,
+            max_messages=MAX_MESSAGES,
             n_jobs=session.work.jobs,
             progress=progress,
         )

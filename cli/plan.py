@@ -95,7 +95,7 @@ class _ScriptOptions(MappingFile):
     def check_paths(self, times_path: str | None, hosts: str | None) -> None:
         """Raise before the work if the script or the output folder cannot be used."""
         if self.script is not None and times_path is not None:
-            run_loop.check_command(self.script, run_loop.folder_of(times_path))
+            run_loop.check_command(self.script, run_loop.run_folder(times_path))
         if self.out_format is not None:
             check_format("", self.out_format, hosts)
         if self.out is not None:
@@ -103,7 +103,7 @@ class _ScriptOptions(MappingFile):
 
     def check_names(self, mappings: Sequence[tc.TaskMapping], times_path: str | None) -> None:
         """Raise if a name cannot be a file name, or a file would overwrite the file of runs."""
-        names = decision_results.names_of(mappings)
+        names = decision_results.candidate_names(mappings)
         if self.script is not None and times_path is not None:
             times.check_appendable(times_path, names)
         if self.out is None:
@@ -157,13 +157,13 @@ class _ScriptOptions(MappingFile):
                 return self.write_into(mapping, name, folder, hosts)[0]
 
             progress(plan.n_runs, max_runs)
-            run_loop.drive(
+            run_loop.run_plan(
                 plan,
                 self.script or "",
                 times_path,
                 write,
                 timeout=self.timeout,
-                most=max_runs,
+                max_runs=max_runs,
                 batch=options.batch,
                 observed=report,
             )
@@ -200,7 +200,7 @@ def command(
     if launch.out_format is not None:
         given = mappings if candidates.mappings else ()
         check_job("", launch.out_format, problem, candidates, given)
-    with nullcontext() if script_times is None else run_loop.only_one(script_times):
+    with nullcontext() if script_times is None else run_loop.lock_runs(script_times):
         with output.progress("Routing") as progress:
             plan = tc.plan(
                 problem.workload,

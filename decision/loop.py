@@ -1,19 +1,19 @@
-"""What is simulated next, and when to stop.
+"""Selection of the next simulation, and the rule to stop.
 
 To find the fastest candidate:
 
-1. The likeliest and the default order of tasks are simulated with real packets.
-2. If so few rivals remain that a proof is near, they are simulated, likeliest first.
-3. Otherwise the rivals are simulated once with coarse packets, and then with real ones, those
-   likeliest to be the fastest first.
-4. It stops when the best is proved or sure to be the fastest, or the budget is spent.
+1. Simulate the candidate with the best prediction and the default order with real packets.
+2. If few rivals remain, simulate them all, which proves the answer.
+3. Otherwise simulate all rivals with coarse packets once, then those likeliest to be the fastest
+   with real packets.
+4. Stop when the best is proved or sure to be the fastest, or the budget is spent.
 
-To find the order, all candidates are simulated once with coarse packets, and then with real ones
-those whose pairs are likeliest to be in the wrong order.
+To find the order, simulate all candidates with coarse packets, then those whose pairs are likeliest
+to be in the wrong order with real packets.
 
-The answer compares the winner with the default order, so that has a simulation of the same kind,
-even if no simulation is left; only a budget in seconds may forbid it. Such a budget is one for each
-core, so more cores may simulate more.
+The default order is always simulated in the same way as the winner, because answers compare the
+two; only a budget in seconds may prevent it. That budget is per core, so more cores may simulate
+more.
 """
 
 from __future__ import annotations
@@ -29,47 +29,53 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError
 from toruscast.validation import real_number, whole_number
 
-from .posterior import FULL, Draws, Posterior, expected_rcc, normal_cdf, wrong_pairs
-from .simulations import HOPS_PER_SECOND, MAX_HOPS, Simulations
+from .posterior import (
+    FULL,
+    Draws,
+    Floats,
+    Indices,
+    Posterior,
+    expected_rcc,
+    misorder_probabilities,
+    normal_cdf,
+)
+from .simulations import HOPS_PER_SECOND, MAX_HOPS, CandidateSimulator
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 Goal = Literal["fastest", "order"]
 logger = logging.getLogger(__name__)
 
 REGRET = 0.01
-"""Share of the time by which a candidate may be slower than the fastest and count as equal."""
+"""Relative difference in time below which two candidates count as equally fast."""
 SURE = 0.95
-"""Probability from which an answer counts as sure."""
+"""Minimum probability of an answer that is *sure*."""
 MAX_PROOF = 10
-"""Most simulations in all for a proof; where it would take more, being sure is enough."""
-# Candidates that are simulated before the posterior is looked at again: a constant, so that the
-# answer does not depend on the number of cores.
+"""Maximum number of simulations for a proof; beyond it, *sure* is enough."""
+# Candidates simulated between two updates of the posterior. A constant, so that the answer does not
+# depend on the number of cores.
 _BATCH = 2
-# Candidates that are swept with coarse packets at most, and the most that a coarse simulation may
-# cost, as a share of a full one: finer ones would cost as much as the real ones that they save.
+# Maximum number of candidates in a coarse sweep, and maximum cost of a coarse simulation over a
+# full one. A finer sweep would cost as much as the full simulations that it avoids.
 _MAX_SWEPT, _SWEEP_COST = 200, 0.07
-# Seconds within which an order is found, if none are given.
+# Default budgets: seconds to find the order, simulations to find the fastest.
 _ORDER_SECONDS = 30.0
-# Simulations by which the fastest is found, if no number is given.
 _MAX_SIMULATIONS = 30
 
 
 @dataclass(frozen=True)
 class Budget:
-    """Where the simulations end although nothing is decided.
+    """Limits of the simulations.
 
     Parameters
     ----------
     simulations : int, optional
-        Most candidates that are simulated with real packets. If not given, 30 to find the fastest,
-        and all to find the order.
+        Maximum number of candidates simulated with real packets. Default: 30 to find the fastest,
+        all to find the order.
     seconds : float, optional
-        Seconds that simulations may take on each core, estimated by their packet-hops: a limit that
-        does not depend on how busy the machine is; infinity is no limit. If not given, there is
-        none to find the fastest, and 30 to find the order.
+        Maximum seconds of simulation per core, estimated from packet-hops, so that the limit does
+        not depend on the load of the machine. Infinity is no limit. Default: no limit to find the
+        fastest, 30 to find the order.
     rcc : float
-        The order is found once this share of the pairs is expected in the right order.
+        Expected RCC at which the search for the order stops.
     """
 
     simulations: int | None = None
@@ -84,35 +90,35 @@ class Budget:
             real_number(self.seconds, "seconds", 0)
 
     def limits(self, goal: Goal, n: int) -> tuple[int, float]:
-        """Return the most simulations of ``n`` candidates, and the most seconds."""
+        """Return the maximum number of simulations of ``n`` candidates, and the maximum seconds."""
         if goal not in get_args(Goal):
             raise InputError("unknown goal", found=goal, expected=" or ".join(get_args(Goal)))
-        usual, last = (_MAX_SIMULATIONS, np.inf) if goal == "fastest" else (n, _ORDER_SECONDS)
-        most = usual if self.simulations is None else self.simulations
-        return min(most, n), last if self.seconds is None else self.seconds
+        default = (_MAX_SIMULATIONS, np.inf) if goal == "fastest" else (n, _ORDER_SECONDS)
+        simulations = default[0] if self.simulations is None else self.simulations
+        return min(simulations, n), default[1] if self.seconds is None else self.seconds
 
 
 class Decision:
-    """Candidates while they are simulated: the times so far, the posterior, and what is left.
+    """State of the simulation loop: times, posterior and remaining budget.
 
     Parameters
     ----------
     posterior : Posterior
-        Before any simulation.
-    simulations : Simulations
-        What simulates the candidates.
+        Posterior before any simulation.
+    simulator : CandidateSimulator
+        Simulator of the candidates.
     default : int, optional
         The candidate with the default order of tasks.
     n_cores : int
         Cores that share the simulations.
     progress : callable, optional
-        Called with the candidates simulated and the most that there will be.
+        Called with the number of simulated candidates and its maximum.
     """
 
     def __init__(
         self,
         posterior: Posterior,
-        simulations: Simulations,
+        simulator: CandidateSimulator,
         goal: Goal = "fastest",
         budget: Budget | None = None,
         *,
@@ -121,7 +127,7 @@ class Decision:
         progress: Callable[[int, int], object] | None = None,
     ) -> None:
         budget = Budget() if budget is None else budget
-        self.posterior, self.simulations, self.goal = posterior, simulations, goal
+        self.posterior, self.simulator, self.goal = posterior, simulator, goal
         self.rcc, self.default, self.progress = budget.rcc, default, progress
         self.n_allowed, seconds = budget.limits(goal, posterior.n)
         self.hops_left = seconds * n_cores * HOPS_PER_SECOND
@@ -130,7 +136,7 @@ class Decision:
         self.is_coarse = np.zeros(posterior.n, dtype=bool)
         """Which candidates were simulated with coarse packets."""
         self.coarsening: int | None = None
-        """Packets in one of the coarse simulations; None without any."""
+        """Real packets in one coarse packet; None without a coarse simulation."""
 
     @property
     def is_simulated(self) -> NDArray[np.bool_]:
@@ -139,42 +145,42 @@ class Decision:
 
     @property
     def n_simulated(self) -> int:
-        """How many candidates were simulated with real packets."""
+        """Number of candidates simulated with real packets."""
         return int(self.is_simulated.sum())
 
     @property
     def best_time(self) -> float:
-        """Least simulated time, seconds; infinite before the first."""
+        """Minimum simulated time, seconds; infinite before the first."""
         return float(np.nanmin(self.times)) if self.n_simulated else np.inf
 
     @property
     def winner(self) -> int:
-        """The candidate that leads: of those simulated, where the fastest is looked for."""
+        """The fastest simulated candidate, or the first by expected time to find the order."""
         if self.goal == "fastest" and self.n_simulated:
             return int(np.nanargmin(self.times))
-        return int(self.likely_first()[0])
+        return int(self.sort_by_time()[0])
 
     def rivals(self) -> Indices:
-        """Return the candidates whose bound leaves room below the best simulated time."""
+        """Return the candidates whose lower bound is below the best simulated time."""
         return np.flatnonzero(~self.is_simulated & (self.posterior.bounds < self.best_time))
 
     def draws(self) -> Draws:
-        """Draw possible times of the best simulated and of its likeliest rivals."""
+        """Draw joint times of the best simulated candidates and their likeliest rivals."""
         best = np.flatnonzero(self.times == self.best_time)
         return self.posterior.sample(np.concatenate([best, self.likely_rivals()[0]]))
 
     def certainty(self) -> float:
-        """Return the probability that no other is faster by more than `REGRET`."""
+        """Return the probability that no candidate is faster than the best by over `REGRET`."""
         if not self.n_simulated:
             return 0.0
-        likely, chance = self.likely_rivals(REGRET)
+        rivals, chances = self.likely_rivals(REGRET)
         best = int(np.nanargmin(self.times))
-        loss = self.posterior.sample(np.concatenate([[best], likely])).loss(best)
-        rest = float(chance[likely.size :].sum())
+        loss = self.posterior.sample(np.concatenate([[best], rivals])).loss(best)
+        rest = float(chances[rivals.size :].sum())
         return max(0.0, float((loss <= np.log1p(REGRET)).mean()) - rest)
 
     def verdict(self) -> tuple[Literal["proved", "sure", "undecided"], float]:
-        """Return whether the best simulated is proved or sure to be fastest, and how sure."""
+        """Return whether the best simulated candidate is the fastest, with the probability."""
         if self.n_simulated and not self.rivals().size:
             return "proved", 1.0
         certainty = self.certainty()
@@ -191,41 +197,44 @@ class Decision:
         return self.certainty() >= SURE
 
     def is_proof_near(self) -> bool:
-        """Return whether simulating all rivals takes few simulations, and seconds."""
-        most = min(MAX_PROOF, MAX_HOPS / max(self.simulations.hops(), 1.0))
-        return self.n_simulated + self.rivals().size <= most
+        """Return whether few simulations, and few seconds, suffice for all rivals."""
+        max_simulations = min(MAX_PROOF, MAX_HOPS / max(self.simulator.hops(), 1.0))
+        return self.n_simulated + self.rivals().size <= max_simulations
 
-    def likely_first(self) -> Indices:
-        """Return all candidates in the order of their likely times."""
+    def sort_by_time(self) -> Indices:
+        """Return all candidates in the order of their expected times."""
         mean, _ = self.posterior.marginal()
-        least = np.log(np.maximum(self.posterior.bounds, 1e-300))
-        return np.argsort(np.maximum(mean, least), kind="stable")
+        bounds = np.log(np.maximum(self.posterior.bounds, 1e-300))
+        return np.argsort(np.maximum(mean, bounds), kind="stable")
 
     def likely_rivals(self, share: float = 0.0) -> tuple[Indices, Floats]:
-        """Return the likeliest rivals, 200 at most, and the chances of all in the same order."""
-        rivals, goal = self.rivals(), self.best_time / (1 + share)
-        mean, deviation = self.posterior.marginal(rivals)
-        chance = normal_cdf((np.log(goal) - mean) / np.maximum(deviation, 1e-12))
-        chance = np.where(self.posterior.bounds[rivals] < goal, chance, 0.0)
-        # Where chances are equal, as where none is left, the bound decides.
-        order = np.lexsort((self.posterior.bounds[rivals], -chance))
-        return rivals[order[:_MAX_SWEPT]], chance[order]
+        """Return at most 200 rivals, the likeliest first, and the probabilities of all rivals.
 
-    def simulate(self, which: Indices) -> bool:
-        """Simulate candidates with real packets, as the budget allows; False if it allows none."""
-        which = which[~self.is_simulated[which]]
-        n = min(which.size, self.n_allowed - self.n_simulated, self.affordable(1))
-        which = which[: max(n, 0)]
-        if not which.size:
+        The probability is that of being faster than the best simulated time by over ``share``.
+        """
+        rivals, threshold = self.rivals(), self.best_time / (1 + share)
+        mean, std = self.posterior.marginal(rivals)
+        chances = normal_cdf((np.log(threshold) - mean) / np.maximum(std, 1e-12))
+        chances = np.where(self.posterior.bounds[rivals] < threshold, chances, 0.0)
+        # Break ties, such as between probabilities of 0, by the lower bound.
+        order = np.lexsort((self.posterior.bounds[rivals], -chances))
+        return rivals[order[:_MAX_SWEPT]], chances[order]
+
+    def simulate(self, candidates: Indices) -> bool:
+        """Simulate candidates with real packets within the budget; return whether any was."""
+        candidates = candidates[~self.is_simulated[candidates]]
+        n = min(candidates.size, self.n_allowed - self.n_simulated, self.max_affordable(1))
+        candidates = candidates[: max(n, 0)]
+        if not candidates.size:
             return False
-        self.hops_left -= which.size * self.simulations.hops()
-        self.times[which] = self.simulations(which)
-        self.posterior = self.posterior.condition(which, FULL, self.times[which])
+        self.hops_left -= candidates.size * self.simulator.hops()
+        self.times[candidates] = self.simulator.simulate(candidates)
+        self.posterior = self.posterior.condition(candidates, FULL, self.times[candidates])
         self.report("observed")
         return True
 
     def simulate_default(self) -> None:
-        """Simulate the default order as the winner is, whatever the number of simulations."""
+        """Simulate the default order in the same way as the winner."""
         default = np.array([] if self.default is None else [self.default], dtype=np.int64)
         # The new time may change the winner.
         for _ in range(2):
@@ -234,32 +243,34 @@ class Decision:
                 self.n_allowed = max(self.n_allowed, self.n_simulated + n_missing)
                 self.simulate(default)
             elif self.is_coarse[self.winner]:
-                self.sweep(default[~self.is_coarse[default]], self.coarsening or 1)
+                self.simulate_coarse(default[~self.is_coarse[default]], self.coarsening or 1)
 
-    def sweep(self, which: Indices, coarsening: int) -> None:
-        """Simulate candidates once with coarse packets, as far as the budget allows."""
-        which = which[: max(self.affordable(coarsening), 0)]
-        if not which.size or coarsening == 1:
+    def simulate_coarse(self, candidates: Indices, coarsening: int) -> None:
+        """Simulate candidates with coarse packets within the budget."""
+        candidates = candidates[: max(self.max_affordable(coarsening), 0)]
+        if not candidates.size or coarsening == 1:
             return
-        self.hops_left -= which.size * self.simulations.hops(coarsening)
-        times = self.simulations(which, coarsening)
-        self.posterior = self.simulations.observe_coarse(self.posterior, which, times, coarsening)
-        self.is_coarse[which], self.coarsening = True, coarsening
+        self.hops_left -= candidates.size * self.simulator.hops(coarsening)
+        times = self.simulator.simulate(candidates, coarsening)
+        self.posterior = self.simulator.condition_on_coarse(
+            self.posterior, candidates, times, coarsening
+        )
+        self.is_coarse[candidates], self.coarsening = True, coarsening
         self.report("swept")
 
-    def affordable(self, coarsening: int) -> int:
-        """Return how many candidates can be simulated in the seconds that are left."""
-        return int(min(self.hops_left / max(self.simulations.hops(coarsening), 1.0), 2**31))
+    def max_affordable(self, coarsening: int) -> int:
+        """Return the number of candidates that the remaining seconds suffice for."""
+        return int(min(self.hops_left / max(self.simulator.hops(coarsening), 1.0), 2**31))
 
     def report(self, event: str) -> None:
-        """Record how far the decision has come."""
+        """Report the progress to the callback and the log."""
         if self.progress is not None:
             self.progress(self.n_simulated, self.n_allowed)
         if logger.isEnabledFor(logging.INFO):
             n, n_rivals, best = self.n_simulated, self.rivals().size, self.best_time
-            found = {"event": event, "simulated": n, "best_time": best, "rivals": n_rivals}
+            fields = {"event": event, "simulated": n, "best_time": best, "rivals": n_rivals}
             message = "%s: %d with real packets, the fastest takes %.6g s, %d may be faster"
-            logger.info(message, event, n, best, n_rivals, extra=found)
+            logger.info(message, event, n, best, n_rivals, extra=fields)
 
 
 def decide(decision: Decision) -> Decision:
@@ -275,56 +286,55 @@ def decide(decision: Decision) -> Decision:
 
 
 def _find_fastest(decision: Decision) -> None:
-    likely = decision.likely_first()
+    by_time = decision.sort_by_time().tolist()
     default = [] if decision.default is None else [decision.default]
-    first = np.array([*dict.fromkeys([*likely[:1].tolist(), *default])])
+    first = np.array([*dict.fromkeys([*by_time[:1], *default])])
     decision.n_allowed = max(decision.n_allowed, first.size)
-    if first.size > decision.affordable(1):
-        # The seconds do not suffice for the first with real packets.
-        several = np.array([*dict.fromkeys([*first.tolist(), *likely.tolist()])])
-        if decision.affordable(decision.simulations.levels[-1]) >= first.size:
-            decision.sweep(several, decision.simulations.levels[-1])
+    if first.size > decision.max_affordable(1):
+        coarsest = decision.simulator.levels[-1]
+        if decision.max_affordable(coarsest) >= first.size:
+            order = np.array([*dict.fromkeys([*first.tolist(), *by_time])])
+            decision.simulate_coarse(order, coarsest)
         return
     decision.simulate(first)
     is_swept = False
     while not decision.is_decided():
-        likely = decision.likely_rivals()[0]
+        rivals = decision.likely_rivals()[0]
         if not is_swept and not decision.is_proof_near():
             is_swept = True
-            decision.sweep(likely, _sweep_coarsening(decision, likely.size))
-        elif not decision.simulate(likely[:_BATCH]):
+            decision.simulate_coarse(rivals, _choose_sweep_coarsening(decision, rivals.size))
+        elif not decision.simulate(rivals[:_BATCH]):
             break
 
 
-def _sweep_coarsening(decision: Decision, n: int) -> int:
-    """Return how many packets are one in the sweep of the rivals; 1 if a sweep does not pay."""
-    hops, full = decision.simulations.hops, decision.simulations.hops()
-    for level in decision.simulations.levels:
+def _choose_sweep_coarsening(decision: Decision, n: int) -> int:
+    """Return the finest affordable coarsening for a sweep of ``n`` rivals, or 1 for no sweep."""
+    hops, full = decision.simulator.hops, decision.simulator.hops()
+    for level in decision.simulator.levels:
         if hops(level) <= _SWEEP_COST * full and n * hops(level) <= MAX_HOPS:
             return level
     return 1
 
 
 def _find_order(decision: Decision) -> None:
-    coarsening = _order_coarsening(decision)
+    coarsening = _choose_order_coarsening(decision)
     if coarsening is not None and coarsening > 1:
-        decision.sweep(decision.likely_first(), coarsening)
+        decision.simulate_coarse(decision.sort_by_time(), coarsening)
     while not decision.is_decided():
-        which, wrong = wrong_pairs(decision.posterior)
-        which = which[np.argsort(-wrong.sum(axis=1), kind="stable")]
-        which = which[~decision.is_simulated[which]]
-        if not which.size or not decision.simulate(which[:_BATCH]):
+        candidates, wrong = misorder_probabilities(decision.posterior)
+        candidates = candidates[np.argsort(-wrong.sum(axis=1), kind="stable")]
+        candidates = candidates[~decision.is_simulated[candidates]]
+        if not candidates.size or not decision.simulate(candidates[:_BATCH]):
             break
 
 
-def _order_coarsening(decision: Decision) -> int | None:
-    """Return the coarsest sweep that is expected to reach the RCC, or the finest affordable."""
-    n, simulations = decision.posterior.n, decision.simulations
-    levels = [m for m in simulations.levels if n * simulations.hops(m) <= decision.hops_left]
-    every = np.arange(n)
+def _choose_order_coarsening(decision: Decision) -> int | None:
+    """Return the coarsest level expected to reach the RCC, else the finest affordable level."""
+    n, simulator = decision.posterior.n, decision.simulator
+    levels = [m for m in simulator.levels if n * simulator.hops(m) <= decision.hops_left]
     times = np.exp(decision.posterior.marginal()[0])
     for level in reversed([m for m in levels if m > 1]):
-        after = simulations.observe_coarse(decision.posterior, every, times, level)
-        if expected_rcc(after) >= decision.rcc:
+        posterior = simulator.condition_on_coarse(decision.posterior, np.arange(n), times, level)
+        if expected_rcc(posterior) >= decision.rcc:
             return level
     return levels[0] if levels else None

@@ -1,4 +1,4 @@
-"""The posterior of times on a machine: simulations come before any run, runs weigh the rest."""
+"""Posterior of times on a machine, before and after any run."""
 
 from __future__ import annotations
 
@@ -6,49 +6,58 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .posterior import AVERAGED, FULL, MACHINE, RUN, TIME, ErrorTerm, Kernel, Posterior, World
-from .simulations import HOPS_PER_SECOND, MAX_HOPS, Simulations, coarse_error
+from .posterior import (
+    AVERAGED,
+    FULL,
+    MACHINE,
+    RUN,
+    TIME,
+    ErrorComponent,
+    Floats,
+    Hyperparameters,
+    Kernel,
+    Posterior,
+)
+from .simulations import HOPS_PER_SECOND, MAX_HOPS, CandidateSimulator, coarse_error
 
-Floats = NDArray[np.float64]
-
-# Error of a machine's time beside the simulated one, in logarithms: of each candidate alone, and a
-# slope that all share, since errors grow with the distance in simulated time: .07 for times within
-# 5 %, .15 beyond 40 % (`studies/real_mpi`, `studies/emulated_torus`).
-_OWN, _SLOPE = 0.07, 0.35
-_OWN_KERNEL = Kernel(0.0, 0.05, 0.95)
-# Deviation of the mean time over several networks from that of one, in logarithms.
-_OF_NETWORKS, _NETWORKS_KERNEL = 0.1, Kernel(0.5, 0.1, 0.4)
-# Time that does not depend on the mapping over the network's median, factors of the machine's
-# error, and deviations of a run as shares of its time.
-_CONSTANTS, _REACHES = (0.0, 0.3, 1.0, 3.0, 10.0), (0.5, 1.0, 2.0)
+# Errors of log machine times relative to simulated ones: an error of each candidate, and a common
+# slope, because errors grow with the distance in simulated time: .07 for times within 5 %, .15
+# beyond 40 % (`studies/real_mpi`, `studies/emulated_torus`).
+_MACHINE_STD, _SLOPE = 0.07, 0.35
+_MACHINE_KERNEL = Kernel(0.0, 0.05, 0.95)
+# Standard deviation of the log mean time over several networks from that of one.
+_NETWORK_STD, _NETWORK_KERNEL = 0.1, Kernel(0.5, 0.1, 0.4)
+# Grid of hyperparameters.
+_CONSTANTS, _MACHINE_SCALES = (0.0, 0.3, 1.0, 3.0, 10.0), (0.5, 1.0, 2.0)
 _NOISES = (0.005, 0.01, 0.02, 0.04, 0.08)
-_USUAL_NOISE, _NOISE_FACTOR = 0.02, 4.0
+# Median and geometric standard deviation of the log-normal prior of the noise.
+_MEDIAN_NOISE, _NOISE_FACTOR = 0.02, 4.0
 ALL_CONSTANTS = (-0.6, -0.3, 0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-"""Constants where runs weigh networks. A negative one says that the forecast holds more than the
-measured time, such as a program's start that is in its trace but not in its loop."""
-# Seconds of each core that simulations may take before the first run.
-_SECONDS_AT_FIRST = 5.0
+"""Constants where runs weigh networks. They are negative if the simulation includes more than the
+measured time, such as a program's start that is in its trace but not in its timed loop."""
+# Maximum seconds per core of simulation before the first run.
+_MAX_SECONDS = 5.0
 
 
-def simulate_all(simulations: Simulations) -> int | None:
-    """Fill the times of ``simulations`` with the finest packets that take a few seconds.
+def simulate_in_seconds(simulator: CandidateSimulator) -> int | None:
+    """Simulate all candidates with the finest packets that take a few seconds.
 
-    Return how many packets are one; None, with nothing simulated, if even the coarsest take longer.
+    The times are in ``simulator.times``. Return the coarsening, or None if even the coarsest
+    packets take too long and nothing is simulated.
     """
-    n = len(simulations.mappings)
-    most = min(_SECONDS_AT_FIRST * simulations.n_jobs * HOPS_PER_SECOND, MAX_HOPS)
-    found = [m for m in simulations.levels if n * simulations.hops(m) <= most]
-    if not found:
+    n = len(simulator.mappings)
+    max_hops = min(_MAX_SECONDS * simulator.n_jobs * HOPS_PER_SECOND, MAX_HOPS)
+    levels = [m for m in simulator.levels if n * simulator.hops(m) <= max_hops]
+    if not levels:
         return None
-    simulations(np.arange(n), found[0])
-    return found[0]
+    simulator.simulate(np.arange(n), levels[0])
+    return levels[0]
 
 
 def machine_posterior(
     prior: Posterior,
-    simulations: Simulations | None = None,
+    simulator: CandidateSimulator | None = None,
     coarsening: int = 1,
     *,
     noise: float | None = None,
@@ -56,70 +65,67 @@ def machine_posterior(
 ) -> Posterior:
     """Return the posterior of times on a machine before any run.
 
-    ``simulations`` of all candidates take the place of the prior; each of their networks may be
-    the one of the machine. Candidates without one keep the prior, at the level of the others.
+    Simulated times, if given, replace the prior means, one row per network. Candidates that were
+    not simulated keep their prior means, shifted to the level of the others.
     """
-    errors, centres = dict(prior.errors), prior.centres
-    if simulations is not None:
-        logs = np.log(simulations.times.T)
+    errors, means = dict(prior.errors), prior.prior_means
+    if simulator is not None:
+        logs = np.log(simulator.times.T)
         is_known = np.isfinite(logs).all(axis=0)
-        level = np.nanmedian(logs - prior.centres[0], axis=1, keepdims=True)
-        centres = np.where(is_known, logs, prior.centres[0] + level)
-        off = coarse_error(coarsening, simulations.packets) if coarsening > 1 else 0.0
-        width = np.where(is_known, off, prior.errors["prior"].width)
-        errors["prior"] = ErrorTerm(width, prior.errors["prior"].kernel)
-    errors[MACHINE] = ErrorTerm(np.full(prior.n, _OWN), _OWN_KERNEL)
-    errors["slope"] = ErrorTerm.from_distance(centres.mean(axis=0), _SLOPE)
-    # The slope of a machine is wider than that of a prediction, and takes its place.
-    contents = ("prior", MACHINE, "slope")
+        level = np.nanmedian(logs - prior.prior_means[0], axis=1, keepdims=True)
+        means = np.where(is_known, logs, prior.prior_means[0] + level)
+        error = coarse_error(coarsening, simulator.packets) if coarsening > 1 else 0.0
+        std = np.where(is_known, error, prior.errors["prior"].std)
+        errors["prior"] = ErrorComponent(std, prior.errors["prior"].kernel)
+    errors[MACHINE] = ErrorComponent(np.full(prior.n, _MACHINE_STD), _MACHINE_KERNEL)
+    errors["slope"] = ErrorComponent.from_distance(means.mean(axis=0), _SLOPE)
+    # The slope of the machine replaces the narrower one of a prediction, "distance".
+    names = ("prior", MACHINE, "slope")
     noises = _NOISES if noise is None else (noise,)
-    worlds, weights = machine_worlds(len(centres), constants, noises)
+    grid, weights = hyperparameter_grid(len(means), constants, noises)
     return replace(
         prior,
-        centres=centres,
+        prior_means=means,
         errors=errors,
-        sources={**prior.sources, RUN: contents, MACHINE: contents},
-        worlds=worlds,
-        world_weights=weights,
+        sources={**prior.sources, RUN: names, MACHINE: names},
+        grid=grid,
+        grid_weights=weights,
         target=MACHINE,
     )
 
 
-def machine_worlds(
+def hyperparameter_grid(
     n_networks: int, constants: Sequence[float], noises: Sequence[float]
-) -> tuple[list[World], Floats]:
-    """Return what a machine may be, and how likely: the noise of a run is likely near 2 %."""
-    worlds = [
-        World(1.0, constant, reach, noise, network)
+) -> tuple[list[Hyperparameters], Floats]:
+    """Return the hyperparameters of a machine, and their prior weights."""
+    grid = [
+        Hyperparameters(1.0, constant, scale, noise, network)
         for network in range(n_networks)
         for constant in constants
-        for reach in _REACHES
+        for scale in _MACHINE_SCALES
         for noise in noises
     ]
     if len(noises) == 1:
-        return worlds, np.ones(len(worlds))
-    logs = np.log([world.noise / _USUAL_NOISE for world in worlds]) / np.log(_NOISE_FACTOR)
-    return worlds, np.exp(-0.5 * logs**2)
+        return grid, np.ones(len(grid))
+    scores = np.log([point.noise / _MEDIAN_NOISE for point in grid]) / np.log(_NOISE_FACTOR)
+    return grid, np.exp(-0.5 * scores**2)
 
 
-def for_several_networks(prior: Posterior) -> Posterior:
+def with_network_error(prior: Posterior) -> Posterior:
     """Return the posterior of the mean time over several networks, before any simulation.
 
-    A model predicts times of one of them, whose bounds do not hold for the others.
+    The prior is of one network, so its bounds do not apply to the others.
     """
-    width = np.full(prior.n, _OF_NETWORKS)
-    several = replace(prior, bounds=np.zeros(prior.n))
+    std = np.full(prior.n, _NETWORK_STD)
+    posterior = replace(prior, bounds=np.zeros(prior.n))
     for source in (TIME, FULL):
-        several = several.with_error(source, "networks", ErrorTerm(width, _NETWORKS_KERNEL))
-    return several
+        posterior = posterior.with_error(source, "networks", ErrorComponent(std, _NETWORK_KERNEL))
+    return posterior
 
 
 def with_machine_error(posterior: Posterior) -> Posterior:
-    """Return the posterior of times on a machine whose network is only known as a mean of several.
-
-    Beside the simulated mean, the machine has an error for each candidate, and a slope.
-    """
-    own = ErrorTerm(np.full(posterior.n, _OWN), _OWN_KERNEL)
-    slope = ErrorTerm.from_distance(posterior.marginal()[0], _SLOPE)
-    found = posterior.with_error(AVERAGED, MACHINE, own).with_error(AVERAGED, "slope", slope)
-    return replace(found, target=AVERAGED)
+    """Return the posterior of times on a machine, from that of the mean over several networks."""
+    error = ErrorComponent(np.full(posterior.n, _MACHINE_STD), _MACHINE_KERNEL)
+    slope = ErrorComponent.from_distance(posterior.marginal()[0], _SLOPE)
+    posterior = posterior.with_error(AVERAGED, MACHINE, error)
+    return replace(posterior.with_error(AVERAGED, "slope", slope), target=AVERAGED)

@@ -1,4 +1,4 @@
-"""Learning from times that were measured on a machine: a line first, and more only if it helps."""
+"""Models of measured times: a line in a reference time, with feature corrections if they help."""
 
 from __future__ import annotations
 
@@ -22,37 +22,38 @@ from toruscast.training.metrics import r2, rcc_told_apart, regret
 from toruscast.training.predictor import TimePredictor
 from toruscast.training.residuals import TargetTransform
 
-from .runs import CHANCE, NothingToLearnError, Runs, check_enough, possible_rcc, tied_share
+from .runs import SIGNIFICANCE, NothingToLearnError, Runs, check_enough, possible_rcc, tied_share
 
 Floats = NDArray[np.float64]
-# By how much the held-out residuals must shrink before features count.
-_GAIN = 0.1
-# Times are written with so many digits at most: what misses less is exact.
+# Minimum relative reduction of the held-out error for which features are used.
+_MIN_GAIN = 0.1
+# Errors below the usual precision of written times count as 0.
 _EXACT = 1e-5
-# Trees with small leaves make up for a poor reference, those with large ones bear more noise.
+# Small leaves correct a poor reference; large leaves are robust to noise.
 _SMALL_LEAF, _LARGE_LEAF = 1, 5
-_FOLDS, _ROUNDS = 5, 2
-# Samples from which one round is as precise.
-_MANY = 1000
+_N_FOLDS, _N_ROUNDS = 5, 2
+# Number of mappings from which one round of cross-validation is precise enough.
+_ONE_ROUND = 1000
 
 
 @dataclass(frozen=True, eq=False)
 class RunModel(NotebookCard):
-    """A model of measured times and its held-out scores; made by `learn`.
+    """A model of measured times and its held-out scores; made by `learn_runs`.
 
     Attributes
     ----------
     table : DataFrame
-        Features and references of the mappings learned from, in the order of the runs.
+        Features and reference times of the measured mappings, in the order of the runs.
     model : TimePredictor
-        Its target is ``measured``: a line in a reference time, and what features add if they do.
+        Model with the target ``measured``: a line in a reference time, plus corrections from
+        features if they help.
     held_out : DataFrame
-        A row per model that was tried, indexed by its name: ``miss`` (mean relative error for
-        held-out times), ``offered``.
+        A row per tried model, indexed by its name: ``miss`` (mean relative error of held-out
+        times), and ``offered`` for the selected model.
     predicted : ndarray, shape (n_rounds, n)
-        Held-out predictions of the offered model, seconds.
+        Held-out predictions of the selected model, seconds.
     problem : MappingProblem or None
-        What ran, where `learn_runs` knows it.
+        The measured application and torus, if known.
     """
 
     table: pd.DataFrame
@@ -64,22 +65,22 @@ class RunModel(NotebookCard):
 
     def __repr__(self) -> str:
         kind = "a line and features" if self.corrected else "a line"
-        return f"Measured({kind} in {self.model.reference}, from {self.runs!r})"
+        return f"RunModel({kind} in {self.model.reference}, from {self.runs!r})"
 
     @property
     def line(self) -> TargetTransform:
-        """Constant and slope of the measured times."""
+        """The line that measured times follow in the reference."""
         line = self.model.relative_
         assert line is not None
         return line
 
     @cached_property
     def scores(self) -> dict[str, float]:
-        """How well times were forecast that the offered model had not seen.
+        """Scores of the held-out predictions.
 
-        ``rcc`` of the pairs that take different times; ``rcc_possible``, what noise lets any
-        forecast reach; ``tied``, the share of pairs that noise does not tell apart; ``r2``;
-        ``miss``, the mean relative one, and ``miss_of_line``; ``regret_1``.
+        ``rcc`` of the pairs whose times differ; ``rcc_possible``, the maximum RCC under the noise;
+        ``tied``, the share of pairs whose difference is within the noise; ``r2``; the mean relative
+        errors ``miss`` and, of the line alone, ``miss_of_line``; ``regret_1``.
         """
         times, predicted = self.runs.times, self.predicted
         return {
@@ -94,11 +95,11 @@ class RunModel(NotebookCard):
 
     @property
     def corrected(self) -> bool:
-        """Whether features add to the line."""
+        """Whether features correct the line."""
         return bool(self.model.feature_importances_.any())
 
 
-def learn(
+def fit_run_model(
     table: pd.DataFrame,
     runs: Runs,
     features: str | Sequence[str] | None = None,
@@ -106,91 +107,81 @@ def learn(
     seed: int = 0,
     n_jobs: int | None = None,
 ) -> RunModel:
-    """Learn from measured times what others will take.
+    """Select and fit a model of measured times by cross-validation.
 
-    A measured time is a constant, which all mappings share, and a multiple of a time that a model
-    of the network gives: the reference, chosen from `REFERENCES` by times kept from it. Trees on
-    features correct this line where they forecast times that they have not seen clearly better.
+    A measured time is a constant, common to all mappings, plus a multiple of a reference time from
+    a model of the network. The reference with the smallest held-out error is selected from
+    `REFERENCES`. Trees on features correct this line if they clearly reduce the held-out error.
     """
-    known = table.loc[list(runs.names)]
+    measured = table.loc[list(runs.names)]
     check_enough(runs)
     times = runs.times
     references = [name for name in REFERENCES if name in table.columns]
-    folds = _folds(len(known), seed)
-    lines = {name: line_in(name) for name in references}
-    predicted = {
-        name: _held_out(_with_few_trees(model), known, times, folds)
-        for name, model in lines.items()
-    }
-    residuals = {name: _mean_error(each, times) for name, each in predicted.items()}
-    # Of equal ones the cheapest.
-    ordered = sorted(residuals, key=lambda name: residuals[name])
-    best = ordered[0]
-    flat = _mean_error(_held_out(DummyRegressor(strategy="median"), known, times, folds), times)
+    n = len(measured)
+    rounds = _N_ROUNDS if n < _ONE_ROUND else 1
+    folds = [KFold(min(_N_FOLDS, n), shuffle=True, random_state=seed + i) for i in range(rounds)]
+    lines = {name: make_line_model(name) for name in references}
+    predicted = {name: _predict_held_out(m, measured, times, folds) for name, m in lines.items()}
+    errors = {name: _mean_error(each, times) for name, each in predicted.items()}
+    # The sort is stable, so among equal errors the fastest reference comes first.
+    ordered = sorted(errors, key=lambda name: errors[name])
+    line = ordered[0]
+    median = DummyRegressor(strategy="median")
+    median_error = _mean_error(_predict_held_out(median, measured, times, folds), times)
     names = feature_set(features) if features else tuple(map(str, table.columns))
     trees = {
-        f"{name} and features, leaves of {leaf}": _trees(name, names, leaf, seed, n_jobs)
-        for leaf, followed in ((_SMALL_LEAF, ordered), (_LARGE_LEAF, ordered[:1]))
-        for name in followed
+        f"{name} and features, leaves of {leaf}": TimePredictor(
+            names,
+            "measured",
+            reference=name,
+            min_samples_leaf=leaf,
+            random_state=seed,
+            n_jobs=n_jobs,
+        )
+        for leaf, tried in ((_SMALL_LEAF, ordered), (_LARGE_LEAF, ordered[:1]))
+        for name in tried
     }
     for name, model in trees.items():
-        predicted[name] = _held_out(_with_few_trees(model), known, times, folds)
-        residuals[name] = _mean_error(predicted[name], times)
-    better = min(trees, key=lambda name: residuals[name])
-    follows = residuals[best] < flat and _is_related(known[best].to_numpy(), times, len(lines))
-    helps = residuals[best] > _EXACT and residuals[better] <= (1 - _GAIN) * residuals[best]
-    helps = helps and _mean_rcc(predicted[better], times) >= _mean_rcc(predicted[best], times)
-    offered = better if helps else best
-    learned = residuals[offered] <= (1 - _GAIN) * flat
-    if not follows and not (
-        learned and _is_related(predicted[offered].mean(axis=0), times, len(predicted))
+        predicted[name] = _predict_held_out(model, measured, times, folds)
+        errors[name] = _mean_error(predicted[name], times)
+    corrected = min(trees, key=lambda name: errors[name])
+    is_better = (
+        errors[line] > _EXACT
+        and errors[corrected] <= (1 - _MIN_GAIN) * errors[line]
+        and _mean_rcc(predicted[corrected], times) >= _mean_rcc(predicted[line], times)
+    )
+    selected = corrected if is_better else line
+    line_is_valid = errors[line] < median_error and _is_correlated(
+        measured[line].to_numpy(), times, len(lines)
+    )
+    if not line_is_valid and not (
+        errors[selected] <= (1 - _MIN_GAIN) * median_error
+        and _is_correlated(predicted[selected].mean(axis=0), times, len(predicted))
     ):
-        raise _nothing_learned(runs, flat, min(residuals.values()))
-    model = {**lines, **trees}[offered].fit(known, times)
-    held_out = pd.DataFrame({"miss": {"all alike": flat, **residuals}})
+        raise _no_model_error(runs, median_error, min(errors.values()))
+    model = {**lines, **trees}[selected].fit(measured, times)
+    held_out = pd.DataFrame({"miss": {"median": median_error, **errors}})
     held_out.index.name = "tried"
-    held_out["offered"] = held_out.index == offered
-    return RunModel(known, model, runs, held_out, predicted[offered])
+    held_out["offered"] = held_out.index == selected
+    return RunModel(measured, model, runs, held_out, predicted[selected])
 
 
-def line_in(reference: str) -> TimePredictor:
-    """Return a model of measured times that is a line in ``reference`` and nothing else."""
-    # Trees of a single leaf.
+def make_line_model(reference: str) -> TimePredictor:
+    """Return a model of measured times that is a line in ``reference`` without corrections."""
+    # The large minimum leaf leaves one tree with one leaf.
     return TimePredictor(
         (reference,), "measured", reference=reference, n_estimators=1, min_samples_leaf=10**9
     )
 
 
-def _trees(
-    reference: str, features: tuple[str, ...], leaf: int, seed: int, n_jobs: int | None
-) -> TimePredictor:
-    return TimePredictor(
-        features,
-        "measured",
-        reference=reference,
-        min_samples_leaf=leaf,
-        random_state=seed,
-        n_jobs=n_jobs,
-    )
-
-
-def _folds(n: int, seed: int) -> list[KFold]:
-    """Rounds of what is learned from and what is held out."""
-    rounds = _ROUNDS if n < _MANY else 1
-    return [KFold(min(_FOLDS, n), shuffle=True, random_state=seed + i) for i in range(rounds)]
-
-
-def _with_few_trees(model: TimePredictor) -> TimePredictor:
-    """A model like this with few trees, which forecasts held-out times nearly as well."""
-    n_trees = min(model.n_estimators, 40)
-    fewer: TimePredictor = clone(model).set_params(calibration_folds=0, n_estimators=n_trees)
-    return fewer
-
-
-def _held_out(
+def _predict_held_out(
     model: TimePredictor | DummyRegressor, table: pd.DataFrame, times: Floats, rounds: list[KFold]
 ) -> Floats:
-    """Predict each mapping with a model that has not seen it, ``(n_rounds, n)``."""
+    """Return cross-validated predictions, ``(n_rounds, n)``."""
+    if isinstance(model, TimePredictor):
+        # Few trees predict nearly as well.
+        n_trees = min(model.n_estimators, 40)
+        model = clone(model).set_params(calibration_folds=0, n_estimators=n_trees)
     predicted = [cross_val_predict(model, table, times, cv=folds) for folds in rounds]
     return np.array(predicted, dtype=np.float64)
 
@@ -203,23 +194,22 @@ def _mean_rcc(predicted: Floats, times: Floats) -> float:
     return float(np.mean([rcc_told_apart(times, row) for row in predicted]))
 
 
-def _is_related(forecast: Floats, times: Floats, tried: int) -> bool:
-    """Whether times grow with the best of so many forecasts tried, and hardly by chance."""
+def _is_correlated(forecast: Floats, times: Floats, n_tests: int) -> bool:
+    """Whether times increase with a forecast, by Kendall's tau with Bonferroni correction."""
     if np.ptp(forecast) == 0:
         return False
-    # One of several may follow by chance although none does.
-    chance = tried * scipy.stats.kendalltau(forecast, times, alternative="greater").pvalue
-    return bool(chance < CHANCE)
+    p_value = n_tests * scipy.stats.kendalltau(forecast, times, alternative="greater").pvalue
+    return bool(p_value < SIGNIFICANCE)
 
 
-def _nothing_learned(runs: Runs, flat: float, best: float) -> NothingToLearnError:
-    with_row = float(scipy.stats.kendalltau(np.arange(runs.times.size), runs.times).statistic)
-    along = "; they rise from row to row" if with_row > 0.8 else ""
-    along = "; they fall from row to row" if with_row < -0.8 else along
+def _no_model_error(runs: Runs, median_error: float, min_error: float) -> NothingToLearnError:
+    tau = float(scipy.stats.kendalltau(np.arange(runs.times.size), runs.times).statistic)
+    trend = "; they increase from row to row" if tau > 0.8 else ""
+    trend = "; they decrease from row to row" if tau < -0.8 else trend
     return NothingToLearnError(
-        "nothing to learn: times held out are forecast no better than by the median of the others"
-        f", or only by chance (off by {percent(best, digits=2)} against "
-        f"{percent(flat, digits=2)}){along}",
+        "nothing to learn: no model predicts held-out times significantly better than the median "
+        f"of the others (error {percent(min_error, digits=2)} against "
+        f"{percent(median_error, digits=2)}){trend}",
         file=runs.file,
-        expected="times that follow the simulated ones or a feature",
+        expected="times that correlate with simulated times or with a feature",
     )

@@ -1,4 +1,4 @@
-"""Which mapping to run next on the machine, and when the runs made so far are enough."""
+"""Plan of runs on a machine: the next mapping to run, and when the runs are enough."""
 
 from __future__ import annotations
 
@@ -14,11 +14,20 @@ from numpy.typing import NDArray
 from toruscast._lazy import lazy
 from toruscast._slow import pandas as pd
 from toruscast.decision.loop import REGRET, SURE
-from toruscast.decision.machine import machine_posterior, simulate_all
-from toruscast.decision.posterior import RUN, TIME, Draws, Posterior, World, normal_cdf
+from toruscast.decision.machine import machine_posterior, simulate_in_seconds
+from toruscast.decision.posterior import (
+    RUN,
+    TIME,
+    Draws,
+    Floats,
+    Hyperparameters,
+    Indices,
+    Posterior,
+    normal_cdf,
+)
 from toruscast.decision.ranking import describe_candidates
-from toruscast.decision.results import Kind, Verdict, names_of
-from toruscast.decision.runs import Runs, Times, mappings_of
+from toruscast.decision.results import Kind, Verdict, candidate_names
+from toruscast.decision.runs import Runs, Times, select_measured
 from toruscast.errors import InputError
 from toruscast.formats.times import holds_runs
 from toruscast.mapping import MappingProblem, TaskMapping
@@ -35,28 +44,26 @@ if TYPE_CHECKING:
     from toruscast.mapping.comm_graph import Traffic
     from toruscast.mapping.problem import Mappings, TorusLike
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 COVERAGE = 0.9
-"""Share of the cases in which a mapping's time lies between ``low`` and ``high``."""
-# Mappings that differ by fewer widths of the noise may be called tied.
-_BLURRED = 1.5
-# Runs of a mapping that show by themselves which of them was disturbed.
-_SEVERAL = 3
-# Runs after which the leading mapping runs again if no noise is known.
-_BEFORE_AGAIN = 4
-# Share of the time that is not worth a run by itself.
-_NOTHING = 1e-4
-# Chance of being faster than the best from which on a mapping counts as its rival.
-_RIVAL = 0.05
-# Disturbed runs: one in twenty; how much longer it takes has, in logarithms, a density of about 1.
-# Among fewer than four runs none is taken for disturbed; the slowest are looked at.
+"""Probability that a mapping's time is between ``low`` and ``high``."""
+# Mappings are indistinguishable if they differ by less than this number of noise deviations.
+_NOISE_WIDTHS = 1.5
+# Minimum number of runs of a mapping for which `Runs.is_outlier` finds the disturbed ones.
+_MIN_REPEATED = 3
+# Number of runs after which the best mapping is run again if the noise is unknown.
+_RUNS_BEFORE_REPEAT = 4
+# Minimum expected gain, as a share of the time, for which the next run is chosen by its gain.
+_MIN_GAIN = 1e-4
+# Minimum probability of being faster than the best for which a mapping is a rival.
+_RIVAL_PROBABILITY = 0.05
+# Log prior odds of a disturbed run, one in twenty; the logarithm of its delay has a density of
+# about 1. At least this number of runs are needed, and this number of the slowest are tested.
 _DISTURBANCE, _MIN_RUNS, _N_SUSPECTS = float(np.log(0.05)), 4, 24
 
 
 class Plan(NotebookCard):
-    """Runs of mappings, one after the other: ask which is next, observe its time.
+    """A sequential plan of runs: ask for the next mapping, run it, and observe its time.
 
     `plan` makes it and documents its parameters.
     """
@@ -79,27 +86,28 @@ class Plan(NotebookCard):
         is_simulated: bool = False,
     ) -> None:
         self.problem, self.mappings = problem, tuple(mappings)
-        self.names = names_of(self.mappings)
+        self.names = candidate_names(self.mappings)
         self.noise = None if noise is None else real_number(noise, "noise", 1e-4, 1.0)
         self.goal = None if goal is None else real_number(goal, "goal", 1e-4, 1.0)
         self._goal = REGRET if self.goal is None else self.goal
         self.run_cost = None if run_cost is None else real_number(run_cost, "price of a run", 0)
-        self._place = {name: i for i, name in enumerate(self.names)}
-        if len(self._place) < len(self.names):
-            raise InputError("name of a mapping stands twice", found=repeated(self.names)[0])
+        self._index = {name: i for i, name in enumerate(self.names)}
+        if len(self._index) < len(self.names):
+            found = repeated(self.names)[0]
+            raise InputError("names of mappings are not unique", found=found)
         self.is_simulated = is_simulated
         self._prior = prior
         self.runs: Runs | None = None
-        """Runs made so far; None before the first."""
+        """Observed runs; None before the first."""
 
     @property
     def n_runs(self) -> int:
-        """How many runs were made."""
+        """Number of observed runs."""
         return 0 if self.runs is None else self.runs.seconds.size
 
     @property
     def best(self) -> TaskMapping:
-        """The mapping that likely takes least of those that were run; of all before any run."""
+        """The mapping with the smallest expected time, among those that ran if any did."""
         return self.mappings[self._best]
 
     @property
@@ -108,70 +116,73 @@ class Plan(NotebookCard):
         return self.verdict.kind != "undecided"
 
     def forecast_times(self) -> Floats:
-        """Return what the network alone takes, simulated or forecast before any run.
+        """Return the times of the network alone, simulated or predicted before any run.
 
         Seconds, ``(n_mappings,)``, in the order of `mappings`.
         """
-        return np.asarray(np.exp(self._prior.centres.mean(axis=0)))
+        return np.asarray(np.exp(self._prior.prior_means.mean(axis=0)))
 
     def name_of(self, mapping: TaskMapping) -> str:
         """Return the name of a candidate in the table and in files of runs."""
-        places = (i for i, one in enumerate(self.mappings) if one is mapping)
-        return next((self.names[i] for i in places), mapping.name)
+        for name, candidate in zip(self.names, self.mappings, strict=True):
+            if candidate is mapping:
+                return name
+        return mapping.name
 
     def observe(self, mapping: TaskMapping | str, seconds: float) -> None:
-        """Take in the time of a run."""
+        """Add the time of a run."""
         name = mapping if isinstance(mapping, str) else self.name_of(mapping)
         self.observe_all([(name, seconds)])
 
     def observe_all(self, times: Times | Sequence[tuple[str, float]]) -> None:
-        """Take in runs: of a file, a dict, a table, or pairs of names and seconds."""
+        """Add runs from a file, a dict, a table, or pairs of name and seconds."""
         if isinstance(times, list):
             times = pd.DataFrame(times, columns=["mapping", "time"])
         new = Runs.from_times(times)
-        mappings_of(self.mappings, new)
-        old = [] if self.runs is None else _pairs(self.runs)
-        self.runs = Runs.from_times(pd.DataFrame([*old, *_pairs(new)], columns=["mapping", "time"]))
-        # What was concluded from fewer runs is concluded anew.
+        select_measured(self.mappings, new)
+        pairs = [
+            (runs.names[i], seconds)
+            for runs in (self.runs, new)
+            if runs is not None
+            for i, seconds in zip(runs.which, runs.seconds.tolist(), strict=True)
+        ]
+        self.runs = Runs.from_times(pd.DataFrame(pairs, columns=["mapping", "time"]))
+        # Reset the attributes that depend on the runs.
         for name, value in vars(Plan).items():
             if isinstance(value, lazy):
                 self.__dict__.pop(name, None)
 
     def ask(self, n: int = 1) -> list[TaskMapping]:
-        """Return the ``n`` mappings to run next, together; each stands there once.
+        """Return the ``n`` different mappings whose runs are expected to improve the choice most.
 
-        They are those whose runs are expected to improve the choice most. One that was run may
-        stand among them again, where noise blurs its time.
+        A mapping that ran before may be among them if noise hides its time.
         """
         n = whole_number(n, "number of mappings", 1)
         if self.runs is None:
-            # Only the forecast distinguishes them.
             order = np.argsort(self.forecast_times(), kind="stable")[:n]
             return [self.mappings[i] for i in order]
         chosen = self._likely[best_batch(*self._joint, self.noise_share**2, n, self._goal)]
-        if self.noise_from == "nothing" and self.n_runs >= _BEFORE_AGAIN:
-            # A second run of the leader shows the noise, and whether the first was lucky.
+        if self.noise_from == "nothing" and self.n_runs >= _RUNS_BEFORE_REPEAT:
+            # A second run of the best mapping estimates the noise.
             chosen = np.array([self._best, *chosen[chosen != self._best]])[:n]
         return [self.mappings[i] for i in chosen]
 
     @lazy
     def verdict(self) -> Verdict:
-        """How far the runs made so far decide which mapping is the fastest."""
-        lost, goal = self._lost, self._goal
-        rest = self._chance_of_rest()
-        certainty = max(0.0, float((lost <= np.log1p(goal)).mean()) - rest)
+        """Confidence in the best mapping after the observed runs."""
+        loss, goal = self._loss, self._goal
+        rest = self._rest_probability()
+        certainty = max(0.0, float((loss <= np.log1p(goal)).mean()) - rest)
         kind: Kind = "sure" if certainty >= SURE else "undecided"
         rivals = self._rivals()
         if kind == "undecided" and self.noise_from != "nothing" and rest <= 1 - SURE:
-            most = np.quantile(lost, SURE + rest, method="inverted_cdf")
-            is_blurred = most <= np.log1p(_BLURRED * self.noise_share)
-            # What all further runs together gain in the mean is not worth them.
-            if self.goal is None and (is_blurred or self.mean_gain + rest <= goal):
-                kind, goal = (
-                    "indistinguishable" if rivals.size else "not_worth_more",
-                    float(np.expm1(most)),
-                )
-                certainty = float((lost <= most).mean()) - rest
+            max_loss = np.quantile(loss, SURE + rest, method="inverted_cdf")
+            is_hidden = max_loss <= np.log1p(_NOISE_WIDTHS * self.noise_share)
+            # By default, stop also where all further runs have a small expected gain.
+            if self.goal is None and (is_hidden or self.mean_gain + rest <= goal):
+                kind = "indistinguishable" if rivals.size else "not_worth_more"
+                goal = float(np.expm1(max_loss))
+                certainty = float((loss <= max_loss).mean()) - rest
         if kind == "undecided" and self.run_cost is not None and self.next_gain < self.run_cost:
             kind = "not_worth_more"
         if self.runs is None and len(self.mappings) > 1:
@@ -180,43 +191,45 @@ class Plan(NotebookCard):
 
     @property
     def gain(self) -> float:
-        """Share of the time that more runs would gain at most, with a probability of 95 %."""
-        return float(-np.expm1(-np.quantile(self._lost, SURE)))
+        """Upper bound, at 95 %, of the share of the time that more runs would save."""
+        return float(-np.expm1(-np.quantile(self._loss, SURE)))
 
     @property
     def mean_gain(self) -> float:
-        """Share of the time that all further runs together would gain in the mean."""
-        return float(np.expm1(self._lost.mean()))
+        """Expected share of the time that all further runs together would save."""
+        return float(np.expm1(self._loss.mean()))
 
     @lazy
     def next_gain(self) -> float:
-        """Seconds by which the next run is expected to shorten the time of the chosen mapping."""
+        """Expected reduction of the chosen mapping's time by the next run, seconds."""
         gain = float(knowledge_gradient(*self._joint, self.noise_share**2).max())
-        # One that was not run may likely take less than the best of those that were.
-        own = float(self._marginal[0][self._best])
-        return float(np.exp(own) * (own - self._joint[0].min() + gain))
+        # A mapping that has not run may have a smaller expected time than the best.
+        best = float(self._marginal[0][self._best])
+        return float(np.exp(best) * (best - self._joint[0].min() + gain))
 
     def ratio_to(self, name: str) -> tuple[float, float]:
-        """Return between what shares of another's time the best's lies, with `COVERAGE`."""
-        own, other = self._posterior.sample(np.array([self._best, self._place[name]])).logs.T
-        low, high = np.exp(np.quantile(own - other, [(1 - COVERAGE) / 2, (1 + COVERAGE) / 2]))
+        """Return the interval, with `COVERAGE`, of the best's time over that of another mapping."""
+        pair = np.array([self._best, self._index[name]])
+        best, other = self._posterior.sample(pair).logs.T
+        low, high = np.exp(np.quantile(best - other, [(1 - COVERAGE) / 2, (1 + COVERAGE) / 2]))
         return float(low), float(high)
 
     @property
     def more_runs(self) -> int:
-        """Runs that separate the best from its rivals as far as ``goal``, or 1 %."""
-        each = 2 * (NormalDist().inv_cdf(SURE) * self.noise_share / np.log1p(self._goal)) ** 2
-        made = np.bincount(self._which, minlength=len(self.names))[[self._best, *self._rivals()]]
-        return int(np.maximum(np.ceil(each) - made, 0).sum())
+        """Number of runs that separate the best from its rivals by ``goal``, or by 1 %."""
+        needed = 2 * (NormalDist().inv_cdf(SURE) * self.noise_share / np.log1p(self._goal)) ** 2
+        counts = np.bincount(self._run_candidates, minlength=len(self.names))
+        counts = counts[[self._best, *self._rivals()]]
+        return int(np.maximum(np.ceil(needed) - counts, 0).sum())
 
     @property
     def noise_share(self) -> float:
-        """Standard deviation of a run's time as a share of it, as given or as likely."""
+        """Relative standard deviation of a run, given or estimated."""
         return self._posterior.noise
 
     @property
     def noise_from(self) -> Literal["user", "repetitions", "nothing"]:
-        """Source of the noise: the caller, mappings that ran more than once, or a guess."""
+        """Source of the noise: the caller, repeated runs, or only the prior."""
         if self.noise is not None:
             return "user"
         repeated = self.runs is not None and bool((self.runs.counts > 1).any())
@@ -224,8 +237,8 @@ class Plan(NotebookCard):
 
     @property
     def constant_share(self) -> float:
-        """Share of the median time that likely does not depend on the mapping."""
-        constant = np.maximum([world.constant for world in self._posterior.worlds], 0.0)
+        """Expected share of the median time that does not depend on the mapping."""
+        constant = np.maximum([point.constant for point in self._posterior.grid], 0.0)
         return float(self._posterior.weights @ (constant / (1 + constant)))
 
     @lazy
@@ -238,49 +251,52 @@ class Plan(NotebookCard):
 
     @lazy
     def _best(self) -> int:
-        ran = np.isin(self._likely, self._which) | (self.runs is None)
+        ran = np.isin(self._likely, self._run_candidates) | (self.runs is None)
         return int(self._likely[np.where(ran, self._joint[0], np.inf).argmin()])
 
     @lazy
-    def _lost(self) -> Floats:
-        return self._drawn.loss(self._best)
+    def _loss(self) -> Floats:
+        return self._draws.loss(self._best)
 
     def _rivals(self) -> Indices:
-        """Return which mappings may well be faster than the best, the likeliest first."""
-        which, faster = self._likely, self._drawn.faster(self._best)
-        order = np.argsort(-faster, kind="stable")
-        kept: Indices = which[order[(faster[order] >= _RIVAL) & (which[order] != self._best)]]
-        return kept
+        """Mappings that may be faster than the best, likeliest first."""
+        probability = self._draws.faster(self._best)
+        order = np.argsort(-probability, kind="stable")
+        order = order[probability[order] >= _RIVAL_PROBABILITY]
+        rivals: Indices = self._likely[order[self._likely[order] != self._best]]
+        return rivals
 
     @lazy
     def table(self) -> pd.DataFrame:
         """A row per mapping, the best first.
 
-        Columns: ``mapping``; ``time`` (seconds, what a run likely takes without noise) between
-        ``low`` and ``high``; ``p_best`` (probability of being the fastest); ``runs`` and their
-        mean, ``measured``; ``source``: measured or predicted. Before the first run, times are
-        the model's predictions for the network alone.
+        Columns: ``mapping``; ``time`` (seconds, the expected time of a run without noise) with its
+        interval ``low`` to ``high``; ``p_best`` (probability of being the fastest); ``runs`` and
+        their mean, ``measured``; ``source``: measured or predicted. Before the first run, times
+        are the predictions for the network alone.
         """
         if self.runs is not None:
             time, low, high = self._posterior.interval(COVERAGE)
         else:
-            # The network alone, without what a machine may add.
-            centre = self._prior.centres.mean(axis=0, keepdims=True)
+            means = self._prior.prior_means.mean(axis=0, keepdims=True)
             network = replace(
-                self._prior, centres=centre, worlds=[World()], world_weights=None, target=TIME
+                self._prior,
+                prior_means=means,
+                grid=[Hyperparameters()],
+                grid_weights=None,
+                target=TIME,
             )
             time, low, high = network.interval(COVERAGE)
-        chances = self._drawn.p_best(len(self.names))
-        counts = np.bincount(self._which, minlength=time.size)
+        counts = np.bincount(self._run_candidates, minlength=time.size)
         seconds = np.empty(0) if self.runs is None else self.runs.seconds
-        sums = np.bincount(self._which, seconds, minlength=time.size)
+        sums = np.bincount(self._run_candidates, seconds, minlength=time.size)
         table = pd.DataFrame(
             {
                 "mapping": self.names,
                 "time": time,
                 "low": low,
                 "high": high,
-                "p_best": chances,
+                "p_best": self._draws.p_best(len(self.names)),
                 "runs": counts,
                 "measured": np.where(counts > 0, sums / np.maximum(counts, 1), np.nan),
                 "source": np.where(counts > 0, "measured", "predicted"),
@@ -291,118 +307,113 @@ class Plan(NotebookCard):
 
     @lazy
     def disturbed(self) -> NDArray[np.bool_]:
-        """Which runs do not count, as something has likely slowed them down."""
+        """Which runs are excluded because something has slowed them down."""
         if self.runs is None:
             return np.zeros(0, dtype=bool)
-        # Of many runs of a mapping the others show, fast or slow.
-        out = self.runs.is_outlier & (self.runs.counts >= _SEVERAL)[self.runs.which]
-        kept = np.flatnonzero(~out)
+        excluded = self.runs.is_outlier & (self.runs.counts >= _MIN_REPEATED)[self.runs.which]
+        kept = np.flatnonzero(~excluded)
         if kept.size < _MIN_RUNS:
-            return out
-        best = self._conditioned(kept).evidence
+            return excluded
+        evidence = self._condition_on(kept).evidence
+        # Exclude slow runs one by one while that increases the evidence.
         while True:
             slowest = kept[np.argsort(-self.runs.seconds[kept], kind="stable")][:_N_SUSPECTS]
-            trials = [(self._conditioned(kept[kept != i]), int(i)) for i in slowest]
-            # As long as the others and a rare disturbance explain the times better.
-            for rest, i in sorted(trials, key=lambda trial: -trial[0].evidence):
-                if rest.evidence + _DISTURBANCE <= best:
-                    return out
-                expected = rest.marginal(self._which[[i]])[0][0]
+            trials = [(self._condition_on(kept[kept != i]), int(i)) for i in slowest]
+            for posterior, i in sorted(trials, key=lambda trial: -trial[0].evidence):
+                if posterior.evidence + _DISTURBANCE <= evidence:
+                    return excluded
+                expected = posterior.marginal(self._run_candidates[[i]])[0][0]
                 if np.log(self.runs.seconds[i]) > expected:
-                    best, out[i], kept = rest.evidence, True, kept[kept != i]
+                    evidence, excluded[i], kept = posterior.evidence, True, kept[kept != i]
                     break
             else:
-                return out
+                return excluded
 
     @lazy
     def _posterior(self) -> Posterior:
-        """Posterior after all runs, those that were disturbed left out."""
         if self.runs is None:
             return self._prior
-        return self._conditioned(np.flatnonzero(~self.disturbed))
+        return self._condition_on(np.flatnonzero(~self.disturbed))
 
-    def _conditioned(self, kept: Indices) -> Posterior:
+    def _condition_on(self, kept: Indices) -> Posterior:
         assert self.runs is not None
-        return self._prior.condition(self._which[kept], RUN, self.runs.seconds[kept])
+        return self._prior.condition(self._run_candidates[kept], RUN, self.runs.seconds[kept])
 
     @property
-    def _which(self) -> Indices:
+    def _run_candidates(self) -> Indices:
+        """Index of the mapping of each run."""
         if self.runs is None:
             return np.empty(0, dtype=np.int64)
-        return np.array([self._place[name] for name in self.runs.names])[self.runs.which]
+        return np.array([self._index[name] for name in self.runs.names])[self.runs.which]
 
     @lazy
-    def _drawn(self) -> Draws:
+    def _draws(self) -> Draws:
         return self._posterior.sample()
 
     @property
     def _likely(self) -> Indices:
-        return self._drawn.which
+        return self._draws.candidates
 
-    def _chance_of_rest(self) -> float:
-        """Chance, at most, that one of the less likely candidates takes less than the best."""
+    def _rest_probability(self) -> float:
+        """Upper bound of the probability that one of the less likely candidates is the fastest."""
         if self.runs is None or self._likely.size == len(self.names):
             return 0.0
-        mean, scale = self._marginal
-        score = (mean[self._best] - mean) / np.maximum(scale, 1e-12)
-        chance = normal_cdf(score)
-        return float(np.delete(chance, self._likely).sum())
+        mean, std = self._marginal
+        probability = normal_cdf((mean[self._best] - mean) / np.maximum(std, 1e-12))
+        return float(np.delete(probability, self._likely).sum())
 
 
 def knowledge_gradient(mean: Floats, covariance: Floats, variance: float) -> Floats:
-    """Return by how much one run of each mapping is expected to lower the least expected time.
+    """Return the expected decrease of the minimum mean by one run of each mapping.
 
     After Frazier, Powell and Dayanik, INFORMS Journal on Computing 21, 2009.
     """
-    moved = covariance / np.sqrt(np.diag(covariance) + variance + 1e-300)
-    # Equally likely outcomes of a run represent all.
+    shift = covariance / np.sqrt(np.diag(covariance) + variance + 1e-300)
+    # Average over equally likely outcomes of the run.
     outcomes = [NormalDist().inv_cdf((i + 0.5) / 32) for i in range(32)]
-    least = np.zeros(mean.size)
+    minima = np.zeros(mean.size)
     for outcome in outcomes:
-        least += (mean[:, None] + outcome * moved).min(axis=0)
-    return np.asarray(np.maximum(mean.min() - least / len(outcomes), 0.0))
+        minima += (mean[:, None] + outcome * shift).min(axis=0)
+    return np.asarray(np.maximum(mean.min() - minima / len(outcomes), 0.0))
 
 
 def best_batch(
     mean: Floats, covariance: Floats, variance: float, n: int, goal: float = 0.0
 ) -> Indices:
-    """Return ``n`` mappings to run together, each once, the most telling first.
+    """Return ``n`` different mappings to run together, chosen greedily by knowledge gradient.
 
-    Where a run is expected to gain next to nothing, those go on that settle most of the chance that
-    some mapping takes less than the best by more than ``goal``, a share of its time.
+    Where no run has a noticeable gain, the mappings are chosen whose runs resolve most of the
+    probability that another is faster than the best by more than ``goal``, relative to its time.
     """
     covariance = covariance.copy()
     chosen: list[int] = []
-    left = np.ones(mean.size, dtype=bool)
+    is_left = np.ones(mean.size, dtype=bool)
     for _ in range(min(n, mean.size)):
         gain = knowledge_gradient(mean, covariance, variance)
-        order = np.lexsort((-_settled(mean, covariance, variance, goal), -gain, ~left))
-        if gain[order[0]] < _NOTHING:
-            order = np.lexsort((-gain, -_settled(mean, covariance, variance, goal), ~left))
-        one = int(order[0])
-        chosen.append(one)
-        left[one] = False
-        # What this run will teach, whatever it says.
-        column = covariance[one]
-        covariance = covariance - np.outer(column, column) / (column[one] + variance + 1e-300)
+        resolved = _resolved_probability(mean, covariance, variance, goal)
+        order = np.lexsort((-resolved, -gain, ~is_left))
+        if gain[order[0]] < _MIN_GAIN:
+            order = np.lexsort((-gain, -resolved, ~is_left))
+        best = int(order[0])
+        chosen.append(best)
+        is_left[best] = False
+        # The posterior covariance after a run does not depend on its outcome.
+        column = covariance[best]
+        covariance = covariance - np.outer(column, column) / (column[best] + variance + 1e-300)
     return np.array(chosen, dtype=np.int64)
 
 
-def _settled(mean: Floats, covariance: Floats, variance: float, goal: float) -> Floats:
-    """How much of the chance that another mapping is faster a run of each settles."""
+def _resolved_probability(mean: Floats, covariance: Floats, variance: float, goal: float) -> Floats:
+    """Probability that another mapping is faster, weighed by the variance that a run explains."""
     best = int(mean.argmin())
-    own = covariance.diagonal()
-    apart = np.maximum(own + covariance[best, best] - 2 * covariance[best], 1e-300)
-    chance = normal_cdf((mean[best] - mean - np.log1p(goal)) / np.sqrt(apart))
+    own_variance = covariance.diagonal()
+    difference = np.maximum(own_variance + covariance[best, best] - 2 * covariance[best], 1e-300)
+    chance = normal_cdf((mean[best] - mean - np.log1p(goal)) / np.sqrt(difference))
     chance[best] = 0.0
-    # By how much a run of i moves mapping j against the best.
-    moved = (covariance - covariance[:, [best]]) ** 2 / (own[:, None] + variance + 1e-300)
-    return np.asarray((moved / apart) @ chance)
-
-
-def _pairs(runs: Runs) -> list[tuple[str, float]]:
-    names = [runs.names[i] for i in runs.which]
-    return list(zip(names, runs.seconds.tolist(), strict=True))
+    # Variance of the difference between mapping j and the best that a run of i explains.
+    run_variance = own_variance[:, None] + variance + 1e-300
+    explained = (covariance - covariance[:, [best]]) ** 2 / run_variance
+    return np.asarray((explained / difference) @ chance)
 
 
 def plan(
@@ -421,42 +432,42 @@ def plan(
     seed: int = 0,
     progress: Callable[[int, int], object] | None = None,
 ) -> Plan:
-    """Plan the runs of mappings on a machine: which is next, and whether those made are enough.
+    """Plan the runs of mappings on a machine: which mapping is next, and when runs are enough.
 
-    A measured time holds computation and software too, and noise. Simulations, or the model, say
-    the time of the network; how much is added to it, by what factor it is off, how far single
-    mappings miss it and how noisy a run is, is learned from the runs. The next run is the one that
-    is expected to improve the choice most (knowledge gradient: Frazier, Powell and Dayanik, INFORMS
-    Journal on Computing 21, 2009). `Plan.ask` names it, `Plan.observe` takes in a time.
+    A measured time includes computation, software and noise. The time of the network is simulated
+    or predicted by the model. The runs determine the constant added to it, its factor, the error of
+    each mapping and the noise of a run. `Plan.ask` returns the mapping whose run is expected to
+    improve the choice most (knowledge gradient: Frazier, Powell and Dayanik, INFORMS Journal on
+    Computing 21, 2009), and `Plan.observe` adds its time.
 
     Parameters
     ----------
     times : path, dict or DataFrame, optional
         Runs made so far: a file of `read_runs`, names and seconds, or columns ``mapping`` and
-        ``time``. None is fine, and so is a file that is not there yet or holds no run.
+        ``time``. The file may be missing or empty.
     noise : float, optional
-        Standard deviation of a run's time, as a share of it; learned from runs of the same mapping
-        if not given.
+        Relative standard deviation of a run; by default, estimated from repeated runs.
     goal : float, optional
-        Share of the time that is not worth further runs: a plan has enough where no mapping takes
-        so much less, 95 % sure. 1 % if not given; a plan then also has enough where all further
-        runs gain less than that in the mean, or where 1.5 times the noise hides the rest.
+        Relative difference in time that is not worth further runs: the runs are enough if, with
+        95 % probability, no mapping is faster by more. Default: 1 %; the runs are then also enough
+        if the expected gain of all further runs is below 1 %, or if differences are below 1.5 times
+        the noise.
     run_cost : float, optional
-        Seconds that the next run must be expected to take off the time of the chosen mapping; the
-        plan has enough where it gains less. No limit if not given.
+        The runs are also enough if the next run is expected to reduce the time of the chosen
+        mapping by fewer seconds. No limit by default.
     model : TimePredictor or path
-        Fitted on named features; the one that comes with toruscast if not given.
+        A model fitted on named features; by default, the one that comes with toruscast.
     simulate : bool
-        Whether simulations take the place of the default model's forecast, where those of all
-        candidates take a few seconds.
+        Whether simulations of all candidates, if they take a few seconds, replace the predictions
+        of the default model.
     progress : callable, optional
-        Called with the mappings whose features are computed, and all of them.
+        Called with the number of mappings whose features are computed, and that of all.
 
     Examples
     --------
     The machine is a function here; yours starts a job.
 
-    >>> from toruscast.mapping import patterns, strategies
+    >>> from toruscast.mapping import Torus, patterns, strategies
     >>> from toruscast.simulation import simulate
     >>> halo, torus = patterns.halo_2d((4, 4), 4096, periodic=True), Torus((4, 4))
     >>> def machine(mapping):
@@ -470,33 +481,33 @@ def plan(
     """
     check_call(progress)
     problem = MappingProblem(traffic, torus, routing)
-    several = problem.mappings(mappings)
-    if not several:
+    candidates = problem.mappings(mappings)
+    if not candidates:
         raise InputError("no mapping to plan runs of")
-    chosen = load_model(model) if isinstance(model, str) else model
-    fitted.check_model(chosen)
-    fitted.check_sends(problem.workload)
+    loaded = load_model(model) if isinstance(model, str) else model
+    fitted.check_model(loaded)
+    fitted.check_traffic(problem.workload)
     noise = None if noise is None else real_number(noise, "noise", 1e-4, 1.0)
-    candidates, simulations = describe_candidates(
+    described, simulator = describe_candidates(
         problem,
-        several,
-        chosen,
+        candidates,
+        loaded,
         job_count(n_jobs),
         seed,
         None if progress is None else lambda _, done, n: progress(done, n),
     )
     coarsening = None
-    if simulate and len(several) > 1 and isinstance(chosen, DefaultModel):
-        coarsening = simulate_all(simulations)
+    if simulate and len(candidates) > 1 and isinstance(loaded, DefaultModel):
+        coarsening = simulate_in_seconds(simulator)
     prior = machine_posterior(
-        candidates.posterior,
-        None if coarsening is None else simulations,
+        described.posterior,
+        None if coarsening is None else simulator,
         coarsening or 1,
         noise=noise,
     )
-    made = Plan(
+    result = Plan(
         problem,
-        several,
+        candidates,
         prior,
         noise=noise,
         goal=goal,
@@ -505,5 +516,5 @@ def plan(
     )
     is_file = isinstance(times, str | os.PathLike)
     if times is not None and (not is_file or holds_runs(times)):
-        made.observe_all(times)
-    return made
+        result.observe_all(times)
+    return result

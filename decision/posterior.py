@@ -1,11 +1,10 @@
-"""The posterior of the candidates' times, whatever was observed: simulations, coarse ones, runs.
+"""Posterior of the candidates' times, conditioned on simulations and runs.
 
-Each number is the logarithm of a time plus errors. An error has a width for each candidate and a
-kernel, the share of it that candidates have in common, so that every number teaches something about
-all candidates. Quantities that are not Gaussian take a few values, the worlds, which observations
-weigh: the scale of the errors, and for runs the constant in a measured time, its noise and the
-network of the machine. Five equally likely scales stand for a Student-t distribution of four
-degrees of freedom.
+The logarithms of all times are a Gaussian process: each is a mean plus errors, which candidates
+share as their kernels say, so that one observed time informs all candidates. The parameters that
+are not Gaussian lie on a grid whose points are weighed by their likelihood: the scale of the
+errors, and for runs the constant in a measured time, its noise and the network of the machine.
+Five equally likely scales approximate a Student-t process of four degrees of freedom.
 """
 
 from __future__ import annotations
@@ -28,119 +27,116 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 TIME, FULL, COARSE, RUN, MACHINE, AVERAGED = "time", "full", "coarse", "run", "machine", "averaged"
-"""Sources of numbers: the simulated time that is wanted; a simulation with real packets, which is
-that time; one with coarse packets; a run; the time on a machine, of which runs are noisy; and that
-on a machine of which a mean over several networks is simulated."""
+"""Sources of times: the simulated time to predict; a full simulation, which observes it exactly; a
+coarse simulation; a run; the time on a machine, which runs observe with noise; and the time on a
+machine that is known only by its mean over several simulated networks."""
 N_DRAWS = 4000
-"""Times that are drawn of each candidate."""
 N_TOGETHER = 200
-"""Most candidates whose times are drawn together: those likeliest to be the fastest."""
-_ON_MACHINE = (RUN, MACHINE)
-# Variance of the logarithm of the factor between measured and simulated times: it may be anything.
+"""Maximum number of candidates that are drawn together: those likeliest to be the fastest."""
+_MACHINE_SOURCES = (RUN, MACHINE)
+# Variance of the logarithm of the factor between measured and simulated times: a flat prior.
 _FACTOR_VARIANCE = 3.0**2
-# Least share of an expected time that is left when a negative constant is added.
-_LEFT = 0.1
-# Variances that keep exact observations solvable, and pairs of known times apart.
-_JITTER, _KNOWN = 1e-18, 1e-9
-# Worlds that are less likely than this share of the likeliest are dropped.
-_UNLIKELY = 1e-3
-# Most candidates whose pairs are counted; evenly chosen ones represent all.
+# Minimum share of an expected time that remains when a negative constant is added.
+_MIN_REMAINING = 0.1
+# Variances that keep covariances of exact observations positive definite.
+_JITTER, _NUGGET = 1e-18, 1e-9
+# Grid points are dropped below this share of the largest weight.
+_MIN_WEIGHT = 1e-3
+# Maximum number of candidates whose pairs are counted, evenly chosen.
 _MAX_PAIRED = 1000
-# Largest share of a prior error that all candidates have in common, share of the rest that those
-# with like features have in common, and factor of its width: with these, 90 % intervals hold 90 %
-# of the times after a few simulations too (`benchmarks/posterior.py`).
+# Maximum common share of the prior error, smooth share of the rest, and factor of its standard
+# deviation. With these, 90 % intervals cover 90 % of the times (`benchmarks/posterior.py`).
 _MAX_COMMON, _SMOOTH, _WIDENING = 0.1, 2 / 3, 1.1
-# A prediction may also be off by this share of the distance from the fastest, the same share for
-# all: the slower a mapping, the more its messages wait beyond the bound (`benchmarks/forecast.py`).
+# Prior standard deviation of the slope of log time over predicted log time, minus 1: messages of
+# slower mappings wait longer than the bound assumes (`benchmarks/forecast.py`).
 _PRIOR_SLOPE = 0.2
 
 
 class Kernel(NamedTuple):
-    """Correlation of an error between candidates, in shares of its variance."""
+    """Correlation of an error between candidates, as shares of its variance."""
 
     common: float
-    """Common to all candidates."""
+    """Share that is equal for all candidates."""
     smooth: float
-    """Common to candidates with like features."""
-    own: float
-    """Of each candidate alone."""
-    length: float = 0.5
-    """Distance of features, over the root of their number, at which likeness fades."""
+    """Share with a Gaussian kernel over the features."""
+    independent: float
+    length_scale: float = 0.5
+    """Root mean square distance of features."""
 
 
-class ErrorTerm(NamedTuple):
-    """An error that some sources contain: its deviation for each candidate, and its kernel."""
+class ErrorComponent(NamedTuple):
+    """An additive error of log times: its standard deviation per candidate, and its kernel."""
 
-    width: Floats
+    std: Floats
     kernel: Kernel
 
     @classmethod
-    def from_distance(cls, centre: Floats, slope: float) -> Self:
-        """Return an error that grows with the distance from the fastest, by one factor for all."""
-        return cls(slope * (centre - centre.min()), Kernel(1.0, 0.0, 0.0))
+    def from_distance(cls, mean: Floats, slope: float) -> Self:
+        """Return an error that is proportional to the distance of ``mean`` from its minimum."""
+        return cls(slope * (mean - mean.min()), Kernel(1.0, 0.0, 0.0))
 
 
-class World(NamedTuple):
-    """Values of what is not Gaussian.
+class Hyperparameters(NamedTuple):
+    """A grid point of the parameters that are not Gaussian.
 
-    A run takes ``b (constant * median + t)`` where the network takes ``t``, for any ``b``, with
-    this relative ``noise``.
+    A run takes ``b (constant * median + t)`` with relative ``noise`` where the network takes ``t``,
+    for any factor ``b``.
     """
 
-    scale: float = 1.0
-    """Factor of the widths of the prior error."""
+    prior_scale: float = 1.0
+    """Factor of the standard deviation of the prior error."""
     constant: float = 0.0
     """Time that does not depend on the mapping, over the median time of the network."""
-    reach: float = 1.0
-    """Factor of the widths of the machine's error."""
+    machine_scale: float = 1.0
+    """Factor of the standard deviation of the machine error."""
     noise: float = 0.0
-    """Relative deviation of repeated runs."""
+    """Relative standard deviation of repeated runs."""
     network: int = 0
-    """Row of the centres: the network that the machine has."""
+    """Row of the prior means."""
 
 
 class Observations(NamedTuple):
-    """Logarithms of observed times, runs of a mapping put together."""
+    """Logarithms of observed times, averaged over repeated runs."""
 
-    which: Indices
+    candidates: Indices
     source: NDArray[np.str_]
     logs: Floats
     variance: Floats
     counts: Indices
-    """Runs behind each number."""
+    """Number of runs in each mean."""
     scatter: float
     """Sum of the squared deviations of repeated runs from their means."""
 
 
-_NOTHING = Observations(
+_NO_OBSERVATIONS = Observations(
     np.empty(0, np.int64), np.empty(0, "U8"), np.empty(0), np.empty(0), np.empty(0, np.int64), 0.0
 )
 
 
 class Draws(NamedTuple):
-    """Possible times of the candidates that may be the fastest, drawn together."""
+    """Joint samples from the posterior of the candidates that may be the fastest."""
 
-    which: Indices
-    """Those candidates, ``(n_likely,)``."""
+    candidates: Indices
+    """Shape ``(n_likely,)``."""
     logs: Floats
     """Logarithms of their times, ``(n_draws, n_likely)``."""
 
     def p_best(self, n: int) -> Floats:
         """Return the probability that each of ``n`` candidates is the fastest; ties share it."""
-        is_least = self.logs <= self.logs.min(axis=1, keepdims=True) + _KNOWN
+        is_min = self.logs <= self.logs.min(axis=1, keepdims=True) + _NUGGET
         chances = np.zeros(n)
-        chances[self.which] = (is_least / is_least.sum(axis=1, keepdims=True)).mean(axis=0)
+        chances[self.candidates] = (is_min / is_min.sum(axis=1, keepdims=True)).mean(axis=0)
         return chances
 
     def loss(self, candidate: int) -> Floats:
-        """Return the logarithm of a candidate's time over the least of all, for each draw."""
-        own = self.logs[:, int(np.flatnonzero(self.which == candidate)[0])]
-        return np.asarray(own - self.logs.min(axis=1))
+        """Return the logarithm of a candidate's time over the minimum, for each draw."""
+        logs = self.logs[:, int(np.flatnonzero(self.candidates == candidate)[0])]
+        return np.asarray(logs - self.logs.min(axis=1))
 
     def faster(self, candidate: int) -> Floats:
-        """Return how likely each of ``which`` is faster than a candidate."""
-        own = self.logs[:, self.which == candidate]
-        return np.asarray((self.logs < own).mean(axis=0))
+        """Return the probability that each of ``candidates`` is faster than this candidate."""
+        logs = self.logs[:, self.candidates == candidate]
+        return np.asarray((self.logs < logs).mean(axis=0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,339 +145,357 @@ class Posterior:
 
     Parameters
     ----------
-    centres : ndarray, shape (n_networks, n)
-        Expected logarithms before any observation; worlds choose the row.
-    errors : dict of str to ErrorTerm
-        ``prior`` and ``machine`` are scaled by the worlds.
+    prior_means : ndarray, shape (n_networks, n)
+        Expected logarithms before any observation; the hyperparameters choose the row.
+    errors : dict of str to ErrorComponent
+        The hyperparameters scale ``prior`` and ``machine``.
     sources : dict of str to tuple of str
-        Errors that the numbers of each source contain.
+        Names of the errors in the times of each source.
     features : ndarray, shape (n, n_features)
-        Normalised; candidates with like features have like errors.
+        Normalised features for the kernels.
     bounds : ndarray, shape (n,)
-        Seconds that no simulated time falls below; 0 where none is known.
-    worlds, world_weights
-        What may be, and how likely before any observation.
+        Lower bounds of the simulated times, seconds; 0 where unknown.
+    grid, grid_weights
+        Hyperparameters, and their prior weights.
     target : {"time", "machine", "averaged"}
-        Source of the times that are asked about. ``averaged``: on a machine of which only the mean
-        over several networks is simulated; times are then those of the mean, with its error.
+        Source of the times to predict. ``averaged``: the times on a machine, of which the mean over
+        several networks is simulated.
     """
 
-    centres: Floats
-    errors: Mapping[str, ErrorTerm]
+    prior_means: Floats
+    errors: Mapping[str, ErrorComponent]
     sources: Mapping[str, tuple[str, ...]]
     features: Floats
     bounds: Floats
-    worlds: Sequence[World] = (World(),)
-    world_weights: Floats | None = None
+    grid: Sequence[Hyperparameters] = (Hyperparameters(),)
+    grid_weights: Floats | None = None
     target: str = TIME
     seed: int = 0
-    observations: Observations = _NOTHING
+    observations: Observations = _NO_OBSERVATIONS
 
     @classmethod
     def from_prediction(cls, prediction: PriorPrediction, bounds: Floats, seed: int = 0) -> Self:
-        """Return the posterior before any observation, with the intervals of a prediction."""
-        centre, width = prediction.logs()
-        residuals = prediction.calibrated
-        common, own = float(residuals.common.var()), float(residuals.deviations.var())
-        share = min(_MAX_COMMON, common / (common + own)) if common + own else 0.0
+        """Return the prior with the intervals of a model's prediction."""
+        mean, scale = prediction.logs()
+        calibration = prediction.require_calibration()
+        common = float(calibration.common.var())
+        total = common + float(calibration.deviations.var())
+        share = min(_MAX_COMMON, common / total) if total else 0.0
         kernel = Kernel(share, _SMOOTH * (1 - share), (1 - _SMOOTH) * (1 - share))
-        floor = np.log(np.maximum(bounds, 1e-300))
-        unit = _WIDENING * residuals.quantile(0.9) / NormalDist().inv_cdf(0.95)
+        unit = _WIDENING * calibration.quantile(0.9) / NormalDist().inv_cdf(0.95)
+        bounded = np.maximum(mean, np.log(np.maximum(bounds, 1e-300)))
         return cls(
-            centres=centre[None],
+            prior_means=mean[None],
             errors={
-                "prior": ErrorTerm(unit * width, kernel),
-                # From the bounds on, as no time lies below them, whatever a model predicts.
-                "distance": ErrorTerm.from_distance(np.maximum(centre, floor), _PRIOR_SLOPE),
+                "prior": ErrorComponent(unit * scale, kernel),
+                "distance": ErrorComponent.from_distance(bounded, _PRIOR_SLOPE),
             },
             sources={TIME: ("prior", "distance"), FULL: ("prior", "distance")},
             features=prediction.features,
             bounds=bounds,
-            worlds=[World(scale=float(scale)) for scale in student_scales()],
+            grid=[Hyperparameters(prior_scale=float(scale)) for scale in student_t_scales()],
             seed=seed,
         )
 
     @property
     def n(self) -> int:
         """Number of candidates."""
-        return int(self.centres.shape[1])
+        return int(self.prior_means.shape[1])
 
     def condition(
-        self, which: Indices, source: str, times: Floats, variance: float | Floats = 0.0
+        self, candidates: Indices, source: str, times: Floats, variance: float | Floats = 0.0
     ) -> Self:
-        """Return the posterior once these times were observed as well.
+        """Return the posterior conditioned on further times of one source.
 
-        ``variance`` is that of their logarithms, beside the errors and the noise of the worlds.
-        Several runs of a mapping are given at once.
+        ``variance`` is that of their logarithms, in addition to the errors of the source and the
+        noise of the grid. All runs of a mapping must be given in one call.
         """
-        if not len(which):
+        if not len(candidates):
             return self
         logs, old = np.log(times), self.observations
-        each, place = np.unique(which, return_inverse=True)
-        counts = np.bincount(place)
-        means = np.bincount(place, logs) / counts
-        variances = np.bincount(place, np.broadcast_to(variance, logs.shape)) / counts**2
+        each, index = np.unique(candidates, return_inverse=True)
+        counts = np.bincount(index)
+        means = np.bincount(index, logs) / counts
+        variances = np.bincount(index, np.broadcast_to(variance, logs.shape)) / counts**2
         new = Observations(
-            which=np.concatenate([old.which, each]),
+            candidates=np.concatenate([old.candidates, each]),
             source=np.concatenate([old.source, np.full(each.size, source, "U8")]),
             logs=np.concatenate([old.logs, means]),
             variance=np.concatenate([old.variance, variances]),
             counts=np.concatenate([old.counts, counts]),
-            scatter=old.scatter + float(((logs - means[place]) ** 2).sum()),
+            scatter=old.scatter + float(((logs - means[index]) ** 2).sum()),
         )
         return replace(self, observations=new)
 
-    def with_error(self, source: str, name: str, term: ErrorTerm) -> Self:
-        """Return the posterior with an error in a source, beside what the wanted time contains."""
-        contents = (*self.sources.get(source, self.sources[TIME]), name)
-        errors, sources = {**self.errors, name: term}, {**self.sources, source: contents}
+    def with_error(self, source: str, name: str, error: ErrorComponent) -> Self:
+        """Return the posterior with an error added to a source."""
+        names = (*self.sources.get(source, self.sources[TIME]), name)
+        errors, sources = {**self.errors, name: error}, {**self.sources, source: names}
         return replace(self, errors=errors, sources=sources)
 
-    def known(self) -> Floats:
-        """Return the logarithms of times that are known exactly, ``(n,)``; NaN elsewhere."""
+    def known_logs(self) -> Floats:
+        """Return the logarithms of exactly observed times, ``(n,)``; NaN elsewhere."""
         known = np.full(self.n, np.nan)
         if self.target == TIME:
-            exact = self.observations.source == FULL
-            known[self.observations.which[exact]] = self.observations.logs[exact]
+            is_exact = self.observations.source == FULL
+            known[self.observations.candidates[is_exact]] = self.observations.logs[is_exact]
         return known
 
     @property
     def weights(self) -> Floats:
-        """Probability of each world, ``(n_worlds,)``; 0 for those that are dropped."""
-        return self._fit[0]
+        """Posterior weight of each grid point; 0 for those that are dropped."""
+        return self._solution[0]
 
     @property
     def evidence(self) -> float:
-        """Logarithm of the density of the observations."""
-        return self._fit[1]
+        """Log marginal likelihood of the observations."""
+        return self._solution[1]
 
     @property
     def noise(self) -> float:
-        """Likely relative deviation of a run."""
-        logs = np.log([max(world.noise, 1e-9) for world in self.worlds])
+        """Expected relative standard deviation of a run (geometric mean)."""
+        logs = np.log([max(point.noise, 1e-9) for point in self.grid])
         return float(np.exp(self.weights @ logs))
 
     @property
     def network_weights(self) -> Floats:
-        """Probability of each row of the centres, ``(n_networks,)``."""
-        network = [world.network for world in self.worlds]
-        return np.bincount(network, self.weights, len(self.centres)).astype(np.float64)
+        """Posterior probability of each row of the prior means, ``(n_networks,)``."""
+        network = [point.network for point in self.grid]
+        return np.bincount(network, self.weights, len(self.prior_means)).astype(np.float64)
 
     @OneBlasThread()
-    def marginal(self, which: Indices | None = None) -> tuple[Floats, Floats]:
-        """Return mean and deviation of each logarithm, ``(n_which,)`` both."""
-        which = np.arange(self.n) if which is None else which
-        weights, means, variances = self._moments(which, diagonal=True)
+    def marginal(self, candidates: Indices | None = None) -> tuple[Floats, Floats]:
+        """Return mean and standard deviation of each logarithm."""
+        candidates = np.arange(self.n) if candidates is None else candidates
+        weights, means, variances = self._moments(candidates, diagonal=True)
         mean = weights @ means
         return mean, np.sqrt(weights @ (variances + (means - mean) ** 2))
 
     @OneBlasThread()
-    def joint(self, which: Indices) -> tuple[Floats, Floats]:
+    def joint(self, candidates: Indices) -> tuple[Floats, Floats]:
         """Return mean and covariance of some logarithms."""
-        weights, means, covariances = self._moments(which)
+        weights, means, covariances = self._moments(candidates)
         mean = weights @ means
-        apart = means - mean
-        spread = np.einsum("w,wi,wj->ij", weights, apart, apart)
-        return mean, spread + np.einsum("w,wij->ij", weights, covariances)
+        centred = means - mean
+        between = np.einsum("w,wi,wj->ij", weights, centred, centred)
+        return mean, between + np.einsum("w,wij->ij", weights, covariances)
 
     def interval(self, coverage: float) -> tuple[Floats, Floats, Floats]:
-        """Return likely time, low and high end of each candidate, seconds; none below its bound."""
-        mean, deviation = self.marginal()
-        reach = NormalDist().inv_cdf((1 + coverage) / 2) * deviation
-        known = self.known()
-        ends = [np.exp(np.where(np.isnan(known), mean + way * reach, known)) for way in (0, -1, 1)]
+        """Return median, lower and upper end of each candidate's time, seconds."""
+        mean, std = self.marginal()
+        margin = NormalDist().inv_cdf((1 + coverage) / 2) * std
+        known = self.known_logs()
         bounds = self.bounds if self.target == TIME else 0.0
-        middle, low, high = (
-            np.where(np.isnan(known), np.maximum(end, bounds), end) for end in ends
+        median, low, high = (
+            np.where(
+                np.isnan(known),
+                np.maximum(np.exp(mean + sign * margin), bounds),
+                np.exp(known),
+            )
+            for sign in (0, -1, 1)
         )
-        return middle, low, high
+        return median, low, high
 
     @OneBlasThread()
-    def sample(self, which: Indices | None = None, n_draws: int = N_DRAWS) -> Draws:
-        """Draw the times of some candidates together; of the likeliest if none are named.
+    def sample(self, candidates: Indices | None = None, n_draws: int = N_DRAWS) -> Draws:
+        """Draw joint times of some candidates; by default, of those likeliest to be the fastest.
 
-        None falls below its bound, and known times are exact.
+        Draws respect the lower bounds and the exactly observed times.
         """
-        if which is None:
-            mean, deviation = self.marginal()
-            which = np.sort(np.argsort(mean - 2 * deviation, kind="stable")[:N_TOGETHER])
+        if candidates is None:
+            mean, std = self.marginal()
+            candidates = np.sort(np.argsort(mean - 2 * std, kind="stable")[:N_TOGETHER])
         rng = np.random.default_rng(self.seed)
         kept = np.flatnonzero(self.weights)
         counts = rng.multinomial(n_draws, self.weights[kept] / self.weights[kept].sum())
-        _, means, covariances = self._moments(which)
-        drawn = []
+        _, means, covariances = self._moments(candidates)
+        parts = []
         for mean, covariance, n in zip(means, covariances, counts, strict=True):
             values, vectors = np.linalg.eigh(covariance)
             root = vectors * np.sqrt(np.maximum(values, 0.0))
-            drawn.append(mean + rng.standard_normal((n, which.size)) @ root.T)
-        logs = np.concatenate(drawn)
+            parts.append(mean + rng.standard_normal((n, candidates.size)) @ root.T)
+        logs = np.concatenate(parts)
         if self.target == TIME:
-            logs = np.maximum(logs, np.log(np.maximum(self.bounds[which], 1e-300)))
-        known = self.known()[which]
-        return Draws(which, np.where(np.isnan(known), logs, known))
+            logs = np.maximum(logs, np.log(np.maximum(self.bounds[candidates], 1e-300)))
+        known = self.known_logs()[candidates]
+        return Draws(candidates, np.where(np.isnan(known), logs, known))
 
     @lazy
-    def _fit(self) -> tuple[Floats, float, Floats, Floats]:
-        """Weights of the worlds, evidence, and of each world the root and the solved residuals."""
-        seen, n_worlds = self.observations, len(self.worlds)
-        prior = np.ones(n_worlds) if self.world_weights is None else self.world_weights
+    def _solution(self) -> tuple[Floats, float, Floats, Floats]:
+        """Grid weights, evidence, and for each grid point Cholesky factor and solved residuals."""
+        observed, n_points = self.observations, len(self.grid)
+        prior = np.ones(n_points) if self.grid_weights is None else self.grid_weights
         prior = prior / prior.sum()
-        if not seen.which.size:
-            return prior, 0.0, np.empty((n_worlds, 0, 0)), np.empty((n_worlds, 0))
-        every = np.arange(n_worlds)
-        covariance = self._covariance(every, seen.which, seen.source, seen.which, seen.source)
-        noise = np.array([world.noise for world in self.worlds])
-        is_run = seen.source == RUN
-        diagonal = np.arange(seen.which.size)
-        own = covariance[:, diagonal, diagonal]
-        own = own + seen.variance + is_run * noise[:, None] ** 2 / seen.counts
-        # Candidates with equal features, and those without a width, stay solvable.
-        covariance[:, diagonal, diagonal] = own + _KNOWN * own.mean(axis=1)[:, None] + _JITTER
+        if not observed.candidates.size:
+            return prior, 0.0, np.empty((n_points, 0, 0)), np.empty((n_points, 0))
+        points = np.arange(n_points)
+        covariance = self._covariance(
+            points, observed.candidates, observed.source, observed.candidates, observed.source
+        )
+        noise = np.array([point.noise for point in self.grid])
+        is_run = observed.source == RUN
+        diagonal = np.arange(observed.candidates.size)
+        variance = covariance[:, diagonal, diagonal]
+        variance = variance + observed.variance + is_run * noise[:, None] ** 2 / observed.counts
+        # Keep the matrix regular for candidates with equal features or no variance.
+        regular = variance + _NUGGET * variance.mean(axis=1)[:, None] + _JITTER
+        covariance[:, diagonal, diagonal] = regular
         root = np.linalg.cholesky(covariance)
-        residuals = seen.logs - self._centre(every, seen.which, seen.source)
+        residuals = observed.logs - self._prior_mean(points, observed.candidates, observed.source)
         solved = np.linalg.solve(root, residuals[:, :, None])[:, :, 0]
         logs = np.log(prior) - 0.5 * (solved**2).sum(axis=1)
         logs -= np.log(root[:, diagonal, diagonal]).sum(axis=1)
-        n_runs, n_spare = int(seen.counts.sum()), int((seen.counts - 1).sum())
-        if n_spare:
-            logs -= n_spare * np.log(noise) + seen.scatter / (2 * noise**2)
+        n_runs, df = int(observed.counts.sum()), int((observed.counts - 1).sum())
+        if df:
+            logs -= df * np.log(noise) + observed.scatter / (2 * noise**2)
         evidence = float(np.logaddexp.reduce(logs))
-        evidence -= (np.log(2 * np.pi) * n_runs + np.log(seen.counts).sum()) / 2
+        evidence -= (np.log(2 * np.pi) * n_runs + np.log(observed.counts).sum()) / 2
         weights = np.exp(logs - logs.max())
-        weights[weights < _UNLIKELY] = 0.0
+        weights[weights < _MIN_WEIGHT] = 0.0
         back = np.linalg.solve(root.transpose(0, 2, 1), solved[:, :, None])[:, :, 0]
         return weights / weights.sum(), evidence, np.asarray(root), np.asarray(back)
 
-    def _moments(self, which: Indices, *, diagonal: bool = False) -> tuple[Floats, Floats, Floats]:
-        """Weight of each likely world, and mean and (co)variance that it gives to the target."""
-        weights, _, roots, solved = self._fit
-        seen, kept = self.observations, np.flatnonzero(weights)
+    def _moments(
+        self, candidates: Indices, *, diagonal: bool = False
+    ) -> tuple[Floats, Floats, Floats]:
+        """Weights, means and (co)variances of the target for each grid point that is kept."""
+        weights, _, roots, solved = self._solution
+        observed, kept = self.observations, np.flatnonzero(weights)
         means, spreads = [], []
-        for w in kept:
-            world = np.array([w])
-            mean = self._centre(world, which, self.target)[0]
+        for i in kept:
+            point = np.array([i])
+            mean = self._prior_mean(point, candidates, self.target)[0]
             if diagonal:
-                spread = self._variance(world, which, self.target)[0]
+                spread = self._variance(point, candidates, self.target)[0]
             else:
-                spread = self._covariance(world, which, self.target, which, self.target)[0]
-            if seen.which.size:
-                across = self._covariance(world, which, self.target, seen.which, seen.source)[0]
-                mean = mean + across @ solved[w]
-                half = np.linalg.solve(roots[w], across.T)
+                spread = self._covariance(point, candidates, self.target, candidates, self.target)[
+                    0
+                ]
+            if observed.candidates.size:
+                cross = self._covariance(
+                    point, candidates, self.target, observed.candidates, observed.source
+                )[0]
+                mean = mean + cross @ solved[i]
+                half = np.linalg.solve(roots[i], cross.T)
                 spread = spread - ((half**2).sum(axis=0) if diagonal else half.T @ half)
             means.append(mean)
             spreads.append(np.maximum(spread, 0.0) if diagonal else spread)
         return weights[kept], np.array(means), np.array(spreads)
 
-    def _centre(self, worlds: Indices, which: Indices, source: Any) -> Floats:
-        """Expected logarithms before any observation, ``(n_worlds, n_which)``."""
-        network = np.array([self.worlds[w].network for w in worlds])
-        centre = self.centres[network][:, which]
-        is_run = np.isin(source, _ON_MACHINE)
-        return np.where(is_run, self._line(worlds)[0][:, which], centre) if is_run.any() else centre
+    def _prior_mean(self, points: Indices, candidates: Indices, source: Any) -> Floats:
+        """Expected logarithms of times of a source, ``(n_points, n_candidates)``."""
+        is_run = np.isin(source, _MACHINE_SOURCES)
+        network = [self.grid[i].network for i in points]
+        mean = self.prior_means[network][:, candidates]
+        if not is_run.any():
+            return mean
+        return np.where(is_run, self._linearise_runs(points)[0][:, candidates], mean)
 
-    def _line(self, worlds: Indices) -> tuple[Floats, Floats]:
-        """Logarithm of a run's time, but for a factor, and its slope in that of the network's.
+    def _linearise_runs(self, points: Indices) -> tuple[Floats, Floats]:
+        """Expected logarithm of a run's time, and its derivative by that of the network's time.
 
-        Near the expected time, the logarithm of constant + time is linear in that of the time.
+        The logarithm of constant + time is linearised at the expected time of the network.
         """
-        centre = self.centres[[self.worlds[w].network for w in worlds]]
-        constant = np.array([self.worlds[w].constant for w in worlds])[:, None]
-        middle = np.median(centre, axis=1, keepdims=True)
-        unit = np.exp(centre - middle)
-        # A forecast may hold more of a constant than the run, such as a program's start.
-        total = np.maximum(constant + unit, _LEFT * unit)
-        return np.log(total) + middle, unit / total
+        mean = self.prior_means[[self.grid[i].network for i in points]]
+        constant = np.array([self.grid[i].constant for i in points])[:, None]
+        median = np.median(mean, axis=1, keepdims=True)
+        relative = np.exp(mean - median)
+        total = np.maximum(constant + relative, _MIN_REMAINING * relative)
+        return np.log(total) + median, relative / total
 
     def _covariance(
-        self, worlds: Indices, rows: Indices, a: Any, columns: Indices, b: Any
+        self, points: Indices, rows: Indices, a: Any, columns: Indices, b: Any
     ) -> Floats:
-        """Prior covariance of numbers of sources ``a`` and ``b``, ``(n_worlds, rows, columns)``."""
-        total = np.zeros((worlds.size, rows.size, columns.size))
-        for name, term in self.errors.items():
-            first = self._amounts(worlds, name, rows, a)
-            second = self._amounts(worlds, name, columns, b)
+        """Prior covariance of times of sources ``a`` and ``b``, ``(n_points, rows, columns)``."""
+        total = np.zeros((points.size, rows.size, columns.size))
+        for name, error in self.errors.items():
+            first = self._error_std(points, name, rows, a)
+            second = self._error_std(points, name, columns, b)
             if first.any() and second.any():
-                likeness = correlation(term.kernel, self.features, rows, columns)
-                total += first[:, :, None] * second[:, None, :] * likeness
-        ends = (
-            np.broadcast_to(np.isin(source, _ON_MACHINE), which.shape)
-            for source, which in ((a, rows), (b, columns))
+                correlation = evaluate_kernel(error.kernel, self.features, rows, columns)
+                total += first[:, :, None] * second[:, None, :] * correlation
+        is_run = (
+            np.broadcast_to(np.isin(source, _MACHINE_SOURCES), candidates.shape)
+            for source, candidates in ((a, rows), (b, columns))
         )
-        return total + _FACTOR_VARIANCE * np.outer(*ends)
+        return total + _FACTOR_VARIANCE * np.outer(*is_run)
 
-    def _variance(self, worlds: Indices, which: Indices, source: Any) -> Floats:
-        """The diagonal of the covariance of numbers of a source with themselves."""
-        total = np.zeros((worlds.size, which.size))
-        for name, term in self.errors.items():
-            amounts = self._amounts(worlds, name, which, source)
-            total += amounts**2 * (term.kernel.common + term.kernel.smooth + term.kernel.own)
-        return total + _FACTOR_VARIANCE * np.isin(source, _ON_MACHINE)
+    def _variance(self, points: Indices, candidates: Indices, source: Any) -> Floats:
+        """The diagonal of `_covariance` for one source."""
+        total = np.zeros((points.size, candidates.size))
+        for name, error in self.errors.items():
+            std = self._error_std(points, name, candidates, source)
+            total += std**2 * (error.kernel.common + error.kernel.smooth + error.kernel.independent)
+        return total + _FACTOR_VARIANCE * np.isin(source, _MACHINE_SOURCES)
 
-    def _amounts(self, worlds: Indices, name: str, which: Indices, source: Any) -> Floats:
-        """Deviation of an error in numbers of a source, ``(n_worlds, n_which)``."""
+    def _error_std(self, points: Indices, name: str, candidates: Indices, source: Any) -> Floats:
+        """Standard deviation of an error in times of a source, ``(n_points, n_candidates)``."""
         contains = [key for key, names in self.sources.items() if name in names]
-        width = np.isin(source, contains) * self.errors[name].width[which]
-        if not width.any():
-            return np.zeros((worlds.size, which.size))
-        several = [self.worlds[w] for w in worlds]
-        factor = np.ones(worlds.size)
+        std = np.isin(source, contains) * self.errors[name].std[candidates]
+        if not std.any():
+            return np.zeros((points.size, candidates.size))
+        scale = np.ones(points.size)
         if name == "prior":
-            factor = np.array([world.scale for world in several])
+            scale = np.array([self.grid[i].prior_scale for i in points])
         elif name == MACHINE:
-            factor = np.array([world.reach for world in several])
-        is_run = np.isin(source, _ON_MACHINE)
-        slope = np.where(is_run, self._line(worlds)[1][:, which], 1.0) if is_run.any() else 1.0
-        return np.asarray(factor[:, None] * slope * width)
+            scale = np.array([self.grid[i].machine_scale for i in points])
+        is_run = np.isin(source, _MACHINE_SOURCES)
+        slope: Floats | float = 1.0
+        if is_run.any():
+            slope = np.where(is_run, self._linearise_runs(points)[1][:, candidates], 1.0)
+        return np.asarray(scale[:, None] * slope * std)
 
 
-def student_scales(n: int = 5) -> Floats:
-    """Return equally likely scales of a Student-t with four degrees of freedom and deviation 1."""
-    # Half of a chi-square value of four degrees of freedom is above h with chance exp(-h) (1 + h).
-    chance, half = (np.arange(n) + 0.5) / n, np.ones(n)
+def student_t_scales(n: int = 5) -> Floats:
+    """Return equally likely scales of a Student-t with four degrees of freedom and variance 1."""
+    # Half of a chi-square value of four degrees of freedom exceeds h with probability
+    # exp(-h) (1 + h); solve for h by Newton's method.
+    probability, half = (np.arange(n) + 0.5) / n, np.ones(n)
     for _ in range(50):
-        half += (np.log1p(half) - half - np.log(chance)) * (1 + half) / half
+        half += (np.log1p(half) - half - np.log(probability)) * (1 + half) / half
     scales = np.sqrt(2.0 / half)
     return np.asarray(scales / np.sqrt(np.mean(scales**2)))
 
 
-def correlation(kernel: Kernel, features: Floats, rows: Indices, columns: Indices) -> Floats:
+def evaluate_kernel(kernel: Kernel, features: Floats, rows: Indices, columns: Indices) -> Floats:
     """Return the correlation of an error between candidates, ``(n_rows, n_columns)``."""
-    same = kernel.own * (rows[:, None] == columns[None])
+    independent = kernel.independent * (rows[:, None] == columns[None])
     if not kernel.smooth:
-        return np.asarray(kernel.common + same)
+        return np.asarray(kernel.common + independent)
     a, b = features[rows], features[columns]
     squares = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1)[None] - 2 * a @ b.T
     distance = np.maximum(squares, 0.0) / max(1, a.shape[1])
-    near = np.exp(-distance / (2 * kernel.length**2))
-    return np.asarray(kernel.common + kernel.smooth * near + same)
+    gaussian = np.exp(-distance / (2 * kernel.length_scale**2))
+    return np.asarray(kernel.common + kernel.smooth * gaussian + independent)
 
 
 @kernel
 def normal_cdf(scores: Floats) -> Floats:
-    """Return the chance that a standard normal value is below each score, ``(n,)``."""
+    """Return the standard normal distribution function of each score, ``(n,)``."""
     below = np.empty(scores.size)
     for i in range(scores.size):
         below[i] = math.erfc(-scores[i] / math.sqrt(2.0)) / 2
     return below
 
 
-def wrong_pairs(posterior: Posterior) -> tuple[Indices, Floats]:
-    """Return some or all candidates, and how likely each two are in the wrong order, ``(n, n)``.
+def misorder_probabilities(posterior: Posterior) -> tuple[Indices, Floats]:
+    """Return some or all candidates, and the probability that their means misorder each pair.
 
-    0 for times that are known.
+    The probabilities, ``(n, n)``, are 0 for pairs of known times.
     """
     n = posterior.n
-    which = np.unique(np.linspace(0, n - 1, min(n, _MAX_PAIRED)).astype(np.int64))
-    mean, covariance = posterior.joint(which)
-    diagonal = covariance.diagonal()
-    apart = diagonal[:, None] + diagonal[None] - 2 * covariance
-    score = -np.abs(mean[:, None] - mean[None]) / np.sqrt(np.maximum(apart, _KNOWN))
-    return which, np.where(apart > _KNOWN, normal_cdf(score.ravel()).reshape(score.shape), 0.0)
+    candidates = np.unique(np.linspace(0, n - 1, min(n, _MAX_PAIRED)).astype(np.int64))
+    mean, covariance = posterior.joint(candidates)
+    variance = covariance.diagonal()
+    difference = variance[:, None] + variance[None] - 2 * covariance
+    score = -np.abs(mean[:, None] - mean[None]) / np.sqrt(np.maximum(difference, _NUGGET))
+    return candidates, np.where(
+        difference > _NUGGET, normal_cdf(score.ravel()).reshape(score.shape), 0.0
+    )
 
 
 def expected_rcc(posterior: Posterior) -> float:
-    """Return the share of pairs that are expected in the order of the likely times."""
-    wrong = wrong_pairs(posterior)[1]
+    """Return the expected share of pairs that the posterior means order correctly."""
+    wrong = misorder_probabilities(posterior)[1]
     n = len(wrong)
     return 1.0 if n < 2 else float(1 - wrong.sum() / (n * (n - 1)))

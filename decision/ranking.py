@@ -1,4 +1,4 @@
-"""Forecasts: simulations decide, or runs on a machine do, or a model that learned from runs."""
+"""Ranking of mappings by simulations, by runs on a machine, or by a model of measured times."""
 
 from __future__ import annotations
 
@@ -15,52 +15,50 @@ from numpy.typing import NDArray
 from toruscast._features import extract_blocks
 from toruscast._lazy import Slow
 from toruscast._slow import pandas as pd
-from toruscast.decision.runs import Runs, Times, mappings_of
+from toruscast.decision.runs import Runs, Times, select_measured
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.routing import Routing
 from toruscast.training import fitted
-from toruscast.training.default_model import APART, DefaultModel
-from toruscast.training.feature_sets import BOUND, COARSE_FEATURES, HELD_OUT, SIMULATED
-from toruscast.training.fitted import Model, prior_of
+from toruscast.training.default_model import ROUNDS_APART, DefaultModel
+from toruscast.training.feature_sets import (
+    BOUND,
+    COARSE_FEATURES,
+    HELD_OUT,
+    SIMULATED,
+    with_references,
+)
+from toruscast.training.fitted import Model, predict_prior
 from toruscast.training.metrics import score_answer
 from toruscast.training.model_file import load_model
 from toruscast.validation import check_call, check_type, job_count, real_number, whole_number
 
+from . import machine
 from .loop import Budget, Decision, Goal, decide
-from .machine import (
-    ALL_CONSTANTS,
-    for_several_networks,
-    machine_posterior,
-    simulate_all,
-    with_machine_error,
-)
-from .posterior import RUN, Posterior, expected_rcc
+from .posterior import RUN, Floats, Indices, Posterior, expected_rcc
 from .results import (
-    OF_SUMS,
-    SHOWN_FEATURES,
+    SUMMED_PROFILE_FACTORS,
+    TABLE_FEATURES,
     Cost,
-    Estimates,
     Kind,
-    Networks,
-    PhysicalOrder,
+    NetworkEnsemble,
+    PosteriorSummary,
     Ranking,
+    ReleaseBoundRanking,
     Verdict,
+    candidate_names,
     default_order,
-    names_of,
 )
-from .simulations import Simulations
+from .simulations import CandidateSimulator
 
 if TYPE_CHECKING:
     from toruscast.decision import learned_runs
     from toruscast.mapping.comm_graph import Traffic
     from toruscast.mapping.problem import Mappings, TorusLike
 else:
-    # It learns, with scikit-learn, and a forecast alone does not.
+    # It imports scikit-learn, which takes a second.
     learned_runs = Slow("toruscast.decision.learned_runs")
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 SURE_BOUND = "sure_bound"
 Stage = Literal["features", "simulations"]
 Progress = Callable[[Stage, int, int], object]
@@ -82,45 +80,46 @@ def rank(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Ranking:
-    """Find the fastest of several mappings with as few simulations as decide it.
+    """Rank mappings by their predicted times, and simulate those that may be the fastest.
 
-    A model gives every candidate a time and an interval from features of its routes. The likeliest
-    candidate and the default order of tasks are simulated; then its rivals, each simulation
-    teaching about the others, until the best is proved or sure to be the fastest or the budget is
-    spent. Nothing is simulated after that: other candidates keep predicted times.
+    A model predicts a time and an interval for every candidate from features of its routes. The
+    candidate with the best prediction and the default order of tasks are simulated, then the
+    rivals. Each simulation updates the predictions of the others. The loop stops when the best is
+    proved or sure to be the fastest, or when the budget is spent.
 
-    With ``goal="order"`` all are simulated with coarse packets, and those whose pairs are likeliest
-    to be in the wrong order with real ones, until the expected RCC is that of the budget, or its
-    seconds are spent. `Verdict.rcc` states it, `Ranking.spent` where the time went.
+    With ``goal="order"``, all candidates are simulated with coarse packets, then those whose pairs
+    are likeliest to be in the wrong order with real packets, until the expected RCC is that of the
+    budget or its seconds are spent. `Verdict.rcc` is the expected RCC.
 
-    Where the rules of the network are unknown (`Network.rules`), candidates are simulated on
-    several networks that the machine may have, and their mean decides; nothing is proved then.
+    If the rules of the network are unknown (`Network.rules`), candidates are simulated on several
+    networks that the machine may have, and ranked by the mean; nothing is proved then.
 
-    The first simulation on a machine takes 10 to 15 seconds longer, to be compiled.
+    The first simulation after installation takes 10 to 15 seconds longer because it is compiled.
 
     Parameters
     ----------
     traffic, torus, mappings
         The traffic, the network and the candidates; see `MappingProblem`.
     model : TimePredictor or path
-        Fitted on named features; the one that comes with toruscast if not given.
+        A model fitted on named features; by default, the one that comes with toruscast.
     times : path, dict of names to seconds, DataFrame or Runs, optional
-        Measured times (`Runs.from_times`) of six or more of the candidates. They and simulated
-        times predict the others; no simulation loop runs. Where the rules of the network are
-        unknown, any number of runs weighs the networks that the machine may have.
+        Measured times (`Runs.from_times`) of six or more of the candidates. A model of measured
+        times predicts the other candidates, without a simulation loop. If the rules of the network
+        are unknown, any number of runs weighs the networks that the machine may have.
     goal : {"fastest", "order"}
-        What simulations are to decide.
+        Whether to find the fastest candidate, or the order of all.
     budget : Budget or int, optional
-        Most simulations with real packets; 0 for the forecast alone. With ``times``, 0 leaves out
-        the simulated times that measured ones may follow.
+        Maximum number of simulations with real packets; 0 for a prediction only. With ``times``, 0
+        excludes simulated times from the references of the model.
     check : bool
-        Simulate all candidates at the end, order them by that, and score the answer before.
+        Whether to simulate all candidates in the end, rank by the simulated times, and score the
+        ranking before.
     coverage : float
-        Share of the cases in which the interval ``low`` to ``high`` holds the time.
+        Probability that a time is in the interval ``low`` to ``high``.
     n_jobs : int, optional
-        Threads; as many candidates are simulated at a time.
+        Number of threads, and of candidates simulated at the same time.
     progress : callable, optional
-        Called with "features" or "simulations", how many are done and the most there will be.
+        Called with the stage, "features" or "simulations", and its done and maximum numbers.
 
     Examples
     --------
@@ -134,49 +133,49 @@ def rank(
     (True, True)
     """
     problem = MappingProblem(traffic, torus, routing)
-    several = problem.mappings(mappings)
-    if not several:
+    candidates = problem.mappings(mappings)
+    if not candidates:
         raise InputError("no mapping to rank")
     check_call(progress)
     coverage, seed = real_number(coverage, "coverage", 0, 1), whole_number(seed, "seed", 0)
     budget = Budget(budget) if isinstance(budget, int) else budget or Budget()
     check_type(budget, "budget", Budget, "a Budget, or a number of simulations")
-    n_allowed, _ = budget.limits(goal, len(several))
-    fitted.check_sends(problem.workload)
+    n_allowed, _ = budget.limits(goal, len(candidates))
+    fitted.check_traffic(problem.workload)
     if times is not None and model != "default":
-        raise InputError("a model and times", expected="one of them: times make their own")
-    chosen = load_model(model) if isinstance(model, str) else model
-    fitted.check_model(chosen)
+        raise InputError("a model and times", expected="one of them: times make their own model")
+    loaded = load_model(model) if isinstance(model, str) else model
+    fitted.check_model(loaded)
     is_unknown = problem.torus.network.rules == "unknown" and n_allowed > 0
     if check and is_unknown:
-        expected = "no check: known rules, or times of the machine"
+        expected = "no check, known rules, or times of the machine"
         raise InputError("one simulation cannot check several networks", expected=expected)
-    # A model of measured times knows its machine, whatever the rules are.
-    is_measured = chosen.target == "measured" or (times is not None and not is_unknown)
+    # A model of measured times does not depend on the rules of the network.
+    is_measured = loaded.target == "measured" or (times is not None and not is_unknown)
     if goal == "order" and (is_measured or times is not None):
-        expected = "goal fastest: measured times are forecast without simulations for the order"
+        expected = "goal fastest: measured times are predicted without simulations for the order"
         raise InputError("simulations for the order, and times of a machine", expected=expected)
     if is_measured:
         if check:
             expected = "no check, or a model of simulated times"
             raise InputError("a simulation cannot check times of a machine", expected=expected)
-        learned = learned_runs.predict_machine(
+        return _rank_by_runs(
             problem,
-            several,
-            chosen,
+            candidates,
+            loaded,
             times,
+            coverage,
             simulate=n_allowed > 0,
             n_jobs=job_count(n_jobs),
             seed=seed,
             progress=None if progress is None else partial(progress, "features"),
         )
-        return _forecast_learned(problem, several, learned, coverage)
-    candidates, simulations = describe_candidates(
-        problem, several, chosen, job_count(n_jobs), seed, progress
+    described, simulator = describe_candidates(
+        problem, candidates, loaded, job_count(n_jobs), seed, progress
     )
     if times is not None:
-        return _weigh_networks(candidates, simulations, Runs.from_times(times), coverage)
-    return _forecast_simulated(candidates, simulations, goal, budget, check, coverage, progress)
+        return _rank_by_networks(described, simulator, Runs.from_times(times), coverage)
+    return _rank_by_simulations(described, simulator, goal, budget, check, coverage, progress)
 
 
 class CandidateSet(NamedTuple):
@@ -191,11 +190,11 @@ class CandidateSet(NamedTuple):
 
     @property
     def default(self) -> int | None:
-        """The candidate with the default order of tasks, if one has."""
-        return default_order(self.mappings, names_of(self.mappings), self.problem.torus)
+        """Index of the candidate with the default order of tasks, if there is one."""
+        return default_order(self.mappings, candidate_names(self.mappings), self.problem.torus)
 
     def column(self, name: str) -> Floats:
-        """Return a feature of each."""
+        """Return a feature of each candidate."""
         return self.features[name].to_numpy(dtype=np.float64)
 
 
@@ -206,87 +205,87 @@ def describe_candidates(
     n_jobs: int,
     seed: int = 0,
     progress: Progress | None = None,
-) -> tuple[CandidateSet, Simulations]:
-    """Return candidates with what a model says of their times, and how they are simulated."""
-    began = time.monotonic()
+) -> tuple[CandidateSet, CandidateSimulator]:
+    """Return candidates with features and the prior of a model, and their simulator."""
+    start = time.monotonic()
     blocks = extract_blocks(
         problem,
         mappings,
-        features=tuple(dict.fromkeys((*model.required_columns, *SHOWN_FEATURES, BOUND))),
-        extra={SURE_BOUND: attrgetter("sure_bound"), APART: attrgetter("rounds_apart")},
+        features=tuple(dict.fromkeys((*model.required_columns, *TABLE_FEATURES, BOUND))),
+        extra={SURE_BOUND: attrgetter("sure_bound"), ROUNDS_APART: attrgetter("rounds_apart")},
         n_jobs=n_jobs,
         progress=None if progress is None else lambda n: progress("features", n, len(mappings)),
     )
     features = pd.concat(blocks)
-    prediction, unseen_traffic = prior_of(model, features, problem, mappings)
-    # Lower: what links and nodes need. Release: close to the time, so that it orders best, but no
-    # bound under adaptive routing. Sure: no simulation falls below it, whatever it rounds.
+    prediction, unseen_traffic = predict_prior(model, features, problem, mappings)
+    # The lower bound is that of links and nodes. The release bound is closer to the time, but not a
+    # bound in adaptive routing. No simulated time is below the sure bound, even after rounding.
     lower, release, sure = (
         features[name].to_numpy(dtype=np.float64) for name in ("lower_bound", BOUND, SURE_BOUND)
     )
-    simulations = Simulations(problem, mappings, lower, release, n_jobs)
-    simulations.spent["bound"] = time.monotonic() - began
+    simulator = CandidateSimulator(problem, mappings, lower, release, n_jobs)
+    simulator.spent["bound"] = time.monotonic() - start
     posterior = Posterior.from_prediction(prediction, sure, seed)
-    if len(simulations.networks) > 1:
-        posterior = for_several_networks(posterior)
-    return CandidateSet(problem, mappings, model, features, posterior, unseen_traffic), simulations
+    if len(simulator.networks) > 1:
+        posterior = machine.with_network_error(posterior)
+    return CandidateSet(problem, mappings, model, features, posterior, unseen_traffic), simulator
 
 
-def _forecast_simulated(
+def _rank_by_simulations(
     candidates: CandidateSet,
-    simulations: Simulations,
+    simulator: CandidateSimulator,
     goal: Goal,
     budget: Budget,
     check: bool,
     coverage: float,
     progress: Progress | None,
 ) -> Ranking:
-    """Return the answer that simulations decide."""
-    names, model = names_of(candidates.mappings), candidates.model
     decision = decide(
         Decision(
             candidates.posterior,
-            simulations,
+            simulator,
             goal,
             budget,
             default=candidates.default,
-            n_cores=simulations.n_jobs,
+            n_cores=simulator.n_jobs,
             progress=None if progress is None else partial(progress, "simulations"),
         )
     )
-    n_networks, is_simulated = len(simulations.networks), decision.is_simulated
-    posterior, release = decision.posterior, candidates.column(BOUND)
+    n_networks, is_simulated = len(simulator.networks), decision.is_simulated
+    posterior, bounds = decision.posterior, candidates.posterior.bounds
     kind: Kind | None = None
-    networks, bounds = None, candidates.posterior.bounds
+    networks = None
     if n_networks > 1:
-        posterior = with_machine_error(posterior)
-        estimates = Estimates.from_posterior(posterior, coverage)
-        # The machine has one of the networks, not their mean.
-        spread = np.log(simulations.times).std(axis=1)
+        posterior = machine.with_machine_error(posterior)
+        summary = PosteriorSummary.from_posterior(posterior, coverage)
+        # The machine has one of the networks, so widen the intervals by their spread.
+        spread = np.log(simulator.times).std(axis=1)
         is_known = np.isfinite(spread)
         if is_known.any():
-            networks = _networks(candidates, simulations)
+            networks = _make_ensemble(candidates, simulator)
         spread[~is_known] = spread[is_known].mean() if is_known.any() else 0.0
-        low, high = estimates.low * np.exp(-spread), estimates.high * np.exp(spread)
-        estimates = estimates._replace(low=low, high=high)
-        bounds = np.minimum(candidates.column("lower_bound"), estimates.time)
+        low, high = summary.low * np.exp(-spread), summary.high * np.exp(spread)
+        summary = summary._replace(low=low, high=high)
+        bounds = np.minimum(candidates.column("lower_bound"), summary.time)
     else:
         kind, certainty = decision.verdict()
         draws = decision.draws() if is_simulated.any() else posterior.sample()
-        # Without the rounding of a logarithm.
+        # Report simulated times exactly, without the rounding of their logarithms.
         time, low, high = (
-            np.where(is_simulated, decision.times, end) for end in posterior.interval(coverage)
+            np.where(is_simulated, decision.times, values)
+            for values in posterior.interval(coverage)
         )
-        estimates = Estimates(time, low, high, draws.p_best(posterior.n), certainty)
+        summary = PosteriorSummary(time, low, high, draws.p_best(posterior.n), certainty)
     source = np.where(decision.is_coarse, "coarse", "predicted")
     source = np.where(is_simulated, "simulated" if n_networks == 1 else "averaged", source)
-    leads = decision.times == decision.best_time
+    is_leading = decision.times == decision.best_time
     if not decision.n_simulated:
         # Among equal predictions, the mapping with the smallest load of the network leads.
         loads = candidates.column("hop_bytes")
-        shown = np.array([f"{each:.3g}" for each in estimates.time])
-        leads = shown == shown[estimates.time.argmin()]
-        leads &= loads == loads[leads].min()
+        rounded = np.array([f"{seconds:.3g}" for seconds in summary.time])
+        is_leading = rounded == rounded[summary.time.argmin()]
+        is_leading &= loads == loads[is_leading].min()
+    model = candidates.model
     cost = Cost(
         decision.n_simulated,
         posterior.n,
@@ -294,146 +293,175 @@ def _forecast_simulated(
         coarsening=decision.coarsening,
         networks=n_networks,
     )
-    found, rows = _build_forecast(
+    ranking, rows = _build_ranking(
         candidates,
-        estimates,
+        summary,
         source,
         cost,
         coverage,
         bounds=bounds,
-        leads=leads if goal == "fastest" else None,
+        is_leading=is_leading if goal == "fastest" else None,
         rcc=expected_rcc(posterior),
         kind=kind,
         networks=networks,
         goal=goal,
     )
-    table, physical, scores = found.table, None, {}
+    table, physical, scores = ranking.table, None, {}
+    release = candidates.column(BOUND)
     if not isinstance(model, DefaultModel):
         table[BOUND] = release[rows]
-        first = names[int(release.argmin())]
-        physical = PhysicalOrder(first, model.provenance_.get(HELD_OUT))
+        first = candidate_names(candidates.mappings)[int(release.argmin())]
+        physical = ReleaseBoundRanking(first, model.provenance_.get(HELD_OUT))
     if check:
         times, rest = decision.times.copy(), np.flatnonzero(~is_simulated)
         if rest.size:
-            times[rest] = simulations(rest)
+            times[rest] = simulator.simulate(rest)
         table.insert(4, "observed_time", times[rows])
         scores = score_answer(table, release[rows])
     if candidates.problem.workload.summed:
-        table["low"], table["high"] = OF_SUMS[0] * table["low"], OF_SUMS[1] * table["high"]
-    found = replace(found, physical=physical, scores=scores, spent=dict(simulations.spent))
+        table["low"] *= SUMMED_PROFILE_FACTORS[0]
+        table["high"] *= SUMMED_PROFILE_FACTORS[1]
+    ranking = replace(ranking, physical=physical, scores=scores, spent=dict(simulator.spent))
     if not check:
-        return found
+        return ranking
     order = np.lexsort((table["rank"], rows != candidates.default, table["observed_time"]))
-    proved = Verdict("proved", 1.0, (), 1.0)
-    sorted_by_check = table.iloc[order].assign(rank=np.arange(1, len(table) + 1))
+    checked = table.iloc[order].assign(rank=np.arange(1, len(table) + 1))
     return replace(
-        found,
-        table=sorted_by_check.reset_index(drop=True),
-        verdict=proved,
-        unchecked=found,
+        ranking,
+        table=checked.reset_index(drop=True),
+        verdict=Verdict("proved", 1.0, (), 1.0),
+        unchecked=ranking,
     )
 
 
-def _weigh_networks(
-    candidates: CandidateSet, simulations: Simulations, runs: Runs, coverage: float
+def _rank_by_networks(
+    candidates: CandidateSet, simulator: CandidateSimulator, runs: Runs, coverage: float
 ) -> Ranking:
-    """Return the answer of runs on a machine, which weigh the networks that it may have."""
-    mappings_of(candidates.mappings, runs)
-    coarsening = simulate_all(simulations)
-    prior = machine_posterior(
+    """Return the ranking by runs, which weigh the networks that the machine may have."""
+    select_measured(candidates.mappings, runs)
+    coarsening = machine.simulate_in_seconds(simulator)
+    prior = machine.machine_posterior(
         candidates.posterior,
-        None if coarsening is None else simulations,
+        None if coarsening is None else simulator,
         coarsening or 1,
-        constants=ALL_CONSTANTS,
+        constants=machine.ALL_CONSTANTS,
     )
-    place = {name: i for i, name in enumerate(names_of(candidates.mappings))}
+    index = {name: i for i, name in enumerate(candidate_names(candidates.mappings))}
     kept = ~runs.is_outlier
-    ran = np.array([place[name] for name in runs.names])[runs.which[kept]]
-    posterior = prior.condition(ran, RUN, runs.seconds[kept])
-    is_measured = np.isin(np.arange(prior.n), ran)
+    measured = np.array([index[name] for name in runs.names])[runs.which[kept]]
+    posterior = prior.condition(measured, RUN, runs.seconds[kept])
+    is_measured = np.isin(np.arange(prior.n), measured)
     source = np.where(is_measured, "measured", "averaged" if coarsening else "predicted")
-    networks, n = None, 0
+    networks, n_simulated = None, 0
     if coarsening:
-        networks, n = _networks(candidates, simulations, posterior.network_weights), prior.n
-    n_networks = len(simulations.networks)
-    answer, _ = _build_forecast(
+        networks = _make_ensemble(candidates, simulator, posterior.network_weights)
+        n_simulated = prior.n
+    n_networks = len(simulator.networks)
+    ranking, _ = _build_ranking(
         candidates,
-        Estimates.from_posterior(posterior, coverage),
+        PosteriorSummary.from_posterior(posterior, coverage),
         source,
-        Cost(n, prior.n, False, int(is_measured.sum()), coarsening, n_networks),
+        Cost(n_simulated, prior.n, False, int(is_measured.sum()), coarsening, n_networks),
         coverage,
         rcc=expected_rcc(posterior),
         networks=networks,
-        spent=dict(simulations.spent),
+        spent=dict(simulator.spent),
     )
-    return answer
+    return ranking
 
 
-def _forecast_learned(
+def _rank_by_runs(
     problem: MappingProblem,
     mappings: tuple[TaskMapping, ...],
-    learned: learned_runs.MachinePrediction,
+    model: Model,
+    times: Times | None,
     coverage: float,
+    *,
+    simulate: bool,
+    n_jobs: int,
+    seed: int,
+    progress: Callable[[int, int], object] | None,
 ) -> Ranking:
-    """Return the answer of a model that learned from times on the machine."""
-    candidates = CandidateSet(problem, mappings, learned.model, learned.features, learned.posterior)
-    estimates = Estimates.from_posterior(learned.posterior, coverage)
+    """Return the ranking by a model of measured times, fitted to ``times`` if they are given."""
+    learned = None
+    if times is not None:
+        learned = learned_runs.learn_runs(
+            problem.workload,
+            problem.torus,
+            mappings,
+            times,
+            routing=problem.routing,
+            simulate=simulate,
+            seed=seed,
+            n_jobs=n_jobs,
+            progress=progress,
+        )
+        model = learned.model
+    columns = (*model.required_columns, *TABLE_FEATURES)
+    features = with_references(problem, mappings, columns, n_jobs=n_jobs, progress=progress)
+    prediction, _ = predict_prior(model, features, problem, mappings)
+    posterior, is_measured = learned_runs.condition_on_runs(
+        prediction, list(map(str, features.index)), None if learned is None else learned.runs, seed
+    )
+    candidates = CandidateSet(problem, mappings, model, features, posterior)
+    summary = PosteriorSummary.from_posterior(posterior, coverage)
     bounds = candidates.column("lower_bound")
-    # Measured times below it show that it is none.
-    is_bounded = learned.is_bounded and not (estimates.time < bounds).any()
-    is_coarse = bool({*COARSE_FEATURES, *SIMULATED} & set(learned.model.required_columns))
-    answer, _ = _build_forecast(
+    # Bounds of the network do not apply if a measured time is below one.
+    is_bounded = prediction.is_bounded and not (summary.time < bounds).any()
+    is_coarse = bool({*COARSE_FEATURES, *SIMULATED} & set(model.required_columns))
+    ranking, _ = _build_ranking(
         candidates,
-        estimates,
-        np.where(learned.is_measured, "measured", "predicted"),
-        Cost(0, len(mappings), is_coarse, int(learned.is_measured.sum())),
+        summary,
+        np.where(is_measured, "measured", "predicted"),
+        Cost(0, len(mappings), is_coarse, int(is_measured.sum())),
         coverage,
         bounds=bounds if is_bounded else None,
-        learned=learned.measured,
+        learned=learned,
     )
-    return answer
+    return ranking
 
 
-def _networks(
-    candidates: CandidateSet, simulations: Simulations, weights: Floats | None = None
-) -> Networks:
-    """Return the times on each network, and how likely each is; equally, if not given."""
-    names = [network.name for network in simulations.networks]
-    rows = pd.Index(names_of(candidates.mappings), name="mapping")
-    each = np.full(len(names), 1 / len(names)) if weights is None else weights
-    times = pd.DataFrame(simulations.times, rows, names)
-    return Networks(times, dict(zip(names, each.tolist(), strict=True)))
+def _make_ensemble(
+    candidates: CandidateSet, simulator: CandidateSimulator, weights: Floats | None = None
+) -> NetworkEnsemble:
+    """Return the times on each network, with equal weights by default."""
+    names = [network.name for network in simulator.networks]
+    rows = pd.Index(candidate_names(candidates.mappings), name="mapping")
+    weights = np.full(len(names), 1 / len(names)) if weights is None else weights
+    times = pd.DataFrame(simulator.times, rows, names)
+    return NetworkEnsemble(times, dict(zip(names, weights.tolist(), strict=True)))
 
 
-def _build_forecast(
+def _build_ranking(
     candidates: CandidateSet,
-    estimates: Estimates,
+    summary: PosteriorSummary,
     source: NDArray[np.str_],
     cost: Cost,
     coverage: float,
     *,
     bounds: Floats | None = None,
-    leads: NDArray[np.bool_] | None = None,
+    is_leading: NDArray[np.bool_] | None = None,
     rcc: float | None = None,
     kind: Kind | None = None,
-    **more: Any,
+    **fields: Any,
 ) -> tuple[Ranking, Indices]:
-    """Return the answer, best of those that lead first, and the candidate of each row."""
-    shown = {name: candidates.column(name) for name in SHOWN_FEATURES}
-    # Measured times are of another level than the bounds of the network.
-    shown["lower_bound"] = np.full(cost.candidates, np.nan) if bounds is None else bounds
-    columns = estimates._asdict()
+    """Return the ranking, leading candidates first, and the candidate of each row."""
+    features = {name: candidates.column(name) for name in TABLE_FEATURES}
+    # Without bounds, because those of the network do not apply to measured times.
+    features["lower_bound"] = np.full(cost.candidates, np.nan) if bounds is None else bounds
+    columns = summary._asdict()
     certainty = columns.pop("certainty")
-    names = names_of(candidates.mappings)
-    table = pd.DataFrame({"mapping": names, **columns, "source": source, **shown})
-    last = np.zeros(len(table), dtype=bool) if leads is None else ~leads
-    # Among equal times the default order needs no change; draws of equal chances differ by less.
+    names = candidate_names(candidates.mappings)
+    table = pd.DataFrame({"mapping": names, **columns, "source": source, **features})
+    is_last = np.zeros(len(table), dtype=bool) if is_leading is None else ~is_leading
+    # Among equal times, prefer the default order. Round the probabilities, because those of equal
+    # candidates differ by the noise of the draws.
     is_moved = np.arange(len(table)) != candidates.default
-    table = table.iloc[np.lexsort((-table["p_best"].round(2), is_moved, table["time"], last))]
+    table = table.iloc[np.lexsort((-table["p_best"].round(2), is_moved, table["time"], is_last))]
     table.insert(0, "rank", np.arange(1, len(table) + 1))
     rows = table.index.to_numpy()
     table = table.reset_index(drop=True)
-    answer = Ranking(
+    ranking = Ranking(
         problem=candidates.problem,
         mappings=candidates.mappings,
         fitted=candidates.model,
@@ -442,6 +470,6 @@ def _build_forecast(
         verdict=Verdict.from_table(table, certainty, rcc, kind),
         cost=cost,
         unseen_traffic=candidates.unseen_traffic,
-        **more,
+        **fields,
     )
-    return answer, rows
+    return ranking, rows

@@ -1,4 +1,4 @@
-"""The loop that runs what a plan asks for, and the script of the user's that it runs."""
+"""Loop that runs the mappings of a plan by a command of the user."""
 
 from __future__ import annotations
 
@@ -22,50 +22,50 @@ from toruscast.mapping import TaskMapping
 
 from .planning import Plan
 
-PLACE = "{map}"
-"""Stands in a command for the file of the mapping."""
-# A path that every shell takes for one word, within quotes and without.
+PLACEHOLDER = "{map}"
+"""Placeholder in a command for the file of the mapping."""
+# A path that every shell reads as one word, inside and outside quotes.
 _PLAIN_PATH = re.compile(r"[\w/.,=@%+-]+", re.ASCII)
-# Bytes that are read from the end of what a script prints.
-_TAIL = 65_536
-# Seconds between the request to end and the end by force.
+# Maximum number of bytes read from the end of the output of a command.
+_TAIL_BYTES = 65_536
+# Seconds between SIGTERM and SIGKILL.
 _GRACE = 2.0
-_S = r"s(?:ec(?:ond)?s?)?"
-_UNIT = (
+_SECOND_UNIT = r"s(?:ec(?:ond)?s?)?"
+_OTHER_UNITS = (
     r"(?:[mun\xb5\u03bc]s(?:ecs?)?|(?:milli|micro|nano)s?(?:ec(?:ond)?s?)?"
     r"|m|min(?:ute)?s?|h|hrs?|hours?|days?)"
 )
 _SECONDS = re.compile(
     r"(?P<label>(?:.*?[\s=:(\[])?)(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)"
-    rf"(?P<unit>\s*{_S}\b)?[\s.;)\]]*",
+    rf"(?P<unit>\s*{_SECOND_UNIT}\b)?[\s.;)\]]*",
     re.IGNORECASE | re.ASCII,
 )
-# A line that may hold a time: with a digit of any script, or a word for what is no number.
+# A line with a digit of any script, or with a word for infinity or "not a number".
 _MAY_BE_TIME = re.compile(r"\d|\b(?:nan|inf|infinity)\b", re.IGNORECASE)
 # A label of another unit, such as "elapsed (ms):", "time_us=", "timeMs" or "MB/s".
 _OTHER_UNIT = re.compile(
-    rf"(?i:(?<![a-z]){_UNIT}(?![a-z])|milli|micro|nano|%|/\s*s\b|hz)|(?<=[a-z])[MUN]s(?![a-z])"
+    rf"(?i:(?<![a-z]){_OTHER_UNITS}(?![a-z])|milli|micro|nano|%|/\s*s\b|hz)|(?<=[a-z])[MUN]s(?![a-z])"
 )
-# Holds a letter and is no number itself, such as "x2", "8x8x8" or "time[s".
+# A word with a letter that is not a number, such as "x2", "8x8x8" or "time[s".
 _WORD = re.compile(r"(?![-+\d.]+(?:e[-+]?\d*)?$).*[^\W\d_].*", re.IGNORECASE)
-# A part of a time before the number, such as "2 min 30 s".
-_AMOUNT = re.compile(rf"\d\s*(?:{_UNIT}|{_S})(?![a-z])", re.IGNORECASE)
+# A number with a unit, such as the minutes in "2 min 30 s".
+_AMOUNT = re.compile(rf"\d\s*(?:{_OTHER_UNITS}|{_SECOND_UNIT})(?![a-z])", re.IGNORECASE)
 
 
 class RunError(ReportedError, RuntimeError):
-    """A run on the machine failed, or gave no time."""
+    """A run on the machine failed, or printed no time."""
 
 
 def run_script(command: str, mapping: str, file: Path, timeout: float) -> float:
     """Run a command on the file of a mapping and return the seconds that it prints.
 
-    Where it takes too long, or this is interrupted, all that the command started ends too.
+    After a timeout or an interruption, the command and its child processes are killed.
     """
-    line = command.replace(PLACE, shlex.quote(str(file.absolute())))
+    shell_command = command.replace(PLACEHOLDER, shlex.quote(str(file.absolute())))
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        # A session of its own, so that a signal reaches all that the command starts.
+        # Signals to the new session reach the child processes.
         process = subprocess.Popen(
-            line,
+            shell_command,
             shell=True,
             stdin=subprocess.DEVNULL,
             stdout=out,
@@ -75,41 +75,39 @@ def run_script(command: str, mapping: str, file: Path, timeout: float) -> float:
         try:
             status = process.wait(timeout)
         except subprocess.TimeoutExpired:
-            message = f"run of {mapping} ended after {timeout:g} s: it had not finished (--timeout)"
+            message = f"run of {mapping} was killed after {timeout:g} s (--timeout)"
             raise RunError(message) from None
         finally:
             if process.returncode is None:
-                _end(process)
+                _kill_session(process)
         if status < 0:
             raise RunError(f"run of {mapping} was killed")
         if status:
-            lines = _tail(err).strip().splitlines()
+            lines = _read_tail(err).strip().splitlines()
             reason = f": {lines[-1].strip()}" if lines else ""
             raise RunError(f"run of {mapping} failed, exit status {status}{reason}")
         try:
-            return last_seconds(_tail(out))
+            return last_seconds(_read_tail(out))
         except ValueError as error:
-            raise RunError(f"run of {mapping} gave no time: {error}") from None
+            raise RunError(f"run of {mapping} printed no time: {error}") from None
 
 
 def check_command(command: str, folder: Path) -> None:
-    """Raise unless a command names the mapping's file, and a shell reads that path as a word."""
-    if PLACE not in command:
-        raise InputError(f"no {PLACE} in a command", found=command, expected=f"./job.sh {PLACE}")
-    # The path is put in quotes, which other quotes would take apart.
+    """Raise `InputError` if a command has no placeholder, or quotes that would split the path."""
+    if PLACEHOLDER not in command:
+        expected = f"./job.sh {PLACEHOLDER}"
+        raise InputError(f"no {PLACEHOLDER} in the command", found=command, expected=expected)
+    # The path is quoted, and nested quotes would split it.
     if not _PLAIN_PATH.fullmatch(str(folder)) and re.search(r"['\"`\\]|<<", command):
         raise InputError(
-            "quotes in a command, and a folder that needs quotes itself",
+            "quotes in the command, and a folder that must be quoted",
             found=str(folder),
-            expected="a folder named by letters, digits and /._-, or a command without quotes",
+            expected="a folder of letters, digits and /._-, or a command without quotes",
         )
 
 
 def last_seconds(text: str) -> float:
-    r"""Return the seconds that a text ends with: one plain number, with a label or without.
-
-    Lines behind it hold no digits.
-    """
+    r"""Return the seconds in the last line with a digit: one number, with an optional label."""
     expected = "expected positive seconds at the end, such as 'elapsed: 1.25 s'"
     lines = [line.strip() for line in text.splitlines() if _MAY_BE_TIME.search(line)]
     if not lines:
@@ -124,56 +122,56 @@ def last_seconds(text: str) -> float:
 
 
 def _is_label(text: str, *, has_unit: bool) -> bool:
-    """Whether the number behind a text is whole, and in seconds as far as the text tells."""
+    """Whether a text before a number is its label, and names no other unit than seconds."""
     words = text.rstrip(" \t=:([").split()
-    # Another number right before may belong to this one: "1 234.5", "12: 34.5", "1.5 +- 0.1".
+    # A preceding number may belong to the time: "1 234.5", "12: 34.5", "1.5 +- 0.1".
     if words and (words[-1][0] in "+-" or not _WORD.fullmatch(words[-1])):
         return False
     return not _AMOUNT.search(text) and (has_unit or not _OTHER_UNIT.search(text))
 
 
-def _tail(stream: IO[bytes]) -> str:
-    """The end of what was printed, in whole lines."""
-    start = max(0, stream.seek(0, os.SEEK_END) - _TAIL)
+def _read_tail(stream: IO[bytes]) -> str:
+    """Return the last complete lines of the output."""
+    start = max(0, stream.seek(0, os.SEEK_END) - _TAIL_BYTES)
     stream.seek(start)
-    # The first line may be a part of a line, and a part of a number another number.
+    # Drop the first line, which may be incomplete.
     content = stream.read() if not start else stream.read().partition(b"\n")[2]
     return content.decode(errors="replace")
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a shell and all that it started."""
-    for number, patience in ((signal.SIGTERM, _GRACE), (signal.SIGKILL, None)):
+def _kill_session(process: subprocess.Popen[bytes]) -> None:
+    """Kill a shell and its child processes."""
+    for number, timeout in ((signal.SIGTERM, _GRACE), (signal.SIGKILL, None)):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)
         with suppress(subprocess.TimeoutExpired):
-            process.wait(patience)
+            process.wait(timeout)
             return
 
 
 logger = logging.getLogger(__name__)
 
 
-def folder_of(runs_file: str | os.PathLike[str]) -> Path:
-    """Return the folder beside a file of runs that holds the mapping under way."""
+def run_folder(runs_file: str | os.PathLike[str]) -> Path:
+    """Return the folder, next to a file of runs, for the mapping that is running."""
     file = Path(os.path.realpath(runs_file))
     return file.with_name(f".{file.name}.run")
 
 
 @contextmanager
-def only_one(runs_file: str | os.PathLike[str]) -> Iterator[Path]:
-    """Make the folder of `folder_of` and keep other processes from planning on the same runs.
+def lock_runs(runs_file: str | os.PathLike[str]) -> Iterator[Path]:
+    """Make the folder of `run_folder` and lock it against other plans of the same runs.
 
-    The lock is a file of its own, so that it holds where another program replaces the file of runs.
+    The lock is a separate file, because another program may replace the file of runs.
     """
-    folder = folder_of(runs_file)
+    folder = run_folder(runs_file)
     folder.mkdir(exist_ok=True)
     lock = folder / "lock"
     with lock.open("a") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            message = f"{os.fspath(runs_file)}: another plan writes its runs here"
+            message = f"{os.fspath(runs_file)}: another plan is writing its runs here"
             raise RunError(message) from None
         try:
             yield folder
@@ -183,44 +181,44 @@ def only_one(runs_file: str | os.PathLike[str]) -> Iterator[Path]:
                 folder.rmdir()
 
 
-def drive(
+def run_plan(
     plan: Plan,
     command: str,
     runs_file: str | os.PathLike[str],
     write: Callable[[TaskMapping, Path], Path],
     *,
     timeout: float,
-    most: int,
+    max_runs: int,
     batch: int = 1,
     observed: Callable[[str, float], None] | None = None,
 ) -> None:
-    """Run mappings until the plan has enough, or so many runs are in the file."""
-    while not plan.is_enough and plan.n_runs < most:
-        for mapping in plan.ask(min(batch, most - plan.n_runs)):
-            name, size = plan.name_of(mapping), _size(runs_file)
-            file = write(mapping, folder_of(runs_file))
+    """Run mappings until the runs are enough, or their number is ``max_runs``."""
+    while not plan.is_enough and plan.n_runs < max_runs:
+        for mapping in plan.ask(min(batch, max_runs - plan.n_runs)):
+            name, size = plan.name_of(mapping), _file_size(runs_file)
+            file = write(mapping, run_folder(runs_file))
             try:
                 seconds = run_script(command, name, file, timeout)
             finally:
                 file.unlink(missing_ok=True)
-            if _size(runs_file) != size:
+            if _file_size(runs_file) != size:
                 warnings.warn(
-                    f"{runs_file}: another program wrote to it during the run; its lines stay, "
-                    "and count when the plan is made anew",
+                    f"{runs_file}: another program wrote to it during the run; its lines are kept "
+                    "and count in the next plan",
                     InputWarning,
                     stacklevel=2,
                 )
-            # A time that the plan refuses must not get into the file.
+            # The plan checks the time before the file is changed.
             plan.observe(name, seconds)
             append_run(runs_file, name, seconds)
-            ran = {"mapping": name, "time_on_machine": seconds, "runs": plan.n_runs}
-            words = "run %d: %s took %.6g s"
-            logger.info(words, plan.n_runs, name, seconds, extra={"event": "ran", **ran})
+            fields = {"mapping": name, "time_on_machine": seconds, "runs": plan.n_runs}
+            message = "run %d: %s took %.6g s"
+            logger.info(message, plan.n_runs, name, seconds, extra={"event": "ran", **fields})
             if observed is not None:
                 observed(name, seconds)
 
 
-def _size(runs_file: str | os.PathLike[str]) -> int:
+def _file_size(runs_file: str | os.PathLike[str]) -> int:
     try:
         return Path(runs_file).stat().st_size
     except FileNotFoundError:

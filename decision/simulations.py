@@ -1,11 +1,11 @@
-"""What can be simulated, what it costs, and how far coarse simulations are off.
+"""Simulation of candidates: possible networks, cost in packet-hops, and error of coarse packets.
 
-Packets can be merged: so many real ones are one in a coarse simulation, which costs that much less.
-Where the rules of the network are not public (`Network.rules`), each candidate is simulated on a
-few networks that the machine may have, and the geometric mean counts: which FIFO a message takes,
-how a node feeds its messages and which packet goes first decide as much as the routes do.
+A coarse simulation merges several real packets into one and is faster by about that factor. Where
+the rules of the network are not public (`Network.rules`), each candidate is simulated on several
+networks that the machine may have, and the geometric mean is used: the FIFO of a message, the order
+in which a node feeds its messages and the arbitration of packets matter as much as the routes.
 
-Costs are packet-hops, never seconds on the clock, so that the same input gives the same answer.
+Costs are packet-hops and never wall-clock seconds, so that the same input gives the same answer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toruscast._features import RoutedTraffic
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
@@ -25,36 +24,33 @@ from toruscast.routing import dilations
 from toruscast.routing.messages import mean_message, packet_counts
 from toruscast.simulation.flows import flow_messages
 from toruscast.simulation.state import LARGEST_PACKET
-from toruscast.training.residuals import reach_of_corrections
+from toruscast.training.residuals import correction_scale
 from toruscast.validation import Routing
 from toruscast.workers import Task
 
-from .posterior import COARSE, ErrorTerm, Kernel, Posterior
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+from .posterior import COARSE, ErrorComponent, Floats, Indices, Kernel, Posterior
 
 HOPS_PER_SECOND = 5e6
-"""Packet-hops that a core simulates in a second, at least."""
+"""Packet-hops that a core simulates per second, a low estimate."""
 MAX_HOPS = 100e6
-"""Packet-hops that a proof, or a sweep of the rivals, may take: 20 seconds of a core at most."""
-# Mappings whose packet-hops are counted.
+"""Maximum packet-hops of a proof or of a sweep of the rivals: at most 20 seconds of a core."""
+# Number of mappings whose packet-hops are averaged.
 _N_COUNTED = 5
-# Errors of coarse times where messages wait much, in logarithms, by the packets in one: the part of
-# each candidate alone on unseen graphs, .028, .045 and .051 in the root mean square for 4, 8 and 16
-# packets, over the reach that candidates have in the mean (`benchmarks/posterior.py`).
+# Relative errors of coarse times by coarsening, where messages wait long: the independent part on
+# unseen graphs, .028, .045 and .051 (root mean square) for 4, 8 and 16 packets, over the mean
+# correction scale of candidates (`benchmarks/posterior.py`).
 _COARSE_ERRORS = {2: 0.028, 4: 0.040, 8: 0.062, 16: 0.070, 64: 0.100}
-# The part that a candidate has for itself in the variance of a coarse time.
-_COARSE_KERNEL = Kernel(common=0.25, smooth=0.2, own=0.55)
-# A message that keeps n packets is off by .32 over the root of n at most; where it keeps one, the
-# release bound still orders better by this share (`python -m studies run unseen`).
-_ERROR_OF_LENGTH, _BOUND_SHARE = 0.32, 0.3
-# Error of the shares of flows: the RCC of measured times moves by .001, and the work halves
+_COARSE_KERNEL = Kernel(common=0.25, smooth=0.2, independent=0.55)
+# The error of messages of n coarse packets is at most .32 / sqrt(n). For n = 1, the mean of log
+# times is moved by this share towards the release bound, which then orders better
+# (`python -m studies run unseen`).
+_LENGTH_ERROR, _BOUND_SHARE = 0.32, 0.3
+# Tolerance of the flow rates: half the work for a change of .001 in the RCC of measured times
 # (`studies/real_mpi`).
 _FLOW_ERROR = 0.2
 
 
-class PossibleNetwork(NamedTuple):
+class CandidateNetwork(NamedTuple):
     """A network that the machine may have."""
 
     name: str
@@ -63,26 +59,25 @@ class PossibleNetwork(NamedTuple):
     """Whether messages share links as flows, without packets and buffers."""
 
 
-def possible_networks(torus: Torus, routing: Routing = "deterministic") -> list[PossibleNetwork]:
+def candidate_networks(torus: Torus, routing: Routing = "deterministic") -> list[CandidateNetwork]:
     """Return the networks that a machine may have: one, unless its rules are unknown.
 
-    The one as it is described; one whose FIFOs belong to a direction and send packets of their
-    messages in turn; and one without buffers, in which messages share links as flows do. The last
-    is left out where packets choose their way.
+    They are the network as described; one whose injection FIFOs belong to a direction and send
+    packets of their messages in turn; and, in deterministic routing, one of flows without buffers.
     """
-    own = torus.with_network(rules="given")
-    found = [PossibleNetwork("as described", own)]
+    given = torus.with_network(rules="given")
+    networks = [CandidateNetwork("as described", given)]
     if torus.network.rules == "given":
-        return found
-    in_turn = own.with_network(fifo_rule="first_dimension", feeding="packets")
-    found.append(PossibleNetwork("packets in turn", in_turn))
+        return networks
+    in_turn = given.with_network(fifo_rule="first_dimension", feeding="packets")
+    networks.append(CandidateNetwork("packets in turn", in_turn))
     if routing == "deterministic":
-        found.append(PossibleNetwork("flows", own, flows=True))
-    return found
+        networks.append(CandidateNetwork("flows", given, flows=True))
+    return networks
 
 
-class Simulations:
-    """Simulated times of the candidates of a problem, with real packets or with several in one.
+class CandidateSimulator:
+    """Simulator of the candidates of a problem, with real or with coarse packets.
 
     Parameters
     ----------
@@ -97,65 +92,65 @@ class Simulations:
         lower: Floats,
         release: Floats,
         n_jobs: int = 1,
-        networks: Sequence[PossibleNetwork] | None = None,
+        networks: Sequence[CandidateNetwork] | None = None,
     ) -> None:
         self.lower, self.release = lower, release
         self.packets = problem.derive(mean_message)
         """Packets of the mean message."""
         self.problem, self.mappings, self.n_jobs = problem, mappings, n_jobs
-        self.networks = networks or possible_networks(problem.torus, problem.routing)
+        self.networks = networks or candidate_networks(problem.torus, problem.routing)
         self.times = np.full((len(mappings), len(self.networks)), np.nan)
         """Latest simulated seconds on each network, ``(n, n_networks)``."""
         self.spent: dict[str, float] = {}
-        """Seconds that went into coarse and into full simulations, for the record only."""
+        """Wall-clock seconds of coarse and of full simulations, for information only."""
 
-    def __call__(self, which: Indices, coarsening: int = 1) -> Floats:
-        """Return the simulated seconds of these candidates, the geometric mean over networks."""
-        began = time.monotonic()
+    def simulate(self, candidates: Indices, coarsening: int = 1) -> Floats:
+        """Return the simulated seconds of candidates, the geometric mean over networks."""
+        start = time.monotonic()
         for column, network in enumerate(self.networks):
             problem = replace(self.problem, torus=network.torus)
-            task = Task(_simulated_time, problem, network)
-            items = [(self.mappings[i], coarsening) for i in which]
-            self.times[which, column] = task.in_order(items, self.n_jobs)
+            task = Task(_simulate_mapping, problem, network)
+            items = [(self.mappings[i], coarsening) for i in candidates]
+            self.times[candidates, column] = task.in_order(items, self.n_jobs)
         source = "full" if coarsening == 1 else "coarse"
-        self.spent[source] = self.spent.get(source, 0.0) + time.monotonic() - began
-        times = self.times[which]
+        self.spent[source] = self.spent.get(source, 0.0) + time.monotonic() - start
+        times = self.times[candidates]
         if times.shape[1] == 1:
             return times[:, 0]
         return np.asarray(np.exp(np.log(times).mean(axis=1)))
 
     def hops(self, coarsening: int = 1) -> float:
-        """Return the packet-hops of a candidate on all networks."""
+        """Return the mean packet-hops of a candidate, summed over networks."""
         return len(self.networks) * mean_hops(self.problem, self.mappings, coarsening)
 
     @property
     def levels(self) -> list[int]:
-        """Numbers of packets that may be one, finest first: messages keep one of them."""
+        """Possible coarsenings, powers of 2, finest first."""
         network = self.problem.torus.network
         largest = LARGEST_PACKET / (network.payload + network.header)
-        most = max(min(self.packets, largest), 16)
-        return [2**k for k in range(int(most).bit_length())]
+        max_level = max(min(self.packets, largest), 16)
+        return [2**k for k in range(int(max_level).bit_length())]
 
-    def observe_coarse(
-        self, posterior: Posterior, which: Indices, times: Floats, coarsening: int
+    def condition_on_coarse(
+        self, posterior: Posterior, candidates: Indices, times: Floats, coarsening: int
     ) -> Posterior:
-        """Return the posterior once these coarse times are observed.
+        """Return the posterior conditioned on coarse times.
 
-        The fewer packets messages keep, the more the order is that of the release bounds.
+        The fewer packets messages keep, the further times are moved towards the release bounds.
         """
-        width = np.zeros(posterior.n)
-        reach = reach_of_corrections(times, self.lower[which])
-        width[which] = coarse_error(coarsening, self.packets) * reach
+        std = np.zeros(posterior.n)
+        scale = correction_scale(times, self.lower[candidates])
+        std[candidates] = coarse_error(coarsening, self.packets) * scale
         logs = np.log(times)
-        apart = np.log(self.release[which]) - logs
+        difference = np.log(self.release[candidates]) - logs
         share = _BOUND_SHARE * min(1.0, coarsening / max(self.packets, 1.0))
-        logs = logs + share * (apart - apart.mean())
-        term = ErrorTerm(width, _COARSE_KERNEL)
-        return posterior.with_error(COARSE, COARSE, term).condition(which, COARSE, np.exp(logs))
+        logs = logs + share * (difference - difference.mean())
+        posterior = posterior.with_error(COARSE, COARSE, ErrorComponent(std, _COARSE_KERNEL))
+        return posterior.condition(candidates, COARSE, np.exp(logs))
 
 
-def _simulated_time(
-    problem: MappingProblem, network: PossibleNetwork, item: tuple[TaskMapping, int]
+def _simulate_mapping(
+    problem: MappingProblem, network: CandidateNetwork, item: tuple[TaskMapping, int]
 ) -> float:
     mapping, coarsening = item
     if network.flows:
@@ -167,21 +162,21 @@ def _simulated_time(
 def mean_hops(
     problem: MappingProblem, mappings: Sequence[TaskMapping], coarsening: int = 1
 ) -> float:
-    """Return the packet-hops of a mapping, the mean of some."""
+    """Return the packet-hops of a mapping, averaged over a few of the mappings."""
     packets, _ = packet_counts(problem, coarsening)
     some = mappings[:: max(1, len(mappings) // _N_COUNTED)]
-    return float(np.mean([packets @ dilations(problem, each) for each in some]))
+    return float(np.mean([packets @ dilations(problem, mapping) for mapping in some]))
 
 
 def simulation_minutes(problem: MappingProblem, mappings: Sequence[TaskMapping], n: int) -> float:
-    """Return about how many processor minutes ``n`` simulations take at most."""
+    """Return an upper estimate of the processor minutes of ``n`` simulations."""
     return n * mean_hops(problem, mappings) / HOPS_PER_SECOND / 60
 
 
 def coarse_error(coarsening: int, packets: float) -> float:
-    """Return how far times of messages of so many packets are off, where they wait."""
-    known = np.log(list(_COARSE_ERRORS))
-    of_number = np.interp(math.log(coarsening), known, list(_COARSE_ERRORS.values()))
-    of_length = _ERROR_OF_LENGTH * math.sqrt(coarsening / max(packets, 1.0))
-    # The errors are those of a candidate alone.
-    return min(float(of_number) / math.sqrt(_COARSE_KERNEL.own), of_length)
+    """Return the relative error of coarse times where messages of ``packets`` packets wait long."""
+    levels = np.log(list(_COARSE_ERRORS))
+    by_level = np.interp(math.log(coarsening), levels, list(_COARSE_ERRORS.values()))
+    by_length = _LENGTH_ERROR * math.sqrt(coarsening / max(packets, 1.0))
+    # The table has the independent part only.
+    return min(float(by_level) / math.sqrt(_COARSE_KERNEL.independent), by_length)

@@ -20,7 +20,7 @@ from toruscast.notebook import NotebookCard
 from toruscast.routing.messages import mean_message
 from toruscast.simulation.simulator import simulate_packets
 from toruscast.text import seconds, shown_name
-from toruscast.training.default_model import APART, kinds_of, load_default
+from toruscast.training.default_model import ROUNDS_APART, classify_traffic, load_default
 from toruscast.validation import Routing, whole_number
 
 from ._anneal_kernels import Uses
@@ -177,10 +177,10 @@ def _feature_effects(
         mappings,
         routing=problem.routing,
         features=model.required_columns,
-        extra={APART: attrgetter(APART)},
+        extra={ROUNDS_APART: attrgetter(ROUNDS_APART)},
     )
     own, other = table.to_dict("records")
-    kinds, packets = kinds_of(problem, mappings), problem.derive(mean_message)
+    kinds, packets = classify_traffic(problem, mappings), problem.derive(mean_message)
 
     def forecast(row: dict[Any, float]) -> float:
         prior = model.prior_prediction(pd.DataFrame([row]), kinds, packets)

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.decision.simulations import Simulations
+from toruscast.decision.simulations import CandidateSimulator
 
 Floats = NDArray[np.float64]
 
 
-class RecordedTimes(Simulations):
+class RecordedTimes(CandidateSimulator):
     """Times that were simulated before: by the number of packets in one, ``(n,)`` each."""
 
     def __init__(
@@ -26,9 +26,9 @@ class RecordedTimes(Simulations):
         self.recorded, self.lower, self.release, self.packets = recorded, lower, release, packets
         self.costs = {level: 1 / level for level in recorded} if costs is None else costs
 
-    def __call__(self, which: NDArray[np.int64], coarsening: int = 1) -> Floats:
+    def simulate(self, candidates: NDArray[np.int64], coarsening: int = 1) -> Floats:
         """Return recorded seconds."""
-        return self.recorded[coarsening][which]
+        return self.recorded[coarsening][candidates]
 
     def hops(self, coarsening: int = 1) -> float:
         """Return the cost that was given, or that of real packets over their number."""

@@ -44,15 +44,15 @@ from toruscast.routing import Routing
 from toruscast.routing.messages import mean_message
 from toruscast.training import build_samples, rcc
 from toruscast.training.default_model import (
-    APART,
     COVARIATES,
     ONE_EXCHANGE,
+    ROUNDS_APART,
     DefaultModel,
     RatioModel,
     TrafficKind,
+    classify_traffic,
     covariates,
-    kinds_of,
-    width_of,
+    scale_of_log_ratio,
 )
 from toruscast.training.residuals import ResidualCalibration
 
@@ -304,7 +304,9 @@ def samples_of(applications: list[TrainingCase], store: Path | None) -> list[pd.
             every = build_samples(cases, store, n_jobs=2, routing=routing, features=names)
             which = np.repeat(own, [len(mappings) for _, _, mappings in cases])
             found |= {i: every[which == i].reset_index(drop=True) for i in own}
-    return [found[i].assign(**{APART: apart_of(each)}) for i, each in enumerate(applications)]
+    return [
+        found[i].assign(**{ROUNDS_APART: apart_of(each)}) for i, each in enumerate(applications)
+    ]
 
 
 def apart_of(application: TrainingCase) -> list[float]:
@@ -329,7 +331,7 @@ class Observed(NamedTuple):
 def observe(case: TrainingCase, table: pd.DataFrame) -> Observed:
     """Return what the samples of an application say of its kind of traffic."""
     problem = MappingProblem(case.workload, case.torus, case.routing)
-    kinds = kinds_of(problem, case.mappings)
+    kinds = classify_traffic(problem, case.mappings)
     known = covariates(table, problem.derive(mean_message))
     ratio = np.log(table["time"] / table["release_bound"]).to_numpy()
     bounds = table["release_bound"].to_numpy()
@@ -367,7 +369,7 @@ def fit_kind(applications: Sequence[Observed], scale: Floats) -> TrafficKind:
 def scaled_residuals(application: Observed, ratio: RatioModel) -> Floats:
     """Return residuals over their width."""
     forecast = ratio.log_ratios(application.covariates)
-    return (application.log_ratios - forecast) / width_of(forecast)
+    return (application.log_ratios - forecast) / scale_of_log_ratio(forecast)
 
 
 def scale_of(applications: Sequence[Observed]) -> Floats:
@@ -391,7 +393,7 @@ def report(kind: str, applications: Sequence[Observed], scale: Floats) -> None:
     held, reach, scores = [], [], []
     for each, others in zip(applications, held_out(applications, scale), strict=True):
         forecast = others.ratio.log_ratios(each.covariates)
-        half = others.calibration.quantile(0.9) * width_of(forecast)
+        half = others.calibration.quantile(0.9) * scale_of_log_ratio(forecast)
         held.append(float((np.abs(each.log_ratios - forecast) <= half).mean()))
         reach.append(float(np.exp(half.mean())))
         scores.append(rcc(np.exp(each.log_ratios) * each.bounds, np.exp(forecast) * each.bounds))

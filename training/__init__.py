@@ -1,7 +1,7 @@
-"""Learning from samples which mapping is fast: predictors, their quality, rankings.
+"""Predictors of mapping times, learned from samples, and their evaluation.
 
-Every public name stands in ``__init__.pyi`` and is imported when first used: scikit-learn, which
-learning needs and a forecast does not, takes a second to start.
+Every public name is listed in ``__init__.pyi`` and imported when first used, because scikit-learn
+takes a second to import and a forecast does not need it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Learning about one application on one torus from simulated times of its mappings."""
+"""Training of a predictor for one application and torus on simulated times."""
 
 from __future__ import annotations
 
@@ -20,20 +20,19 @@ from toruscast.validation import check_type
 
 from .evaluation import repeated_splits, summarise
 from .feature_sets import feature_set, needed_level
-from .fitted import check_sends
+from .fitted import check_traffic
 from .predictor import TimePredictor
 from .samples import build_samples
 
-USUAL = 168
-"""Mappings to learn from, if not told otherwise."""
+DEFAULT_N_SAMPLES = 168
 
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """A predictor made for one application and torus, fitted on all ``samples``.
+    """A predictor for one application and torus, fitted on all ``samples``.
 
-    ``quality`` is how it forecasts samples held out, as `summarise` gives it. ``problem`` is what
-    was simulated, where the samples are of one.
+    ``quality`` is the result of `summarise` for held-out samples. ``problem`` is the simulated
+    application and torus, or None for samples of several.
     """
 
     model: TimePredictor
@@ -69,40 +68,41 @@ def train(
     Parameters
     ----------
     n : int, optional
-        Mappings to simulate, drawn by `toruscast.mapping.strategies.sample`; 168 if not given, or
-        all that there are.
+        Number of mappings to simulate, drawn by `toruscast.mapping.strategies.sample`; by default
+        168, or all if there are fewer.
     seed : int
         Seed of the sample and the splits.
     exclude : sequence of TaskMapping
-        Mappings to keep out of training, with those equivalent to them: the candidates to be
-        ranked.
+        Mappings to exclude from training, such as the candidates to rank; equivalent mappings are
+        excluded too.
     model : TimePredictor, optional
-        The learner; corrections of the sketch, from the features ``coarse``, if not given.
+        The estimator; by default, one that learns corrections of coarse simulations from the
+        feature set ``coarse``.
     store_path : path-like, optional
-        Where the samples are kept, so that a run that was stopped can go on; nowhere if not given.
+        File for the samples, from which an interrupted run continues. Not written by default.
     n_splits : int
-        Splits that measure the quality.
+        Number of splits that measure the quality.
     n_jobs : int, optional
         Threads of the simulations, and processes of the splits.
     progress : callable, optional
-        Called with the number of samples done and the number of all.
+        Called with the number of finished samples and of all samples.
     """
     check_type(model, "model", TimePredictor | None, "a TimePredictor")
-    learner = TimePredictor("coarse", "correction") if model is None else clone(model)
-    names = () if learner.features is None else feature_set(learner.features)
+    estimator = TimePredictor("coarse", "correction") if model is None else clone(model)
+    names = () if estimator.features is None else feature_set(estimator.features)
     problem = MappingProblem(traffic, torus, routing)
     samples = draw_samples(
         problem,
         n,
         seed=seed,
         exclude=exclude,
-        level=needed_level(names, learner.target),
+        level=needed_level(names, estimator.target),
         store_path=store_path,
         n_jobs=n_jobs,
         progress=progress,
     )
-    made = train_on(samples, learner, n_splits=n_splits, seed=seed, n_jobs=n_jobs)
-    return replace(made, problem=problem)
+    training = train_on(samples, estimator, n_splits=n_splits, seed=seed, n_jobs=n_jobs)
+    return replace(training, problem=problem)
 
 
 def draw_samples(
@@ -117,18 +117,19 @@ def draw_samples(
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
-    """Simulate mappings of one application, as `train` does.
+    """Simulate mappings of one application for `train`.
 
-    No two of them are alike but for a symmetry of the torus, unless there are too few others.
+    Mappings that are equivalent by a symmetry of the torus are drawn only if there are too few
+    others.
     """
-    check_sends(problem.workload)
-    known = problem.mappings(exclude)
+    check_traffic(problem.workload)
+    excluded = problem.mappings(exclude)
     if tasks_per_node is None:
-        tasks_per_node = max((mapping.tasks_per_node for mapping in known), default=None)
+        tasks_per_node = max((mapping.tasks_per_node for mapping in excluded), default=None)
     placement = Placement(problem, tasks_per_node)
     if n is None:
-        n = int(min(USUAL, count_remaining(placement, known)))
-    mappings, _ = sample_inequivalent(placement, n, seed, known)
+        n = int(min(DEFAULT_N_SAMPLES, count_remaining(placement, excluded)))
+    mappings, _ = sample_inequivalent(placement, n, seed, excluded)
     return build_samples(
         [(problem.workload, problem.torus, mappings)],
         store_path,
@@ -149,15 +150,15 @@ def train_on(
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Training:
-    """Fit a model on all samples once splits of them have measured its quality.
+    """Measure the quality of a model on splits of the samples, then fit it on all of them.
 
-    Where there are several applications, or tori, intervals are made for one that was not learned
-    from; of two or three they are too narrow.
+    With several applications, or tori, folds keep each together, so that the intervals apply to
+    an unseen one; with only two or three, intervals are too narrow.
     """
     scores = repeated_splits(
         samples, model, n_splits=n_splits, seed=seed, n_jobs=n_jobs, progress=progress
     )
-    known = [samples[name].astype(str) for name in ("workload", "torus") if name in samples]
-    several = (each for each in known if 1 < each.nunique() < len(samples))
-    fitted = model.fit(samples, samples["time"], groups=next(several, None))
+    labels = [samples[name].astype(str) for name in ("workload", "torus") if name in samples]
+    groups = next((label for label in labels if 1 < label.nunique() < len(samples)), None)
+    fitted = model.fit(samples, samples["time"], groups=groups)
     return Training(fitted, samples, summarise(scores))

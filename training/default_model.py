@@ -1,7 +1,7 @@
-"""The default model: how much longer than their release bounds times of each kind of traffic are.
+"""The default model: the ratio of time to release bound, for each kind of traffic.
 
-`tools/train_default.py` makes its file. The model orders mappings by their release bound; it learns
-the ratio of time to bound, which all mappings of an application have in common, and its error.
+`tools/train_default.py` fits it. The model ranks mappings by their release bound. The ratio is
+nearly equal for all mappings of an application, and its residuals give the intervals.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from toruscast.routing.messages import mean_message
 from toruscast.routing.routing import ways_are_open
 
 from .feature_sets import BOUND, Target, seconds_of
-from .residuals import IN_TICKS, PriorPrediction, ResidualCalibration
+from .residuals import BOUND_TOLERANCE, PriorPrediction, ResidualCalibration
 
 Floats = NDArray[np.float64]
-APART = "rounds_apart"
-"""Column of `RoutedTraffic.rounds_apart` in the features of `prior_of`."""
+ROUNDS_APART = "rounds_apart"
+"""Column of `RoutedTraffic.rounds_apart` that `predict_prior` needs."""
 ROUNDS = "dependent rounds"
 PHASES = "phases between barriers"
 ADAPTIVE = "packets that choose their way"
 SHORT = "messages of a packet or less"
 SEVERAL = "several tasks a node"
 ONE_EXCHANGE = "one exchange"
-"""Traffic of none of the kinds of `kinds_of`."""
+"""Kind of traffic for which `classify_traffic` returns no kinds."""
 SHARES = ("link_share", "injection_share", "reception_share", "latency_share")
-COVARIATES = (APART, "log_packets", "latency_share", "reception_share")
-"""What the ratio of time to bound depends on: ``log_packets`` is the logarithm of the packets of a
-message, at least 0; the shares are means over the mappings, so that the order is the bound's."""
-# Width of the logarithm of a time where no message waits: of those tried, intervals of held-out
-# applications are narrowest with it.
-_MIN_WIDTH = 0.03
-# Distance of shares, and of logarithms of bounds, that makes features differ by 1: of those tried,
-# times of held-out applications are likeliest with it after one, three and six simulations.
-_LIKENESS = 0.2
+COVARIATES = (ROUNDS_APART, "log_packets", "latency_share", "reception_share")
+"""Regressors of the log ratio of time to bound. ``log_packets`` is the logarithm of the packets of
+a message, at least 0. All but the first are means over the mappings, which keeps the order by the
+bound."""
+# Scale of the residuals at a ratio of 1; it minimises the intervals of held-out applications.
+_MIN_SCALE = 0.03
+# Unit of the features of the kernel; it maximises the likelihood of held-out applications after
+# one, three and six simulations.
+_FEATURE_UNIT = 0.2
 
 
 def covariates(features: pd.DataFrame, packets: float) -> Floats:
@@ -54,13 +54,13 @@ def covariates(features: pd.DataFrame, packets: float) -> Floats:
     return values
 
 
-def width_of(log_ratio: Floats) -> Floats:
-    """Return the width of logarithms of time over bound: the longer messages wait, the wider."""
-    return log_ratio + _MIN_WIDTH
+def scale_of_log_ratio(log_ratio: Floats) -> Floats:
+    """Return the scale of the residuals, which increases with the ratio."""
+    return log_ratio + _MIN_SCALE
 
 
-def kinds_of(problem: MappingProblem, mappings: Sequence[TaskMapping]) -> tuple[str, ...]:
-    """Return the kinds of traffic, besides one exchange in dimension order with a task a node."""
+def classify_traffic(problem: MappingProblem, mappings: Sequence[TaskMapping]) -> tuple[str, ...]:
+    """Return the kinds of traffic; none for one exchange, dimension order and one task per node."""
     kinds = []
     if len(problem.workload) > 1:
         kinds.append(ROUNDS if problem.workload.dependent else PHASES)
@@ -74,11 +74,10 @@ def kinds_of(problem: MappingProblem, mappings: Sequence[TaskMapping]) -> tuple[
 
 
 class RatioModel(NamedTuple):
-    """A linear model of the logarithm of time over release bound, never below 0."""
+    """A linear model of the logarithm of time over release bound, clipped at 0."""
 
     level: float
     slopes: Floats
-    """Of the `COVARIATES`."""
 
     def log_ratios(self, covariates: Floats) -> Floats:
         """Return the logarithm of time over release bound of each mapping."""
@@ -86,11 +85,11 @@ class RatioModel(NamedTuple):
 
 
 class TrafficKind(NamedTuple):
-    """Times over release bounds of one kind of traffic."""
+    """Ratio of time to release bound for one kind of traffic."""
 
     ratio: RatioModel
     calibration: ResidualCalibration
-    """Residuals of held-out applications, over `width_of`."""
+    """Residuals of held-out applications, divided by `scale_of_log_ratio`."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +100,7 @@ class DefaultModel:
     ----------
     kinds : dict of str to TrafficKind
     provenance : dict
-        The command and commit that made it, and how many applications and samples of each kind.
+        Command, commit, and numbers of applications and samples of each kind.
     """
 
     kinds: Mapping[str, TrafficKind]
@@ -111,47 +110,47 @@ class DefaultModel:
 
     @property
     def n_samples_(self) -> int:
-        """Number of samples that it learned from."""
+        """Number of training samples."""
         return int(self.provenance["samples"])
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """Return the model of a file's content."""
+        """Return the model in the content of a file."""
         kinds = {}
-        for name, own in content["kinds"].items():
-            slopes = np.array([own["slopes"][each] for each in COVARIATES])
-            residuals = (np.array(own[each]) for each in ("residuals", "common", "deviations"))
+        for name, kind in content["kinds"].items():
+            slopes = np.array([kind["slopes"][covariate] for covariate in COVARIATES])
+            residuals = (np.array(kind[key]) for key in ("residuals", "common", "deviations"))
             kinds[name] = TrafficKind(
-                RatioModel(own["level"], slopes), ResidualCalibration(0.0, *residuals)
+                RatioModel(kind["level"], slopes), ResidualCalibration(0.0, *residuals)
             )
         return cls(kinds, content["provenance"])
 
     def unseen(self, kinds: Sequence[str]) -> tuple[str, ...]:
-        """Return those of the kinds of some traffic that the model did not learn from."""
+        """Return the kinds that the model has not learned from."""
         return tuple(kind for kind in kinds if kind not in self.kinds)
 
     def prior_prediction(
         self, features: pd.DataFrame, kinds: Sequence[str], packets: float
     ) -> PriorPrediction:
-        """Return the forecast of an application's mappings.
+        """Predict the times of an application's mappings.
 
-        The first of its kinds counts. Where the model lacks one of them, intervals are those of the
-        kind with the largest residuals.
+        The first of ``kinds`` determines the ratio. If the model has not learned from one of them,
+        the kind with the largest residuals does.
         """
-        own = self.kinds[(*kinds, ONE_EXCHANGE)[0]] if not self.unseen(kinds) else self._widest()
-        log_ratio = own.ratio.log_ratios(covariates(features, packets))
+        if self.unseen(kinds):
+            kind = max(self.kinds.values(), key=lambda kind: kind.calibration.quantile(0.9))
+        else:
+            kind = self.kinds[(*kinds, ONE_EXCHANGE)[0]]
+        log_ratio = kind.ratio.log_ratios(covariates(features, packets))
         bound = seconds_of(features, BOUND)
         shares = features[list(SHARES)].to_numpy(dtype=np.float64)
         return PriorPrediction(
-            features=np.column_stack([shares, np.log(bound)]) / _LIKENESS,
+            features=np.column_stack([shares, np.log(bound)]) / _FEATURE_UNIT,
             centre=np.log(bound) + log_ratio,
-            width=width_of(log_ratio),
-            calibration=own.calibration,
-            min_times=IN_TICKS * bound,
+            scale=scale_of_log_ratio(log_ratio),
+            calibration=kind.calibration,
+            min_times=BOUND_TOLERANCE * bound,
         )
-
-    def _widest(self) -> TrafficKind:
-        return max(self.kinds.values(), key=lambda kind: kind.calibration.quantile(0.9))
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Named selections of features to learn from."""
+"""Named sets of features, learning targets, and checks of feature tables."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from toruscast.validation import repeated
 from .store import LABELS
 
 Target = Literal["time", "slowdown", "correction", "measured"]
-"""What is learned from features; see `TimePredictor`."""
+"""Quantity that is learned from features; see `TimePredictor`."""
 LOWER_BOUND = "lower_bound"
 COARSE_TIME = "coarse_time"
 BOUND = "release_bound"
 HELD_OUT = "held_out_rcc"
-"""What a model's provenance calls the order of its samples held out, by itself and by `BOUND`."""
+"""Key of a model's provenance: RCC of held-out samples, for the model and for `BOUND`."""
 TARGET_COLUMNS: dict[Target, tuple[str, ...]] = {
     "time": (),
     "slowdown": (LOWER_BOUND,),
     "correction": (LOWER_BOUND, COARSE_TIME),
     "measured": (LOWER_BOUND,),
 }
-"""Columns that a table must have for a target, besides the ``reference`` of measured times."""
+"""Columns that a table needs for a target, in addition to the ``reference`` of measured times."""
 REFERENCE: dict[Target, str] = {"slowdown": LOWER_BOUND, "correction": COARSE_TIME}
-"""What times are taken relative to, where the target says it."""
-KNOWS_PLACE: tuple[Target, ...] = ("time", "measured")
-"""Targets of which a model knows little where features are far from those learned from."""
+"""Column that relative targets divide times by."""
+SCALE_DEPENDENT_TARGETS: tuple[Target, ...] = ("time", "measured")
+"""Targets that do not extrapolate to other sizes, because their features have units."""
 
 _RELATIVE = (
     "link_share",
@@ -66,7 +66,7 @@ FEATURE_SETS = MappingProxyType(
         "H1": _H1,
         "H2": (*_H1, "sum_dilation_AO"),
         "H3": (*_H1, "avg_buffer"),
-        # The text of the paper keeps max_FIFO here, its table does not; the table was measured.
+        # As in the table of the paper; its text has max_FIFO too.
         "H4": ("avg_bytes", "max_bytes", "avg_buffer_TO"),
         "H5": ("avg_bytes_TO", "avg_buffer_TO", "avg_delay_AO", "sum_hops_AO", "max_FIFO"),
         "H6": (
@@ -101,25 +101,25 @@ FEATURE_SETS = MappingProxyType(
     }
 )
 """Feature names by set: ``prior`` and ``H1`` to ``H6`` of Jain et al., SC'13, table 3; ``analytic``
-needs no simulation; ``relative`` needs none either and has no units, so that what is learned from
-it carries over to other sizes, graphs and machines; ``coarse`` adds the time of a simulation with
-packets four times as long, or longer: a quarter of the cost of the full one, or less."""
+needs no simulation; ``relative`` needs none either and is dimensionless, so that models transfer to
+other sizes, graphs and machines; ``coarse`` adds the time of a coarse simulation, which costs at
+most a quarter of a full one."""
 
 
 COARSE_FEATURES = frozenset({"coarse_time", "coarse_slowdown"})
-"""Features that come from the sketch."""
+"""Features that need a coarse simulation."""
 
 
 def usual_target(names: Iterable[str]) -> Target:
-    """Return what is learned from features if nothing else is asked for."""
-    there = set(names)
-    if there & COARSE_FEATURES:
+    """Return the default target for features."""
+    features = set(names)
+    if features & COARSE_FEATURES:
         return "correction"
-    return "slowdown" if there >= set(_RELATIVE) else "time"
+    return "slowdown" if features >= set(_RELATIVE) else "time"
 
 
 def feature_set(features: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the feature names of a named set, or of a list of names as it stands.
+    """Return the feature names of a named set; a list of names is checked and returned.
 
     Examples
     --------
@@ -130,11 +130,8 @@ def feature_set(features: str | Sequence[str]) -> tuple[str, ...]:
     """
     if isinstance(features, str):
         if features not in FEATURE_SETS:
-            raise InputError(
-                "unknown feature set",
-                found=features,
-                expected=f"{' or '.join(FEATURE_SETS)}, or a list of features",
-            )
+            expected = f"{' or '.join(FEATURE_SETS)}, or a list of features"
+            raise InputError("unknown feature set", found=features, expected=expected)
         return FEATURE_SETS[features]
     names = tuple(features) if isinstance(features, Iterable) else ()
     if not names or not all(isinstance(name, str) for name in names):
@@ -146,9 +143,9 @@ def feature_set(features: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def needed_level(names: Iterable[str], target: Target | None = None) -> int:
-    """Return 2 where one of the features, or the target, needs the simulator, else 1."""
-    needed = (*names, *(TARGET_COLUMNS[target] if target is not None else ()))
-    return max((FEATURES[name].level for name in needed if name in FEATURES), default=1)
+    """Return 2 if one of the features, or the target, needs the simulator, else 1."""
+    columns = (*names, *(TARGET_COLUMNS[target] if target is not None else ()))
+    return max((FEATURES[name].level for name in columns if name in FEATURES), default=1)
 
 
 SIMULATED: MappingProxyType[str, Callable[[RoutedTraffic], float]] = MappingProxyType(
@@ -157,22 +154,22 @@ SIMULATED: MappingProxyType[str, Callable[[RoutedTraffic], float]] = MappingProx
         "flow_time": lambda routed: flow_messages(routed.problem, routed.mapping).time,
     }
 )
-"""Times of a simulation by packets and of one by flows, by name. They are no features: learned
-times are often simulated ones themselves."""
+"""Times of a packet and of a flow simulation. They are not features, because learned times are
+often simulated ones themselves."""
 REFERENCES = MappingProxyType(
     {
-        "release_bound": "the lower bound that knows when messages are released",
+        "release_bound": "the release bound",
         "lower_bound": "the lower bound",
-        "coarse_time": "the time of a coarser simulation",
+        "coarse_time": "the time of a coarse simulation",
         "simulated_time": "the simulated time",
-        "flow_time": "the time of simulated flows",
+        "flow_time": "the time of a flow simulation",
     }
 )
-"""What measured times may follow, the cheapest first, and each in words."""
+"""Reference times that measured times are regressed on, the fastest to compute first."""
 
 
-def in_words(reference: str) -> str:
-    """Return what a reference is."""
+def describe_reference(reference: str) -> str:
+    """Return a reference in words."""
     return REFERENCES.get(reference, reference)
 
 
@@ -184,13 +181,13 @@ def with_references(
     n_jobs: int | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> pd.DataFrame:
-    """Return these features and references of each mapping, indexed by its name."""
-    wanted = tuple(dict.fromkeys(names))
+    """Return features and reference times of each mapping, indexed by its name."""
+    columns = tuple(dict.fromkeys(names))
     blocks = extract_blocks(
         problem,
         mappings,
-        features=[name for name in wanted if name not in SIMULATED],
-        extra={name: SIMULATED[name] for name in wanted if name in SIMULATED},
+        features=[name for name in columns if name not in SIMULATED],
+        extra={name: SIMULATED[name] for name in columns if name in SIMULATED},
         n_jobs=n_jobs,
         progress=None if progress is None else lambda done: progress(done, len(mappings)),
     )
@@ -198,40 +195,38 @@ def with_references(
 
 
 def references_to_try(routing: Routing, simulate: bool) -> tuple[str, ...]:
-    """Return the references that there are under a routing, with or without a simulation.
-
-    Flows know of dimension order only.
-    """
+    """Return the references that are available under a routing, with or without simulations."""
     if not simulate:
         return BOUND, LOWER_BOUND
+    # Flows need dimension-order routes.
     return tuple(name for name in REFERENCES if name != "flow_time" or routing == "deterministic")
 
 
 Floats = NDArray[np.float64]
-# Share of a value by which sums in another order may differ.
+# Relative difference between sums in another order.
 _ROUNDING = 1e-12
 
 
 def check_order(table: object, **columns: object) -> None:
-    """Raise if a column has the table's labels in another order: rows go by place."""
+    """Raise if a column has the table's index in another order, because rows match by position."""
     for name, values in columns.items():
         if not (isinstance(table, pd.DataFrame) and isinstance(values, pd.Series)):
             continue
         if not values.index.equals(table.index) and set(values.index) == set(table.index):
-            raise InputError(
-                f"{name} in another order than the features", expected="such as y.loc[X.index]"
-            )
+            expected = "such as y.loc[X.index]"
+            raise InputError(f"{name} and features differ in order", expected=expected)
 
 
 def check_times(times: object) -> None:
-    """Raise if one of the times is no finite number; what is no column scikit-learn refuses."""
+    """Raise if a time is not a finite number; scikit-learn checks the shape."""
     try:
-        # Next to a text, NumPy makes texts of numbers too, unless they are objects.
+        # Without ``object``, one string would convert all numbers to strings.
         array = np.asarray(times, dtype=object)
     except ValueError:
         return
     for row, value in enumerate(array if array.ndim == 1 else ()):
         if isinstance(value, complex):
+            # scikit-learn refuses complex numbers.
             return
         is_number = isinstance(value, Real)
         if not (is_number and math.isfinite(value)):
@@ -243,7 +238,7 @@ def check_times(times: object) -> None:
 
 
 def columns_of(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """Columns of these names, or an error that names those that are missing."""
+    """Return columns of a table; raise `InputError` if some are missing."""
     missing = [name for name in names if name not in table.columns]
     if missing:
         raise InputError("missing features", found=list(table.columns), expected=", ".join(missing))
@@ -251,18 +246,18 @@ def columns_of(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
 
 
 def features_only(table: pd.DataFrame) -> pd.DataFrame:
-    """Table without the labels of samples and their time, which is no feature of itself."""
+    """Return a table without labels and time."""
     return table.drop(columns=["time", *LABELS], errors="ignore")
 
 
-def finite(table: pd.DataFrame) -> pd.DataFrame:
-    """Table of features, or an error that names the one of which a value is missing."""
+def check_finite(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of features; raise `InputError` if a value is not finite."""
     numbers = table.select_dtypes("number")
     values = numbers.to_numpy(dtype=np.float64)
-    bad = ~np.isfinite(values)
-    if bad.any():
-        row, column = np.argwhere(bad)[0]
-        more = int(bad[:, column].sum()) - 1
+    is_bad = ~np.isfinite(values)
+    if is_bad.any():
+        row, column = np.argwhere(is_bad)[0]
+        more = int(is_bad[:, column].sum()) - 1
         raise InputError(
             f"feature {numbers.columns[column]} is not finite",
             found=f"{values[row, column]} in row {row}" + (f" and {more} more" if more else ""),
@@ -272,27 +267,23 @@ def finite(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def seconds_of(table: object, name: str) -> Floats:
-    """Column of positive times, or an error that says what it is instead."""
+    """Return a column of times; raise `InputError` unless all are positive."""
     if not isinstance(table, pd.DataFrame):
         raise InputError(
-            "times over another need a table",
+            "relative times need a table",
             found=type(table).__name__,
             expected=f"a DataFrame with {name}",
         )
     seconds: Floats = columns_of(table, [name])[name].to_numpy(dtype=np.float64)
     bad = np.flatnonzero(~(np.isfinite(seconds) & (seconds > 0)))
     if bad.size:
-        raise InputError(
-            f"bad {name} of row {bad[0]}", found=seconds[bad[0]], expected="positive seconds"
-        )
+        expected = "positive seconds"
+        raise InputError(f"bad {name} of row {bad[0]}", found=seconds[bad[0]], expected=expected)
     return seconds
 
 
 def normalisation(values: Floats) -> tuple[Floats, Floats]:
-    """Mean and standard deviation of each column, the latter 1 where that is 0 but for rounding.
-
-    Divided by a deviation of some last digits, a constant column would become noise.
-    """
+    """Return mean and standard deviation of each column; 1 for the deviation of a constant one."""
     scale = values.std(axis=0)
     is_constant = scale <= _ROUNDING * np.abs(values).max(axis=0)
     return values.mean(axis=0), np.where(is_constant, 1.0, scale)

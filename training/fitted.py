@@ -1,4 +1,4 @@
-"""A fitted model, the forecast of any model, and warnings where it knows too little."""
+"""Fitted models, their predictions, and warnings about extrapolation."""
 
 from __future__ import annotations
 
@@ -14,26 +14,17 @@ from toruscast._features import FEATURES
 from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping, Workload
-from toruscast.routing import Routing
 from toruscast.routing.messages import mean_message
 from toruscast.text import factor
 from toruscast.validation import check_type, job_count, one_of, whole_number
 
-from .default_model import DefaultModel, kinds_of
-from .feature_sets import (
-    KNOWS_PLACE,
-    REFERENCE,
-    SIMULATED,
-    TARGET_COLUMNS,
-    Target,
-    columns_of,
-    finite,
-)
+from . import feature_sets
+from .default_model import DefaultModel, classify_traffic
 from .residuals import (
     Forest,
     PriorPrediction,
     ResidualCalibration,
-    TargetScale,
+    TargetReference,
     TargetTransform,
 )
 
@@ -41,13 +32,13 @@ Floats = NDArray[np.float64]
 
 
 class FittedModel:
-    """What a forecast needs of a fitted `TimePredictor`; `load_fitted` reads it from a file.
+    """The part of a fitted `TimePredictor` that predictions need, without scikit-learn.
 
-    Its attributes are those of the `TimePredictor`, the parameters among them.
+    Its attributes are the parameters and the fitted attributes of the `TimePredictor`.
     """
 
     features: str | Sequence[str] | None
-    target: Target
+    target: feature_sets.Target
     reference: str
     random_state: int | np.random.RandomState | None
     trees_: Forest
@@ -66,7 +57,7 @@ class FittedModel:
     feature_names_in_: Any
     n_samples_: int
     provenance_: dict[str, Any]
-    # Those that a file keeps.
+    # Parameters in a model file.
     PARAMETERS: ClassVar = (
         "features",
         "target",
@@ -83,166 +74,168 @@ class FittedModel:
 
     @property
     def required_columns(self) -> tuple[str, ...]:
-        """Columns that a table needs for a forecast; empty if the model was fitted on an array."""
+        """Columns of the tables for predictions; empty if the model was fitted on an array."""
         names = tuple(str(name) for name in getattr(self, "feature_names_in_", ()))
-        own = (self.reference,) if self.target == "measured" else ()
-        return tuple(dict.fromkeys((*names, *TARGET_COLUMNS[self.target], *own)))
+        reference = (self.reference,) if self.target == "measured" else ()
+        return tuple(dict.fromkeys((*names, *feature_sets.TARGET_COLUMNS[self.target], *reference)))
 
     def predict(self, X: pd.DataFrame | ArrayLike) -> Floats:
         """Return the expected times, seconds, shape ``(n_samples,)``."""
         return self.prior_prediction(X).times()
 
     def predict_interval(self, X: pd.DataFrame | ArrayLike, coverage: float = 0.9) -> Floats:
-        """Return intervals that hold the observed time in a share ``coverage`` of cases.
+        """Return intervals that contain the time with probability ``coverage``.
 
-        The half width is a quantile of the cross-validated residuals, scaled mapping by mapping
-        with the disagreement of the trees: the coverage is met on average, without the guarantee of
-        conformal prediction. Fewer than nine samples are too few for 90 %, than nineteen for 95 %.
-        Where times are relative and none of the samples took less than its lower bound, no end
-        lies below it.
+        The half width is a quantile of the cross-validated residuals, scaled for each mapping by
+        the standard deviation over the trees. The coverage is met on average, without the guarantee
+        of conformal prediction. 90 % needs nine samples or more, and 95 % nineteen. Intervals of
+        relative times are clipped at the lower bound if no sample was faster than its bound.
+
+        Returns
+        -------
+        ndarray, shape (n_samples, 2)
+            Lower and upper ends, seconds.
         """
         return self.prior_prediction(X).interval(coverage)
 
     def draw(self, X: pd.DataFrame | ArrayLike, n_draws: int = 1000, seed: int = 0) -> Floats:
-        """Return possible times of each mapping, shape ``(n_draws, n_samples)``, seconds.
+        """Draw times of each mapping, shape ``(n_draws, n_samples)``, seconds.
 
-        Each draw adds a cross-validated miss to the forecast. Mappings miss independently, except
-        for the part common to all mappings of an application where the model knows it (``groups``).
+        Each draw adds a cross-validated residual to the prediction. Residuals are independent,
+        except for the part that a model fitted with ``groups`` has in common for all mappings.
         """
         return self.prior_prediction(X).draw(n_draws, seed)
 
     def prior_prediction(self, X: pd.DataFrame | ArrayLike) -> PriorPrediction:
-        """Return all that the model says of mappings, from one pass through the trees."""
-        matrix = self._normal(self._matrix(X))
-        centre, width = self._centre(self.trees_, matrix)
+        """Return the predicted distribution of the times of mappings."""
+        matrix = self._normalise(self._feature_matrix(X))
+        centre, scale = self._average_trees(self.trees_, matrix)
         if self.calibration_ is not None:
-            width = width + self.calibration_.floor
+            scale = scale + self.calibration_.floor
         min_times = np.full(centre.size, -np.inf)
         if self.relative_ is not None:
-            scale = self._scale(X)
-            centre = self.relative_.logs(scale, centre)
-            width = width * scale.reach**self.relative_.power
-            min_times = scale.min_times if self.bounded_ else min_times
-        return PriorPrediction(matrix, centre, width, self.calibration_, min_times, self.log_)
+            reference = self._target_reference(X)
+            centre = self.relative_.logs(reference, centre)
+            scale = scale * reference.correction_scale**self.relative_.power
+            min_times = reference.min_times if self.bounded_ else min_times
+        return PriorPrediction(matrix, centre, scale, self.calibration_, min_times, self.log_)
 
-    def _matrix(self, X: Any) -> Floats:
+    def _feature_matrix(self, X: Any) -> Floats:
         names = getattr(self, "feature_names_in_", None)
-        values = X if names is None else finite(columns_of(X, names))
-        return np.asarray(values, dtype=np.float64)
+        if names is not None:
+            X = feature_sets.check_finite(feature_sets.columns_of(X, names))
+        return np.asarray(X, dtype=np.float64)
 
-    def _scale(self, X: Any) -> TargetScale:
-        return TargetScale.from_table(X, self.target, REFERENCE.get(self.target, self.reference))
+    def _target_reference(self, X: Any) -> TargetReference:
+        reference = feature_sets.REFERENCE.get(self.target, self.reference)
+        return TargetReference.from_table(X, self.target, reference)
 
-    def _centre(self, trees: Forest, matrix: Floats) -> tuple[Floats, Floats]:
-        """Mean and standard deviation over the trees, on the scale of the residuals."""
+    def _average_trees(self, trees: Forest, matrix: Floats) -> tuple[Floats, Floats]:
+        """Mean and standard deviation over the trees, in the unit of the residuals."""
         values = trees.predict(matrix)
         mean = values.mean(axis=0) * self.target_scale_ + self.target_shift_
-        spread = values.std(axis=0) * self.target_scale_
+        std = values.std(axis=0) * self.target_scale_
         if self.log_ and self.target == "time":
-            return np.log(mean), spread / mean
-        return mean, spread
+            return np.log(mean), std / mean
+        return mean, std
 
-    def _normal(self, matrix: Floats) -> Floats:
-        normal: Floats = (matrix - self.feature_shift_) / self.feature_scale_
-        # A feature far beyond what was seen must stay a number in single precision.
-        return np.clip(normal, -1e30, 1e30)
+    def _normalise(self, matrix: Floats) -> Floats:
+        normalised: Floats = (matrix - self.feature_shift_) / self.feature_scale_
+        # Trees use single precision, where larger values would overflow.
+        return np.clip(normalised, -1e30, 1e30)
 
 
-# Times lie within a factor of ten or so of the sketch's and of the lower bound, and milliseconds a
-# thousand times off: this lies between them.
-_OTHER_UNIT = 100
-# By how much more or less than all values of a feature learned from others are far from them.
-_FAR = 2.0
-# Values of features without a unit that differ by less are near each other.
-_NEAR = 0.05
+# Times are within a factor of about ten of coarse times and lower bounds; a wrong unit is a factor
+# of a thousand.
+_UNIT_RATIO = 100
+# A feature is far from the training values beyond this factor, and for dimensionless features also
+# beyond this difference.
+_FAR_FACTOR, _FAR_DIFFERENCE = 2.0, 0.05
 
 
 Model = DefaultModel | FittedModel
 
 
 def check_model(model: Model) -> None:
-    """Raise `InputError` if this is no model of named features that are known."""
+    """Raise `InputError` unless this is a model of registered features."""
     if isinstance(model, DefaultModel):
         return
     check_type(model, "model", FittedModel, "a TimePredictor, such as load_predictor()")
-    needed = model.required_columns
-    if not needed:
+    columns = model.required_columns
+    if not columns:
         raise InputError("model without feature names", expected="one fitted on a table")
-    unknown = [name for name in needed if name not in FEATURES and name not in SIMULATED]
+    known = {*FEATURES, *feature_sets.SIMULATED}
+    unknown = [name for name in columns if name not in known]
     if unknown:
         raise InputError(
-            "the model reads features that are not registered",
+            "the model needs features that are not registered",
             found=", ".join(unknown),
-            expected="a function for each, as when it was trained (--plugin FILE.py)",
+            expected="the functions with which it was trained (--plugin FILE.py)",
         )
 
 
-def check_sends(workload: Workload) -> None:
-    """Raise `InputError` if nothing is sent, and so no mapping takes any time."""
+def check_traffic(workload: Workload) -> None:
+    """Raise `InputError` if no message is sent, because all times would be 0."""
     if not any(phase.whole_messages.any() for phase in workload):
         raise InputError("at most half a message on every edge: no times to learn")
 
 
 def warn_of_routing(model: FittedModel, problem: MappingProblem) -> None:
-    """Warn if a model learned under a routing that sends these messages otherwise."""
-    routing = problem.routing
-    learned = model.provenance_.get("routing", routing)
-    learned = [learned] if isinstance(learned, str) else learned
-    others = (replace(problem, routing=each) for each in learned)
-    if any(_phase_routings(other) != _phase_routings(problem) for other in others):
-        told = " and ".join(learned)
-        warnings.warn(f"the model learned from {told} routing, not {routing}", stacklevel=4)
-
-
-def _phase_routings(problem: MappingProblem) -> list[Routing]:
-    return [phase.routing for phase in problem.phases]
+    """Warn if a model was trained with a routing that treats these messages differently."""
+    trained = model.provenance_.get("routing", problem.routing)
+    trained = [trained] if isinstance(trained, str) else trained
+    by_phase = [phase.routing for phase in problem.phases]
+    others = (replace(problem, routing=routing).phases for routing in trained)
+    if any([phase.routing for phase in phases] != by_phase for phases in others):
+        names = " and ".join(trained)
+        message = f"the model was trained with {names} routing, not {problem.routing}"
+        warnings.warn(message, stacklevel=4)
 
 
 def warn_of_distance(
     model: FittedModel, table: pd.DataFrame, unseen_traffic: Sequence[str] = ()
 ) -> None:
-    """Warn if a model is asked for mappings far from all that it learned from.
-
-    ``unseen_traffic`` are kinds of traffic that it never saw.
-    """
+    """Warn of kinds of traffic and features far from the training samples."""
     if unseen_traffic:
         warnings.warn(
-            f"the model never saw {' or '.join(unseen_traffic)}; its intervals do not hold there",
+            f"the model was not trained on {' or '.join(unseen_traffic)}; its intervals are not "
+            "valid there",
             stacklevel=4,
         )
     names = [str(name) for name in model.feature_names_in_]
     values = table[names].to_numpy()
-    least, most = model.feature_least_, model.feature_most_
-    is_far = (values < np.minimum(least, least / _FAR)) | (values > np.maximum(most, most * _FAR))
-    has_units = model.target in KNOWS_PLACE
+    low, high = model.feature_least_, model.feature_most_
+    is_far = values < np.minimum(low, low / _FAR_FACTOR)
+    is_far |= values > np.maximum(high, high * _FAR_FACTOR)
+    has_units = model.target in feature_sets.SCALE_DEPENDENT_TARGETS
     if not has_units:
-        # Features without a unit are about 1: small ones of other small ones are not far.
-        is_far &= (values < least - _NEAR) | (values > most + _NEAR)
+        # Dimensionless features are about 1, so a large ratio of small values is not far.
+        is_far &= (values < low - _FAR_DIFFERENCE) | (values > high + _FAR_DIFFERENCE)
     far = [name for name, share in zip(names, is_far.mean(axis=0), strict=True) if share > 0.5]
     if far:
-        hint = "; the targets 'slowdown' and 'correction' carry over" if has_units else ""
+        hint = "; the targets 'slowdown' and 'correction' extrapolate better" if has_units else ""
         warnings.warn(
-            f"most mappings lie far from those that the model learned from, in {', '.join(far[:3])}"
-            f"{' and others' if len(far) > 3 else ''}: what it learned may not hold beyond, and "
-            f"intervals do not tell{hint}",
+            f"most mappings are outside the range of the training samples in {', '.join(far[:3])}"
+            f"{' and others' if len(far) > 3 else ''}: predictions and intervals may be wrong"
+            f"{hint}",
             stacklevel=4,
         )
 
 
-def ask_for_seconds(times: Floats, reference: Floats, name: str) -> None:
-    """Warn of times that are, in the median, far from those that they should be about."""
-    sent = reference > 0
-    ratio = float(np.median(times[sent] / reference[sent])) if sent.any() else 1.0
-    if 1 / _OTHER_UNIT < ratio < _OTHER_UNIT:
+def warn_of_unit(times: Floats, reference: Floats, name: str) -> None:
+    """Warn if the median ratio of times to reference times is that of another unit."""
+    is_sent = reference > 0
+    ratio = float(np.median(times[is_sent] / reference[is_sent])) if is_sent.any() else 1.0
+    if 1 / _UNIT_RATIO < ratio < _UNIT_RATIO:
         return
     text = f"the median time is {factor(ratio)} {name}: are the times in seconds?"
-    # At the caller of `fit` or `rank`.
+    # The warning points to the caller of `fit` or `rank`.
     warnings.warn(text, stacklevel=3)
 
 
 def check_parameters(given: Mapping[str, Any]) -> None:
-    """Raise `InputError` unless a predictor can learn with these; features need the table."""
-    one_of(given["target"], "target", get_args(Target))
+    """Raise `InputError` for bad parameters of a predictor, except ``features``."""
+    one_of(given["target"], "target", get_args(feature_sets.Target))
     check_type(given["reference"], "reference", str, "a column's name")
     whole_number(given["n_estimators"], "number of trees", 1)
     whole_number(given["calibration_folds"], "number of folds", 0)
@@ -256,22 +249,22 @@ def check_parameters(given: Mapping[str, Any]) -> None:
         whole_number(seed, "random_state", 0, 2**32 - 1)
 
 
-def prior_of(
+def predict_prior(
     model: Model,
     features: pd.DataFrame,
     problem: MappingProblem,
     mappings: Sequence[TaskMapping],
 ) -> tuple[PriorPrediction, tuple[str, ...]]:
-    """Return a model's forecast, and the kinds of this traffic that it did not learn from.
+    """Return a model's prediction, and the kinds of traffic that it was not trained on.
 
-    The features hold `APART` besides those that the model reads.
+    ``features`` needs the column `ROUNDS_APART` and those of the model.
     """
-    kinds = kinds_of(problem, mappings)
+    kinds = classify_traffic(problem, mappings)
     if isinstance(model, DefaultModel):
         prior = model.prior_prediction(features, kinds, problem.derive(mean_message))
         return prior, model.unseen(kinds)
     warn_of_routing(model, problem)
-    learned = model.provenance_.get("kinds", kinds)
-    unseen = tuple(kind for kind in kinds if kind not in learned)
+    trained = model.provenance_.get("kinds", kinds)
+    unseen = tuple(kind for kind in kinds if kind not in trained)
     warn_of_distance(model, features, unseen)
     return model.prior_prediction(features), unseen

@@ -1,4 +1,4 @@
-"""How good a forecast is: pair ranking, correlation, fit, and what trusting it costs."""
+"""Metrics of predicted times: order of pairs, correlation, fit and regret."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ Floats = NDArray[np.float64]
 
 
 def wrong_pairs(observed: ArrayLike, predicted: ArrayLike) -> int:
-    """Return how many pairs of mappings stand in a different order, observed and predicted.
+    """Return the number of pairs of mappings whose observed and predicted orders differ.
 
-    Over the pairs ``j < i``, a pair is in the same order if ``x_i >= x_j and y_i >= y_j`` or
-    ``x_i < x_j and y_i < y_j``. A pair tied in one of the two only is therefore right or wrong by
-    the order in which its mappings stand; a pair tied in both is right.
+    Over the pairs ``j < i``, the order is the same if ``x_i >= x_j and y_i >= y_j`` or
+    ``x_i < x_j and y_i < y_j``. Whether a pair that is tied in only one of the two counts as wrong
+    therefore depends on the order of the arguments; a pair tied in both is right.
 
     Examples
     --------
     >>> wrong_pairs([1, 2, 3, 4], [1, 3, 2, 4])
     1
     """
-    x, y = _pair(observed, predicted)
-    # An inversion of a sequence sorted by the other value is a wrong pair. Breaking the sort's ties
-    # by position counts the pairs tied there that descend; breaking them by value counts none.
+    x, y = _check_pair(observed, predicted)
+    # Sorted by one value, wrong pairs are inversions of the other. A stable sort adds the inverted
+    # pairs that are tied in the sort key; a sort by both values, which is subtracted, does not.
     by_x, by_y = np.argsort(x, kind="stable"), np.argsort(y, kind="stable")
-    opposed = _inversions(y[np.lexsort((y, x))])
-    return _inversions(y[by_x]) + _inversions(x[by_y]) - opposed
+    opposed = _count_inversions(y[np.lexsort((y, x))])
+    return _count_inversions(y[by_x]) + _count_inversions(x[by_y]) - opposed
 
 
 def rcc(observed: ArrayLike, predicted: ArrayLike) -> float:
     """Return the rank correlation coefficient: the share of pairs in the same order.
 
     1 for a perfect ranking, about 0.5 for a random and 0 for a reversed one (Jain, Bhatele, Robson,
-    Gamblin and Kale, SC'13, section 4.4). Ties count as in `wrong_pairs`; NaN where all observed
-    times are equal, for they have no order.
+    Gamblin and Kale, SC'13, section 4.4). Ties count as in `wrong_pairs`; NaN if all observed times
+    are equal.
 
     Examples
     --------
     >>> round(rcc([1, 2, 3, 4], [1, 3, 2, 4]), 3)
     0.833
     """
-    x, _ = _pair(observed, predicted)
+    x, _ = _check_pair(observed, predicted)
     n = x.size
     if (x == x[0]).all():
         return float("nan")
@@ -57,33 +57,32 @@ def rcc(observed: ArrayLike, predicted: ArrayLike) -> float:
 
 
 def rcc_ties_halved(observed: ArrayLike, predicted: ArrayLike) -> float:
-    """Return `rcc` with a pair counted half that is tied in one of the two only.
+    """Return `rcc`, where a pair that is tied in only one of the two counts half.
 
-    It is the mean over the order of the mappings and its reverse, and does not depend on it: what
-    ties often, such as a feature alone, would else be scored by the place of its rows.
+    Unlike `rcc`, it does not depend on the order of the arguments, which matters for predictions
+    with many ties, such as a single feature.
     """
-    x, y = _pair(observed, predicted)
+    x, y = _check_pair(observed, predicted)
     return (rcc(x, y) + rcc(x[::-1], y[::-1])) / 2
 
 
 def rcc_told_apart(observed: ArrayLike, predicted: ArrayLike, apart: float = 0.0) -> float:
-    """Return the share of pairs in the same order among those whose observed times differ.
+    """Return the share of pairs in the same order, among those whose observed times differ.
 
-    Other pairs have no order to be right about: the longer time must exceed the shorter by more
-    than the share ``apart``. A pair that is forecast to take the same time, but does not, counts
-    half. NaN where no pair differs so much.
+    Only pairs count whose longer time exceeds the shorter by more than the share ``apart``. Pairs
+    of equal predicted times count half. NaN if no pair differs enough.
 
     Examples
     --------
     >>> rcc_told_apart([1, 1, 2, 3], [5, 6, 7, 7]), rcc_told_apart([1, 1], [1, 1])
     (0.9, nan)
     """
-    x, y = _pair(observed, predicted)
+    x, y = _check_pair(observed, predicted)
     if x.min() <= 0:
         raise InputError("bad observed time", found=x.min(), expected="positive seconds")
     order = np.argsort(x, kind="stable")
     x, y = x[order], y[order]
-    # Of each mapping, the first one that takes so much longer.
+    # Index of the first mapping that takes enough longer than each.
     first = np.searchsorted(x, x * (1 + apart), side="right")
     right = pairs = 0.0
     for i in range(x.size):
@@ -94,29 +93,29 @@ def rcc_told_apart(observed: ArrayLike, predicted: ArrayLike, apart: float = 0.0
 
 
 def tau_b(observed: ArrayLike, predicted: ArrayLike) -> float:
-    """Return Kendall's tau-b, -1 to 1; NaN where all values of one side are equal.
+    """Return Kendall's tau-b, -1 to 1; NaN if all observed or all predicted values are equal.
 
     Examples
     --------
     >>> round(tau_b([1, 2, 3, 4], [1, 3, 2, 4]), 3)
     0.667
     """
-    x, y = _pair(observed, predicted)
+    x, y = _check_pair(observed, predicted)
     return float(scipy.stats.kendalltau(x, y).statistic)
 
 
 def r2(observed: ArrayLike, predicted: ArrayLike) -> float:
     """Return the coefficient of determination: 1 at best, negative if worse than the mean.
 
-    For observed values that are all equal it is 1 if the prediction is exact and 0 if not.
+    If all observed values are equal, it is 1 for an exact prediction, else 0.
 
     Examples
     --------
     >>> r2([1, 2, 3], [1, 2, 4])
     0.5
     """
-    x, y = _pair(observed, predicted)
-    # A common scale keeps the squares of very small or very large times in range.
+    x, y = _check_pair(observed, predicted)
+    # The common scale prevents an overflow or underflow of the squares.
     unit = max(np.abs(x).max(), np.abs(y).max()) or 1.0
     x, y = x / unit, y / unit
     total, rest = float(((x - x.mean()) ** 2).sum()), float(((x - y) ** 2).sum())
@@ -126,16 +125,16 @@ def r2(observed: ArrayLike, predicted: ArrayLike) -> float:
 
 
 def regret(observed: ArrayLike, predicted: ArrayLike, k: int = 1) -> float:
-    """Return what a user pays who tries the ``k`` mappings predicted best and keeps the fastest.
+    """Return the regret of running the ``k`` mappings predicted best and using the fastest.
 
-    The fastest observed time among the ``k`` over the fastest of all, minus 1; 0 at best.
+    This is the minimum observed time among the ``k`` over the minimum of all, minus 1; 0 at best.
 
     Examples
     --------
     >>> regret([10, 15, 20], [2, 1, 3]), regret([10, 15, 20], [2, 1, 3], k=2)
     (0.5, 0.0)
     """
-    x, y = _pair(observed, predicted)
+    x, y = _check_pair(observed, predicted)
     k = whole_number(k, "k", 1)
     if x.min() <= 0:
         raise InputError("bad observed time", found=x.min(), expected="positive seconds")
@@ -151,11 +150,11 @@ METRICS: dict[str, Callable[[Any, Any], float]] = {
     "regret_5": lambda observed, predicted: regret(observed, predicted, 5),
 }
 METRICS_OF_RUNS = METRICS | {"rcc": rcc_told_apart}
-"""The same of measured times: pairs that took the same time are no success."""
+"""Metrics of measured times; pairs of equal times do not count."""
 
 
 def score_answer(table: pd.DataFrame, bound: NDArray[np.float64]) -> dict[str, float]:
-    """Score a forecast whose candidates were all simulated afterwards."""
+    """Score a ranking whose candidates were all simulated afterwards."""
     observed, predicted = table["observed_time"], table["time"]
     scores: dict[str, float] = {}
     if len(table) > 1:
@@ -163,24 +162,24 @@ def score_answer(table: pd.DataFrame, bound: NDArray[np.float64]) -> dict[str, f
         scores["rcc_of_bound"] = rcc_ties_halved(observed, bound)
     rows = table[table["source"] == "predicted"]
     if len(rows):
-        within = rows["observed_time"].between(rows["low"], rows["high"])
-        scores["within_interval"] = float(within.mean())
+        is_covered = rows["observed_time"].between(rows["low"], rows["high"])
+        scores["within_interval"] = float(is_covered.mean())
     return scores
 
 
-def _inversions(values: Floats) -> int:
-    """Pairs ``j < i`` with ``values[j] > values[i]``: the discordant ones of Kendall's tau."""
-    pairs = values.size * (values.size - 1) / 2
+def _count_inversions(values: Floats) -> int:
+    """Count the pairs ``j < i`` with ``values[j] > values[i]``, from Kendall's tau-b."""
+    n_pairs = values.size * (values.size - 1) / 2
     counts = np.unique(values, return_counts=True)[1]
-    apart = float(pairs - (counts * (counts - 1)).sum() / 2)
-    if not apart:
+    n_untied = float(n_pairs - (counts * (counts - 1)).sum() / 2)
+    if not n_untied:
         return 0
     tau = float(scipy.stats.kendalltau(np.arange(values.size), values).statistic)
-    return round((apart - tau * math.sqrt(pairs * apart)) / 2)
+    return round((n_untied - tau * math.sqrt(n_pairs * n_untied)) / 2)
 
 
-def _pair(observed: ArrayLike, predicted: ArrayLike) -> tuple[Floats, Floats]:
-    """Both sides as arrays of at least two finite numbers, equally many."""
+def _check_pair(observed: ArrayLike, predicted: ArrayLike) -> tuple[Floats, Floats]:
+    """Return both as arrays of equal length with two or more finite numbers."""
     arrays = []
     for name, values in (("observed", observed), ("predicted", predicted)):
         try:

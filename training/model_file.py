@@ -1,4 +1,4 @@
-"""Predictors on disk, in files that run no code when opened."""
+"""Model files: predictors as arrays of numbers, without pickles."""
 
 from __future__ import annotations
 
@@ -14,17 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 import numpy as np
 
 import toruscast
+from toruscast import files
 from toruscast._features import FEATURES
 from toruscast._features.registry import FORMER_NAMES
 from toruscast.errors import InputError
-from toruscast.files import (
-    arrays_of_npz,
-    as_damaged,
-    atomic_path,
-    max_unpacked,
-    note_read,
-    read_limited,
-)
 from toruscast.routing import Routing
 from toruscast.validation import one_of, whole_number
 
@@ -32,7 +25,7 @@ from .default_model import load_default
 from .feature_sets import feature_set
 from .fitted import FittedModel, Model, check_parameters
 from .residuals import Forest, ResidualCalibration, TargetTransform
-from .store import changed_since, marks_of
+from .store import changed_features, feature_marks
 
 if TYPE_CHECKING:
     from .predictor import TimePredictor
@@ -41,66 +34,63 @@ if TYPE_CHECKING:
 FORMAT = "toruscast predictor"
 VERSION = 4
 MAX_BYTES = 256 * 2**20
-"""Most bytes that a model file may unpack to."""
+"""Maximum number of bytes that a model file may unpack to."""
 _MAX_TEXT = 2**20
 _MAX_FEATURES = 10_000
-# Thresholds and values of trees hardly pack: models of 10 to 20,000 samples unpack to 2 to 5 times
-# their size.
+# Models of 10 to 20,000 samples unpack to 2 to 5 times their size, because trees compress badly.
 _MAX_RATIO = 10
 
-# Times between e^-60 and e^60 seconds, or units.
+# Limits that keep predictions and their products finite.
 _MAX_LOG = 60.0
 _MAX_TIME = 1e12
-# Products and quotients of values of features are numbers.
 _MAX_FEATURE = 1e100
-# Standard deviations of a residual, times its width in logarithms: times are numbers.
-_MAX_SURPRISE = 10.0
+_MAX_RESIDUAL = 10.0
 _ZIP = b"PK\x03\x04"
 _CALIBRATION = tuple(item.name for item in fields(ResidualCalibration))
-_OF_FEATURES = ("feature_shift", "feature_scale", "feature_least", "feature_most")
-_OF_TARGET = ("target_shift", "target_scale")
+_FEATURE_ARRAYS = ("feature_shift", "feature_scale", "feature_least", "feature_most")
+_TARGET_ARRAYS = ("target_shift", "target_scale")
 
 
-class Expected(NamedTuple):
-    """What an array of a model file holds: finite numbers of a kind, so many, from low to high.
+class ArraySchema(NamedTuple):
+    """Type, size and range of an array in a model file.
 
-    Arrays with the same word for their size have as many numbers.
+    Arrays whose size has the same name must have equal sizes.
     """
 
-    kind: str
+    dtype: str
     size: int | str
     low: float | tuple[float, ...] = -math.inf
     high: float | tuple[float, ...] = math.inf
 
 
-def expected_arrays(
+def model_file_schema(
     n_features: int, target: str, *, is_log: bool, is_calibrated: bool
-) -> dict[str, Expected]:
-    """Return the schema of a model file: its arrays, besides ``metadata``."""
-    learned = _MAX_TIME if target == "time" else _MAX_LOG
-    score = _MAX_LOG if is_log else _MAX_TIME
+) -> dict[str, ArraySchema]:
+    """Return the schema of the arrays in a model file, except ``metadata``."""
+    max_target = _MAX_TIME if target == "time" else _MAX_LOG
+    max_score = _MAX_LOG if is_log else _MAX_TIME
     schema = {
-        "feature_shift": Expected("f8", n_features, -_MAX_FEATURE, _MAX_FEATURE),
-        "feature_scale": Expected("f8", n_features, 1 / _MAX_FEATURE, _MAX_FEATURE),
-        "feature_least": Expected("f8", n_features, -_MAX_FEATURE, _MAX_FEATURE),
-        "feature_most": Expected("f8", n_features, -_MAX_FEATURE, _MAX_FEATURE),
-        "importances": Expected("f8", n_features, 0.0),
-        "target_shift": Expected("f8", 1, -learned, learned),
-        "target_scale": Expected("f8", 1, 1 / _MAX_FEATURE, _MAX_FEATURE),
-        "tree_size": Expected("i8", "trees", 1),
-        "tree_left": Expected("i4", "nodes", -1),
-        "tree_right": Expected("i4", "nodes", -1),
-        "tree_feature": Expected("i4", "nodes", 0, n_features - 1),
-        "tree_threshold": Expected("f8", "nodes"),
-        "tree_value": Expected("f8", "nodes"),
+        "feature_shift": ArraySchema("f8", n_features, -_MAX_FEATURE, _MAX_FEATURE),
+        "feature_scale": ArraySchema("f8", n_features, 1 / _MAX_FEATURE, _MAX_FEATURE),
+        "feature_least": ArraySchema("f8", n_features, -_MAX_FEATURE, _MAX_FEATURE),
+        "feature_most": ArraySchema("f8", n_features, -_MAX_FEATURE, _MAX_FEATURE),
+        "importances": ArraySchema("f8", n_features, 0.0),
+        "target_shift": ArraySchema("f8", 1, -max_target, max_target),
+        "target_scale": ArraySchema("f8", 1, 1 / _MAX_FEATURE, _MAX_FEATURE),
+        "tree_size": ArraySchema("i8", "trees", 1),
+        "tree_left": ArraySchema("i4", "nodes", -1),
+        "tree_right": ArraySchema("i4", "nodes", -1),
+        "tree_feature": ArraySchema("i4", "nodes", 0, n_features - 1),
+        "tree_threshold": ArraySchema("f8", "nodes"),
+        "tree_value": ArraySchema("f8", "nodes"),
     }
     if target == "measured":
-        schema["relative"] = Expected("f8", 2, 0.0, _MAX_TIME)
+        schema["relative"] = ArraySchema("f8", 2, 0.0, _MAX_TIME)
     elif target != "time":
-        schema["relative"] = Expected("f8", 2, (-_MAX_LOG, 0.0), (_MAX_LOG, 1.0))
+        schema["relative"] = ArraySchema("f8", 2, (-_MAX_LOG, 0.0), (_MAX_LOG, 1.0))
     if is_calibrated:
-        schema |= {f"calibration_{name}": Expected("f8", name) for name in _CALIBRATION}
-        schema["calibration_floor"] = Expected("f8", 1, 1 / _MAX_FEATURE, score)
+        schema |= {f"calibration_{name}": ArraySchema("f8", name) for name in _CALIBRATION}
+        schema["calibration_floor"] = ArraySchema("f8", 1, 1 / _MAX_FEATURE, max_score)
     return schema
 
 
@@ -109,12 +99,12 @@ def save_predictor(
     path: str | os.PathLike[str],
     provenance: dict[str, Any] | None = None,
 ) -> None:
-    """Write a fitted predictor to an ``.npz`` file, whole or not at all.
+    """Write a fitted predictor to an ``.npz`` file atomically.
 
-    The file holds arrays of numbers, which `numpy.load` reads without pickles: the nodes of the
-    trees and the calibration. The array ``metadata`` is a JSON text: the versions of toruscast and
-    scikit-learn, the features, the number of samples and ``provenance`` (anything that JSON can
-    hold).
+    The file contains arrays, which `numpy.load` reads without pickles: the nodes of the trees and
+    the calibration. The array ``metadata`` is a JSON text with the versions of toruscast and
+    scikit-learn, the features, the number of samples, and ``provenance``, which may be anything
+    that JSON supports.
 
     Examples
     --------
@@ -127,7 +117,7 @@ def save_predictor(
     True
     """
     if not hasattr(model, "trees_"):
-        raise InputError("a model that is not fitted", expected="one that has learned (fit)")
+        raise InputError("a model that is not fitted", expected="a fitted one (fit)")
     names = [str(name) for name in getattr(model, "feature_names_in_", ())] or None
     parameters = {name: getattr(model, name) for name in model.PARAMETERS}
     if isinstance(model.random_state, np.random.RandomState):
@@ -139,7 +129,7 @@ def save_predictor(
         "scikit_learn": version("scikit-learn"),
         "parameters": parameters,
         "features": names,
-        "marks": marks_of(FEATURES[name] for name in names or () if name in FEATURES),
+        "marks": feature_marks(FEATURES[name] for name in names or () if name in FEATURES),
         "n_features": int(model.n_features_in_),
         "n_samples": int(model.n_samples_),
         "log": bool(model.log_),
@@ -147,13 +137,14 @@ def save_predictor(
         "provenance": provenance or dict(getattr(model, "provenance_", {})),
     }
     try:
-        # NumPy's numbers and columns are none of JSON's.
+        # ``tolist`` converts NumPy's scalars and arrays.
         text = json.dumps(metadata, default=lambda value: value.tolist())
     except (AttributeError, TypeError, ValueError) as error:
         raise InputError("provenance cannot be stored", found=error, expected="JSON") from None
     arrays: dict[str, Any] = {
         "metadata": np.array(text),
-        **{name: np.atleast_1d(getattr(model, f"{name}_")) for name in _OF_FEATURES + _OF_TARGET},
+        **{name: getattr(model, f"{name}_") for name in _FEATURE_ARRAYS},
+        **{name: np.array([getattr(model, f"{name}_")]) for name in _TARGET_ARRAYS},
         "importances": model.feature_importances_,
         **{f"tree_{name}": array for name, array in model.trees_._asdict().items()},
     }
@@ -166,9 +157,9 @@ def save_predictor(
             arrays[f"calibration_{name}"] = values.astype(np.float64)
     size = sum(array.nbytes for array in arrays.values())
     if size > MAX_BYTES or len(text) > _MAX_TEXT:
-        expected = f"at most {MAX_BYTES}; fewer trees (n_estimators) or leaves (max_leaf_nodes)"
+        expected = f"at most {MAX_BYTES}: fewer trees (n_estimators) or leaves (max_leaf_nodes)"
         raise InputError("model too large for a file", found=f"{size} bytes", expected=expected)
-    with atomic_path(path) as temporary, temporary.open("wb") as stream:
+    with files.atomic_path(path) as temporary, temporary.open("wb") as stream:
         np.savez_compressed(stream, **arrays)
 
 
@@ -180,9 +171,9 @@ def load_model(path: str | os.PathLike[str]) -> Model:
 def load_predictor(path: str | os.PathLike[str]) -> TimePredictor:
     """Read a predictor from a file of `save_predictor`.
 
-    Nothing in the file is executed or imported: it holds a text and arrays of numbers, anything
-    else is refused, and every number and tree node is checked. Files of other scikit-learn versions
-    load, as they hold no object of scikit-learn; those of another layout of this file do not.
+    Nothing in the file is executed or imported. The file may contain only a text and arrays of
+    numbers, which are checked, including every tree node. It does not depend on the version of
+    scikit-learn.
     """
     from .predictor import TimePredictor
 
@@ -190,19 +181,19 @@ def load_predictor(path: str | os.PathLike[str]) -> TimePredictor:
 
 
 def load_fitted(path: str | os.PathLike[str]) -> FittedModel:
-    """Read what `load_predictor` does, without scikit-learn, which takes a second to start."""
-    began = time.perf_counter()
-    with as_damaged(path, "model file"):
-        model = _restore(*_content(Path(path)))
-    note_read("model", path, began, samples=model.n_samples_)
+    """Read a model without importing scikit-learn, which takes a second."""
+    start = time.perf_counter()
+    with files.as_damaged(path, "model file"):
+        model = _build_model(*_read_content(Path(path)))
+    files.note_read("model", path, start, samples=model.n_samples_)
     return model
 
 
-def _content(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    data = read_limited(file, MAX_BYTES)
+def _read_content(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    data = files.read_limited(file, MAX_BYTES)
     if not data.startswith(_ZIP):
         raise InputError("not a model file", expected="an .npz file of toruscast train")
-    arrays = arrays_of_npz(data, file, max_unpacked(file, MAX_BYTES, _MAX_RATIO))
+    arrays = files.arrays_of_npz(data, file, files.max_unpacked(file, MAX_BYTES, _MAX_RATIO))
     text = arrays.pop("metadata", np.array(0))
     is_text = text.dtype.kind == "U" and not text.ndim and text.nbytes <= 4 * _MAX_TEXT
     metadata = json.loads(text.item()) if is_text else None
@@ -212,15 +203,15 @@ def _content(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         raise InputError(
             "model file of another version",
             found=f"version {metadata['version']}, written by {metadata.get('toruscast')}",
-            expected=f"version {VERSION}; train it anew (toruscast train)",
+            expected=f"version {VERSION}: train it again (toruscast train)",
         )
     metadata = _with_current_names(metadata)
-    changed = changed_since(metadata["features"] or (), dict(metadata.get("marks", {})))
+    changed = changed_features(metadata["features"] or (), dict(metadata.get("marks", {})))
     if changed:
         raise InputError(
-            "features that were changed since the model learned",
+            "features have changed since the model was trained",
             found=", ".join(changed),
-            expected="a model trained anew (toruscast train)",
+            expected="a model trained again (toruscast train)",
         )
     return metadata, arrays
 
@@ -237,7 +228,7 @@ def _with_current_names(metadata: dict[str, Any]) -> dict[str, Any]:
     return metadata | {"features": names, "parameters": parameters}
 
 
-def _restore(metadata: dict[str, Any], arrays: dict[str, Any]) -> FittedModel:
+def _build_model(metadata: dict[str, Any], arrays: dict[str, Any]) -> FittedModel:
     parameters = metadata["parameters"]
     if not isinstance(parameters, dict) or set(parameters) != set(FittedModel.PARAMETERS):
         expected = ", ".join(FittedModel.PARAMETERS)
@@ -258,19 +249,21 @@ def _restore(metadata: dict[str, Any], arrays: dict[str, Any]) -> FittedModel:
     model.log_ = bool(metadata["log"])
     model.bounded_ = bool(metadata["bounded"])
     is_calibrated = any(name.startswith("calibration_") for name in arrays)
-    schema = expected_arrays(
+    schema = model_file_schema(
         n_features, model.target, is_log=model.log_, is_calibrated=is_calibrated
     )
     _check_arrays(arrays, schema)
-    for name in _OF_FEATURES:
+    for name in _FEATURE_ARRAYS:
         setattr(model, f"{name}_", arrays[name])
-    model.target_shift_, model.target_scale_ = (arrays[name].item() for name in _OF_TARGET)
+    model.target_shift_, model.target_scale_ = (arrays[name].item() for name in _TARGET_ARRAYS)
     model.feature_importances_ = arrays["importances"]
     model.relative_ = None
     if "relative" in arrays:
-        names = ("constant", "slope") if model.target == "measured" else ("common", "power")
-        numbers = zip(names, arrays["relative"].tolist(), strict=True)
-        model.relative_ = TargetTransform(**dict(numbers))
+        first, second = arrays["relative"].tolist()
+        if model.target == "measured":
+            model.relative_ = TargetTransform(constant=first, slope=second)
+        else:
+            model.relative_ = TargetTransform(common=first, power=second)
     model.trees_ = Forest(*(arrays[f"tree_{name}"] for name in Forest._fields))
     _check_trees(model.trees_)
     model.calibration_ = None
@@ -280,53 +273,53 @@ def _restore(metadata: dict[str, Any], arrays: dict[str, Any]) -> FittedModel:
     _check_forecasts(model)
     versions = {name: str(metadata[name]) for name in ("toruscast", "scikit_learn")}
     model.provenance_ = versions | dict(metadata["provenance"])
-    learned: Any = model.provenance_.get("routing", ())
-    for routing in [learned] if isinstance(learned, str) else learned:
+    routings: Any = model.provenance_.get("routing", ())
+    for routing in [routings] if isinstance(routings, str) else routings:
         one_of(routing, "routing", get_args(Routing))
     return model
 
 
-def _check_arrays(arrays: dict[str, Any], schema: dict[str, Expected]) -> None:
+def _check_arrays(arrays: dict[str, Any], schema: dict[str, ArraySchema]) -> None:
     for name in sorted(set(arrays) ^ set(schema)):
-        found = "is missing from" if name in schema else "is not known in"
-        raise InputError(f"array {name[:60]} {found} a model file")
+        fault = "is missing from" if name in schema else "is not known in"
+        raise InputError(f"array {name[:60]} {fault} a model file")
     sizes: dict[str, int] = {}
-    for name, (kind, words, low, high) in schema.items():
+    for name, (dtype, size, low, high) in schema.items():
         array = arrays[name]
-        size = words if isinstance(words, int) else sizes.setdefault(words, array.size or 1)
-        if array.dtype != np.dtype(kind) or array.shape != (size,):
-            found, expected = f"{array.dtype} {array.shape}", f"{np.dtype(kind)} ({size},)"
+        n = size if isinstance(size, int) else sizes.setdefault(size, array.size or 1)
+        if array.dtype != np.dtype(dtype) or array.shape != (n,):
+            found, expected = f"{array.dtype} {array.shape}", f"{np.dtype(dtype)} ({n},)"
         elif not (np.isfinite(array) & (array >= low) & (array <= high)).all():
-            found, expected = "numbers that no fit gives", f"{low} to {high}"
+            found, expected = "numbers out of range", f"{low} to {high}"
         else:
             continue
         raise InputError(f"bad array {name} in a model file", found=found, expected=expected)
 
 
 def _check_trees(trees: Forest) -> None:
-    """Raise where a walk from a root would not end in a leaf of its tree: forecasts do not look."""
+    """Raise unless all paths from a root end in a leaf, which predictions rely on."""
     size, n_nodes = trees.size, trees.left.size
     if size.max() > n_nodes or size.sum() != n_nodes:
         raise InputError("bad tree sizes in a model file", expected=f"a sum of {n_nodes}")
     left, right = trees.left, trees.right
     start = np.repeat(np.cumsum(size) - size, size)
-    own, end = np.arange(n_nodes) - start, np.repeat(size, size)
-    # Children stand after their parent.
-    inner = (left > own) & (left < end) & (right > own) & (right < end)
-    bad = np.flatnonzero(~(inner | ((left == -1) & (right == -1))))
+    node, end = np.arange(n_nodes) - start, np.repeat(size, size)
+    # Children follow their parent.
+    is_inner = (left > node) & (left < end) & (right > node) & (right < end)
+    bad = np.flatnonzero(~(is_inner | ((left == -1) & (right == -1))))
     if bad.size:
         raise InputError(f"bad tree node {bad[0]} in a model file")
 
 
 def _check_forecasts(model: FittedModel) -> None:
-    """Raise where numbers give absurd forecasts together, though each may be one of a fit."""
-    learned, score = (
+    """Raise if valid arrays together give predictions out of range."""
+    max_target, max_score = (
         _MAX_LOG if is_log else _MAX_TIME for is_log in (model.relative_ is not None, model.log_)
     )
-    # Divided first: the product itself may be beyond all numbers.
-    most = (learned + abs(model.target_shift_)) / model.target_scale_
+    # A product instead of the quotient could overflow.
+    max_value = (max_target + abs(model.target_shift_)) / model.target_scale_
     values = model.trees_.value
-    is_absurd = np.abs(values).max() > most
+    is_absurd = np.abs(values).max() > max_value
     if model.log_ and model.relative_ is None:
         is_absurd |= values.min() * model.target_scale_ <= -model.target_shift_
     if model.relative_ is not None:
@@ -335,7 +328,7 @@ def _check_forecasts(model: FittedModel) -> None:
         floor, residuals, common, deviations = (
             float(np.abs(getattr(model.calibration_, name)).max()) for name in _CALIBRATION
         )
-        is_absurd |= max(residuals, common + deviations) > _MAX_SURPRISE * score / floor
+        is_absurd |= max(residuals, common + deviations) > _MAX_RESIDUAL * max_score / floor
     if is_absurd:
-        expected = f"within {learned:g}, and with residuals {_MAX_SURPRISE * score:g}"
-        raise InputError("absurd forecasts in a model file", expected=expected)
+        expected = f"at most {max_target:g}, and with residuals {_MAX_RESIDUAL * max_score:g}"
+        raise InputError("absurd predictions in a model file", expected=expected)

@@ -1,4 +1,4 @@
-"""The learner: times of unseen mappings, with their uncertainty."""
+"""Estimator of mapping times from features, with prediction intervals."""
 
 from __future__ import annotations
 
@@ -16,79 +16,64 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 
-from .feature_sets import (
-    BOUND,
-    HELD_OUT,
-    REFERENCE,
-    Target,
-    check_order,
-    check_times,
-    columns_of,
-    feature_set,
-    features_only,
-    finite,
-    normalisation,
-)
-from .fitted import FittedModel, ask_for_seconds, check_parameters
+from . import feature_sets
+from .feature_sets import Target
+from .fitted import FittedModel, check_parameters, warn_of_unit
 from .metrics import rcc
-from .residuals import Forest, TargetTransform, calibrate
+from .residuals import Forest, TargetTransform, cross_validate
 
 Floats = NDArray[np.float64]
-# Most of a correction is chance of the single mapping.
-_LEAF_OF_CORRECTIONS = 5
-# Residuals of measured times are rounded to this share of their standard deviation.
-_STEP = 2.0**-20
+# Minimum leaf size for corrections, which are mostly noise of single mappings.
+_CORRECTION_LEAF = 5
+# Unit, in standard deviations, to which targets of measured times are rounded.
+_TARGET_STEP = 2.0**-20
 
 
 class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Forecasts the time of task mappings from their features; a scikit-learn regressor.
+    """Regressor of mapping times on features, with calibrated intervals; a scikit-learn estimator.
 
-    Extremely randomised trees learn from normalised features and a normalised target [1]_. How far
-    the trees of a cross-validation missed the mappings kept from them calibrates the intervals
-    [2]_.
+    Extremely randomised trees learn from normalised features and a normalised target [1]_.
+    Residuals of a cross-validation calibrate the intervals [2]_.
 
     Parameters
     ----------
     features : str or sequence of str, optional
-        A named set of `FEATURE_SETS` or column names, which need tables; if not given, every column
-        but the ``time`` and the labels of samples.
+        A named set of `FEATURE_SETS`, or columns of the tables. Default: all columns except
+        ``time`` and the labels of samples.
     target : {"time", "slowdown", "correction", "measured"}
-        What the trees learn: the time itself, as published; or the logarithm of time over
-        ``lower_bound``, which carries over to other sizes, graphs and machines where the features
-        have no units; or that of time over ``coarse_time``, so that where they tell nothing the
-        order is nearly the sketch's, and less of it the nearer the sketch is to ``lower_bound`` if
-        the samples bear that out, as simulated ones do; or that of a time measured on a machine
-        over a line in ``reference``, with a constant for what the mapping does not change. Tables
-        must have these columns.
+        Quantity that the trees learn. ``time``: the time, as published. ``slowdown``: the logarithm
+        of time over ``lower_bound``, which transfers to other sizes, graphs and machines if the
+        features are dimensionless. ``correction``: the logarithm of time over ``coarse_time``,
+        scaled down near ``lower_bound`` if the samples support that. ``measured``: the logarithm of
+        a time on a machine over a line in ``reference``. Tables need these columns.
     reference : str
-        Column that measured times follow in a line.
+        Column of the reference time for the target ``measured``.
     min_samples_leaf : int, optional
-        Least number of samples in a leaf; if not given 5 of corrections, else 1.
+        Minimum number of samples in a leaf. Default: 5 for corrections, else 1.
     max_leaf_nodes : int, optional
-        Most leaves of a tree; no limit if not given.
+        Maximum number of leaves of a tree. No limit by default.
     calibration_folds : int
-        Folds of the cross-validation behind the intervals; 0 for none, and a faster fit. Each
-        fold grows a sixth of the trees, or 50 of them. With few folds, each model learns from fewer
-        mappings than the forecast does and misses by more, so that intervals are too wide; with few
-        samples, whatever the folds, there are too few residuals, and intervals are too narrow.
+        Folds of the cross-validation that calibrates the intervals; 0 for none, and a faster fit.
+        Each fold fits a sixth of the trees, but at least 50. With few folds, the models of the
+        folds have fewer samples than the final one, and intervals are too wide. With few samples,
+        intervals are too narrow.
     n_jobs : int, optional
-        Threads that grow trees; one if not given.
+        Number of threads that fit trees; one by default.
 
     Attributes
     ----------
     forest_ : ExtraTreesRegressor
-        What `fit` grew, in normalised units; a file keeps its ``trees_`` only.
+        The fitted forest in normalised units; not in model files.
     trees_ : Forest
-        Its trees as arrays, which forecasts are made from.
+        Arrays of its trees, for predictions.
     feature_importances_ : ndarray, shape (n_features,)
-        Share of each feature in the reduction of variance; they sum to 1, or are 0 if no tree
-        splits, as of corrections with fewer than ten samples.
+        Share of each feature in the reduction of variance. They sum to 1, or are 0 if no tree
+        splits, such as for corrections with fewer than ten samples.
     feature_least_, feature_most_ : ndarray, shape (n_features,)
-        Least and largest value of each feature learned from.
+        Minimum and maximum of each feature in the training samples.
     provenance_ : dict
-        What the samples say of themselves: their routing, seed, command. ``held_out_rcc``: how well
-        forecasts of the cross-validation and the release bound, where it is a column, order the
-        samples of a group.
+        Provenance of the samples: routing, seed, command. ``held_out_rcc``: RCC within groups of
+        the cross-validated predictions and of the release bound, if that is a column.
 
     References
     ----------
@@ -142,121 +127,129 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
     def fit(
         self, X: pd.DataFrame | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None
     ) -> Self:
-        """Learn from the features and observed times of mappings.
+        """Fit the predictor to features and observed times of mappings.
 
         Parameters
         ----------
         y : array-like of float, shape (n_samples,)
             Observed times, seconds.
         groups : array-like, shape (n_samples,), optional
-            Application and machine of each sample. Folds then keep a group together, so that the
-            intervals hold for an application or machine never seen, given ten groups or so; with
-            two or three they hold too little.
+            Application and machine of each sample. Folds keep groups together, so that the
+            intervals apply to an unseen application or machine, given about ten groups; with two
+            or three, intervals are too narrow.
         """
         check_parameters(self.get_params(deep=False))
-        check_order(X, times=y, groups=groups)
-        check_times(y)
-        matrix, y = self._validated(X, y)
-        relative = self.target != "time"
-        if relative and y.min() <= 0:
+        feature_sets.check_order(X, times=y, groups=groups)
+        feature_sets.check_times(y)
+        matrix, y = self._check_samples(X, y)
+        is_relative = self.target != "time"
+        if is_relative and y.min() <= 0:
             raise InputError("bad observed time", found=y.min(), expected="positive seconds")
-        scale = self._scale(X) if relative else None
+        reference = self._target_reference(X) if is_relative else None
         self.relative_ = None
-        learned = y
-        if scale is not None:
-            if self.target in REFERENCE:
-                ask_for_seconds(y, scale.unit, REFERENCE[self.target])
-            self.relative_ = TargetTransform.fit(scale, y)
-            learned = self.relative_.scores(scale, y)
-        self.log_ = bool(relative or y.min() > 0)
-        # Where no time fell below its bound, none is thought to.
-        self.bounded_ = scale is not None and scale.holds(y)
+        target = y
+        if reference is not None:
+            if self.target in feature_sets.REFERENCE:
+                warn_of_unit(y, reference.times, feature_sets.REFERENCE[self.target])
+            self.relative_ = TargetTransform.fit(reference, y)
+            target = self.relative_.scores(reference, y)
+        self.log_ = bool(is_relative or y.min() > 0)
+        self.bounded_ = reference is not None and bool((y >= reference.min_times).all())
         self.n_samples_ = matrix.shape[0]
-        origin = getattr(X, "attrs", {}).get("provenance")
-        self.provenance_ = dict(origin) if isinstance(origin, Mapping) else {}
-        # Trees compare in single precision and stop splitting at a fixed variance: both need the
-        # unit taken out, for times of a few microseconds would fall below it.
+        provenance = getattr(X, "attrs", {}).get("provenance")
+        self.provenance_ = dict(provenance) if isinstance(provenance, Mapping) else {}
         self.feature_least_, self.feature_most_ = matrix.min(axis=0), matrix.max(axis=0)
-        self.feature_shift_, self.feature_scale_ = normalisation(matrix)
-        self.target_shift_, self.target_scale_ = map(float, normalisation(learned))
-        matrix = self._normal(matrix)
+        # Trees compare in single precision and stop splitting at a fixed variance, which times of
+        # a few microseconds would not reach without feature_sets.normalisation.
+        self.feature_shift_, self.feature_scale_ = feature_sets.normalisation(matrix)
+        self.target_shift_, self.target_scale_ = map(float, feature_sets.normalisation(target))
+        matrix = self._normalise(matrix)
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=2)
-        goal = (learned - self.target_shift_) / self.target_scale_
+        normalised = (target - self.target_shift_) / self.target_scale_
         if self.target == "measured":
-            # Their sums are exact: else the last digits of a line's constants would decide between
-            # features that split few runs alike.
-            goal = np.rint(goal / _STEP) * _STEP
-        score = np.log(y) if self.log_ and not relative else learned
-        # Trees are too small to be sent to other processes.
+            # Sums of rounded targets are exact, so that rounding errors do not decide between
+            # features that split few runs equally.
+            normalised = np.rint(normalised / _TARGET_STEP) * _TARGET_STEP
+        scores = np.log(y) if self.log_ and not is_relative else target
+        # Trees are too small for other processes to pay off.
         with parallel_config("threading", n_jobs=self.n_jobs or 1):
-            self.forest_ = self._forest(self.n_estimators, int(seeds[0])).fit(matrix, goal)
+            self.forest_ = self._make_forest(self.n_estimators, int(seeds[0]))
+            self.forest_.fit(matrix, normalised)
             self.trees_ = Forest.from_estimator(self.forest_)
             self.feature_importances_ = self.forest_.feature_importances_
             self.calibration_ = None
             if self.calibration_folds:
-                n_fewer = max(min(self.n_estimators, 50), self.n_estimators // 6)
-                fewer = self._forest(n_fewer, int(seeds[1]))
-                n_folds = int(self.calibration_folds)
-                self.calibration_, said = calibrate(
-                    fewer, self._centre, matrix, goal, score, groups, n_folds, seeds[1]
+                n_trees = max(min(self.n_estimators, 50), self.n_estimators // 6)
+                self.calibration_, held_out = cross_validate(
+                    self._make_forest(n_trees, int(seeds[1])),
+                    self._average_trees,
+                    matrix,
+                    normalised,
+                    scores,
+                    groups,
+                    int(self.calibration_folds),
+                    seeds[1],
                 )
-                if self.relative_ is not None and scale is not None:
-                    said = self.relative_.logs(scale, said)
-                self.provenance_ |= _orders(X, y, said, groups)
+                if self.relative_ is not None and reference is not None:
+                    held_out = self.relative_.logs(reference, held_out)
+                self.provenance_ |= _score_held_out(X, y, held_out, groups)
         return self
 
-    def _forest(self, n_estimators: int, seed: int) -> ExtraTreesRegressor:
-        smallest = self.min_samples_leaf
-        if smallest is None:
-            smallest = _LEAF_OF_CORRECTIONS if self.target == "correction" else 1
+    def _make_forest(self, n_estimators: int, seed: int) -> ExtraTreesRegressor:
+        leaf = self.min_samples_leaf
+        if leaf is None:
+            leaf = _CORRECTION_LEAF if self.target == "correction" else 1
         return ExtraTreesRegressor(
             int(n_estimators),
-            min_samples_leaf=int(smallest),
+            min_samples_leaf=int(leaf),
             max_leaf_nodes=None if self.max_leaf_nodes is None else int(self.max_leaf_nodes),
             random_state=seed,
             n_jobs=self.n_jobs,
         )
 
-    def _validated(self, X: Any, y: ArrayLike) -> tuple[Floats, Floats]:
-        """Features and times of the samples to learn from."""
+    def _check_samples(self, X: Any, y: ArrayLike) -> tuple[Floats, Floats]:
         if self.features is not None:
             if not isinstance(X, pd.DataFrame):
                 raise InputError(
                     "named features need a table", found=type(X).__name__, expected="a DataFrame"
                 )
-            X = finite(columns_of(X, feature_set(self.features)))
+            names = feature_sets.feature_set(self.features)
+            X = feature_sets.check_finite(feature_sets.columns_of(X, names))
         elif isinstance(X, pd.DataFrame):
-            X = finite(features_only(X))
-        checked: tuple[Floats, Floats] = self._checked(X, y=y, y_numeric=True, ensure_min_samples=2)
+            X = feature_sets.check_finite(feature_sets.features_only(X))
+        checked: tuple[Floats, Floats] = self._check_data(
+            X, y=y, y_numeric=True, ensure_min_samples=2
+        )
         return checked
 
-    def _matrix(self, X: Any) -> Floats:
-        """Features of the mappings to forecast, checked as scikit-learn does."""
+    def _feature_matrix(self, X: Any) -> Floats:
         check_is_fitted(self, "trees_")
         if isinstance(X, pd.DataFrame) and hasattr(self, "feature_names_in_"):
-            X = finite(columns_of(X, self.feature_names_in_))
-        checked: Floats = self._checked(X, reset=False)
+            X = feature_sets.check_finite(feature_sets.columns_of(X, self.feature_names_in_))
+        checked: Floats = self._check_data(X, reset=False)
         return checked
 
-    def _checked(self, X: Any, **how: Any) -> Any:
-        """What scikit-learn makes of samples, or an `InputError`."""
+    def _check_data(self, X: Any, **options: Any) -> Any:
         try:
-            return validate_data(self, X, dtype=np.float64, **how)
+            return validate_data(self, X, dtype=np.float64, **options)
         except ValueError as error:
             raise InputError(str(error)) from None
 
 
-def _orders(X: Any, y: Floats, said: Floats, groups: ArrayLike | None) -> dict[str, Any]:
-    """Return the RCC of what is said of samples held out and of the bound, mean over the groups."""
-    if BOUND not in getattr(X, "columns", ()):
+def _score_held_out(
+    X: Any, y: Floats, held_out: Floats, groups: ArrayLike | None
+) -> dict[str, Any]:
+    """Return the mean RCC over groups of held-out predictions and of the release bound."""
+    if feature_sets.BOUND not in getattr(X, "columns", ()):
         return {}
-    table = pd.DataFrame({"y": y, "said": said, BOUND: X[BOUND].to_numpy()})
-    found = [
-        (rcc(own["y"], own["said"]), rcc(own["y"], own[BOUND]))
-        for _, own in table.groupby(np.zeros(len(y)) if groups is None else np.asarray(groups))
-        if own["y"].nunique() > 1
+    bound = X[feature_sets.BOUND].to_numpy()
+    table = pd.DataFrame({"y": y, "model": held_out, "bound": bound})
+    scores = [
+        (rcc(group["y"], group["model"]), rcc(group["y"], group["bound"]))
+        for _, group in table.groupby(np.zeros(len(y)) if groups is None else np.asarray(groups))
+        if group["y"].nunique() > 1
     ]
-    if not found:
+    if not scores:
         return {}
-    model, bound = np.mean(found, axis=0)
-    return {HELD_OUT: {"model": float(model), BOUND: float(bound)}}
+    rcc_of_model, rcc_of_bound = map(float, np.mean(scores, axis=0))
+    return {feature_sets.HELD_OUT: {"model": rcc_of_model, feature_sets.BOUND: rcc_of_bound}}

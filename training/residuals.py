@@ -1,4 +1,4 @@
-"""Forecasts and their residuals: what times are relative to, the trees, and how far they miss."""
+"""Transforms of times, regression trees, and calibration of prediction intervals."""
 
 from __future__ import annotations
 
@@ -23,68 +23,60 @@ if TYPE_CHECKING:
 
 
 Floats = NDArray[np.float64]
-# Part of a bound that simulations keep to: their clock ticks, and may end a little sooner.
-IN_TICKS = 0.999
-# By how much of the lower bound the sketch lies off it where residuals reach half of their full
-# size, and what is added so that no residual counts more than eleven times.
-_HALF = 0.1
-_LEAST_WAITING = 0.01
-# Powers of the reach that are tried.
+# Simulated times may be below a bound by this factor, because their clock is discrete.
+BOUND_TOLERANCE = 0.999
+# Relative excess of a coarse time over the lower bound at which corrections have half their full
+# scale, and the minimum excess, which limits the weight of a residual to eleven.
+_HALF_EXCESS, _MIN_EXCESS = 0.1, 0.01
+# Candidates for the power of the correction scale.
 _POWERS = np.linspace(0.0, 1.0, 11)
-# A measured time that the line misses by more than so many times the median, and so much of it, is
-# no part of the line.
-_FAR_OFF, _FAR_OFF_SHARE = 12.0, 0.3
+# Outliers of the line: relative residual over the median one, and minimum relative residual.
+_OUTLIER_RATIO, _OUTLIER_SHARE = 12.0, 0.3
 
 
-def reach_of_corrections(times: Floats, bounds: Floats) -> Floats:
-    """Return how far coarse times may be off, at most 1; less, the nearer they are to bounds."""
-    waiting = np.abs(times / bounds - 1) + _LEAST_WAITING
-    return np.asarray(waiting / (waiting + _HALF))
+def correction_scale(times: Floats, bounds: Floats) -> Floats:
+    """Return the scale of errors of coarse times, at most 1; they shrink towards the bounds."""
+    excess = np.abs(times / bounds - 1) + _MIN_EXCESS
+    return np.asarray(excess / (excess + _HALF_EXCESS))
 
 
-class TargetScale(NamedTuple):
-    """Reference and lower bound of the mappings of a table, which times are relative to."""
+class TargetReference(NamedTuple):
+    """Reference times and lower bounds of the mappings in a table, seconds."""
 
     target: Target
-    # Seconds that times are divided by, or follow in a line.
-    unit: Floats
-    # Seconds.
-    bound: Floats
-    # How far logarithms of corrections can be from what is common, at most 1.
-    reach: Floats
+    times: Floats
+    bounds: Floats
+    correction_scale: Floats
+    """Scale of the logarithms of corrections, at most 1."""
 
     @classmethod
     def from_table(cls, X: object, target: Target, reference: str) -> Self:
-        """Read the columns that the target needs; times are taken relative to ``reference``."""
-        unit = seconds_of(X, reference)
-        bound = seconds_of(X, LOWER_BOUND)
+        """Read the columns that the target needs."""
+        times = seconds_of(X, reference)
+        bounds = seconds_of(X, LOWER_BOUND)
         if target != "correction":
-            return cls(target, unit, bound, np.ones(unit.size))
-        return cls(target, unit, bound, reach_of_corrections(unit, bound))
+            return cls(target, times, bounds, np.ones(times.size))
+        return cls(target, times, bounds, correction_scale(times, bounds))
 
     @property
     def min_times(self) -> Floats:
-        """Seconds below which no time falls; none where the sketch itself does."""
+        """Lower bounds of the times, seconds; 0 where the reference time is below the bound."""
         if self.target == "measured":
-            return self.bound
-        least = IN_TICKS * self.bound
-        return np.where(self.unit < least, 0.0, least)
-
-    def holds(self, times: Floats) -> bool:
-        """Whether no time lies below its bound."""
-        return bool((times >= self.min_times).all())
+            return self.bounds
+        bounds = BOUND_TOLERANCE * self.bounds
+        return np.where(self.times < bounds, 0.0, bounds)
 
 
 class TargetTransform(NamedTuple):
-    """How times follow from scores, which the trees learn: their logarithms over a reference.
+    """Transform between times and scores, which the trees learn.
 
-    ``log(time) = log(constant + slope * reference) + common + score * reach**power``
+    ``log(time) = log(constant + slope * reference) + common + score * correction_scale**power``
 
-    Measured times follow a line in the reference: the constant does not depend on the mapping, as
-    computation and software, and the slope says how far the network of the model is from the real
-    one. Corrections of coarse times hardly move where those are no longer than the lower bound: no
-    message waits there, and waiting is all that longer packets get wrong. That holds for simulated
-    times; for others the samples say how far (`power`), and by what they all differ (`common`).
+    Measured times follow a line in the reference time: its constant does not depend on the mapping,
+    such as computation, and its slope is the error of the modelled network. Coarse times have an
+    error only where messages wait, so their corrections shrink towards the lower bound. Other
+    samples may not follow this rule, so ``power`` is fitted, and ``common`` is their common
+    correction.
     """
 
     constant: float = 0.0
@@ -92,46 +84,46 @@ class TargetTransform(NamedTuple):
     slope: float = 1.0
     common: float = 0.0
     power: float = 0.0
-    """Of the reach of corrections: 1 if they shrink near the bound as far as can be, 0 if not."""
+    """0 if corrections do not shrink towards the bound, 1 if they shrink fully."""
 
     @classmethod
-    def fit(cls, scale: TargetScale, y: Floats) -> Self:
-        """Learn from observed times what their target needs.
+    def fit(cls, reference: TargetReference, y: Floats) -> Self:
+        """Fit the parameters that the target needs to observed times.
 
-        The power is the likeliest if residuals follow Laplace's law, whose scale goes with the
-        power of the reach; 0 if it explains them no better than a number more must.
+        The power has the maximum likelihood for Laplace residuals with this scale, or is 0 if the
+        Bayesian information criterion prefers no power.
         """
-        if scale.target == "measured":
-            return cls(*fit_line(scale.unit, y))
-        if scale.target != "correction":
+        if reference.target == "measured":
+            return cls(*fit_line(reference.times, y))
+        if reference.target != "correction":
             return cls()
-        logs = np.log(y / scale.unit)
-        found = [(*_surprise(logs, scale.reach**power), float(power)) for power in _POWERS]
-        surprise, common, power = min(found)
-        gain = len(logs) * (found[0][0] - surprise)
+        logs = np.log(y / reference.times)
+        fits = [(*_laplace_loss(logs, reference.correction_scale**p), float(p)) for p in _POWERS]
+        loss, common, power = min(fits)
+        gain = len(logs) * (fits[0][0] - loss)
         if 2 * gain <= np.log(len(logs)):
-            _, common, power = found[0]
+            _, common, power = fits[0]
         return cls(common=common, power=power)
 
-    def scores(self, scale: TargetScale, times: Floats) -> Floats:
-        """Return what the trees learn of times."""
-        logs = np.log(times / self.seconds(scale.unit)) - self.common
-        return np.asarray(logs / scale.reach**self.power)
+    def scores(self, reference: TargetReference, times: Floats) -> Floats:
+        """Return the scores of times."""
+        logs = np.log(times / self.line(reference.times)) - self.common
+        return np.asarray(logs / reference.correction_scale**self.power)
 
-    def logs(self, scale: TargetScale, scores: Floats) -> Floats:
-        """Return the logarithms of the times of scores, the mappings along the last axis."""
-        logs = self.common + scores * scale.reach**self.power
-        return np.asarray(logs + np.log(self.seconds(scale.unit)))
+    def logs(self, reference: TargetReference, scores: Floats) -> Floats:
+        """Return the logarithms of the times of scores."""
+        logs = self.common + scores * reference.correction_scale**self.power
+        return np.asarray(logs + np.log(self.line(reference.times)))
 
-    def seconds(self, reference: Floats) -> Floats:
-        """Return seconds on the line."""
+    def line(self, reference: Floats) -> Floats:
+        """Return ``constant + slope * reference``, seconds."""
         return np.asarray(self.constant + self.slope * reference)
 
 
 def fit_line(reference: Floats, times: Floats) -> tuple[float, float]:
-    """Return constant and slope of times, neither negative, by least squares of relative residuals.
+    """Return constant and slope of times, neither negative, by relative least squares.
 
-    A time far off all others, such as of a run that something disturbed, is left out.
+    Outliers, such as disturbed runs, are excluded in a second fit.
     """
     columns = np.stack([np.ones(times.size), reference / reference.mean()], axis=1)
     kept = np.ones(times.size, dtype=bool)
@@ -139,25 +131,26 @@ def fit_line(reference: Floats, times: Floats) -> tuple[float, float]:
         factors, _ = scipy.optimize.nnls(
             columns[kept] / times[kept, None], np.ones(int(kept.sum()))
         )
-        missed = np.abs(columns @ factors / times - 1)
-        kept = missed <= max(_FAR_OFF * float(np.median(missed)), _FAR_OFF_SHARE)
+        residuals = np.abs(columns @ factors / times - 1)
+        kept = residuals <= max(_OUTLIER_RATIO * float(np.median(residuals)), _OUTLIER_SHARE)
     return float(factors[0]), float(factors[1] / reference.mean())
 
 
-def _surprise(logs: Floats, scale: Floats) -> tuple[float, float]:
-    """How unlikely values of such scales are in the mean, about their likeliest common value."""
+def _laplace_loss(logs: Floats, scale: Floats) -> tuple[float, float]:
+    """Return the mean negative log-likelihood, up to a constant, and the fitted location."""
     order = np.argsort(logs, kind="stable")
-    counts = np.cumsum(1 / scale[order])
-    common = float(logs[order][np.searchsorted(counts, counts[-1] / 2)])
-    mean = float(np.mean(np.abs(logs - common) / scale))
-    return math.log(max(mean, 1e-300)) + float(np.log(scale).mean()), common
+    weights = np.cumsum(1 / scale[order])
+    location = float(logs[order][np.searchsorted(weights, weights[-1] / 2)])
+    mean = float(np.mean(np.abs(logs - location) / scale))
+    return math.log(max(mean, 1e-300)) + float(np.log(scale).mean()), location
 
 
 class Forest(NamedTuple):
-    """Binary regression trees, the nodes of one after those of the other.
+    """Binary regression trees with concatenated nodes.
 
-    ``size`` counts the nodes of each tree. Children are counted from the tree's first node, -1 in a
-    leaf; values of ``feature`` of at most ``threshold`` go left.
+    ``size`` has the number of nodes of each tree. ``left`` and ``right`` are indices of children
+    relative to the first node of the tree, or -1 in a leaf. Rows with ``feature`` <= ``threshold``
+    go left.
     """
 
     size: NDArray[np.int64]
@@ -181,18 +174,16 @@ class Forest(NamedTuple):
         )
 
     def predict(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return what each tree says of each row of features, shape ``(n_trees, n)``.
-
-        Features are compared in single precision, as scikit-learn's trees learn from them.
-        """
+        """Return the prediction of each tree for each row of features, ``(n_trees, n)``."""
+        # scikit-learn fits the thresholds to features in single precision.
         single = np.ascontiguousarray(matrix, dtype=np.float32)
         values = np.empty((self.size.size, len(single)))
-        _walk(*self, single, values)
+        _predict_trees(*self, single, values)
         return values
 
 
 @kernel
-def _walk(
+def _predict_trees(
     size: NDArray[np.int64],
     left: NDArray[np.int32],
     right: NDArray[np.int32],
@@ -216,11 +207,11 @@ def _walk(
 
 @dataclass(frozen=True)
 class ResidualCalibration:
-    """Cross-validated residuals, each divided by the spread of the trees plus a floor.
+    """Cross-validated residuals, divided by the standard deviation over the trees plus a floor.
 
-    A residual is the sum of what its group has in common and of its own deviation; without groups
-    the common part is nil. From the mean of a group of m, residuals deviate by sqrt((m - 1) / m) of
-    what they do from what the group has in common, which is made up for.
+    A residual is the sum of a part ``common`` to its group, 0 without groups, and of its own
+    deviation. ``deviations`` are scaled by sqrt(m / (m - 1)) for a group of m, because they are
+    taken from the mean of the group.
     """
 
     floor: float
@@ -232,144 +223,137 @@ class ResidualCalibration:
     def from_residuals(
         cls, floor: float, residuals: Floats, members: NDArray[np.intp] | None
     ) -> Self:
-        """Return the calibration of residuals, with the number of the group of each if any."""
+        """Return the calibration of residuals; ``members`` has the index of the group of each."""
         if members is None:
             return cls(floor, residuals, np.zeros(1), residuals)
         size = np.bincount(members)
         common = np.bincount(members, residuals) / size
-        several = size[members] > 1
-        of_several = members[several]
-        deviations = residuals[several] - common[of_several]
-        deviations *= np.sqrt(size / np.maximum(size - 1, 1))[of_several]
+        is_several = size[members] > 1
+        groups = members[is_several]
+        deviations = residuals[is_several] - common[groups]
+        deviations *= np.sqrt(size / np.maximum(size - 1, 1))[groups]
         return cls(floor, residuals, common, deviations)
 
     def quantile(self, coverage: float) -> float:
-        """Return the scaled miss that a share ``coverage`` of new mappings does not exceed.
+        """Return the quantile of the absolute residuals for an interval of this coverage.
 
-        On average: the rank is interpolated. The guarantee of conformal prediction, which holds for
-        finite samples, needs the next whole rank and is not given.
+        The rank is interpolated, so that the mean coverage is met. Conformal prediction, with a
+        guarantee for finite samples, would use the next whole rank.
         """
         ordered = np.sort(np.abs(self.residuals))
-        # Linear between two residuals: the next whole one would cover more than was asked for.
         rank = (ordered.size + 1) * coverage
         return float(np.interp(rank, np.arange(1, ordered.size + 1), ordered))
 
-    def ask_for_more(self, coverage: float) -> None:
-        """Warn if even the largest miss is exceeded by more new mappings than the coverage says."""
-        # 0.9 / (1 - 0.9) is a little more than 9.
+    def warn_if_too_few(self, coverage: float) -> None:
+        """Warn if the coverage needs more residuals than there are."""
+        # Without rounding, 0.9 / (1 - 0.9) is slightly more than 9.
         needed = math.ceil(round(coverage / (1 - coverage), 6))
         if self.residuals.size < needed:
             warnings.warn(
-                f"intervals of {self.residuals.size} samples hold less than a share "
-                f"{coverage:.4g} of the times: that takes {needed}",
+                f"{self.residuals.size} samples are too few for intervals with coverage "
+                f"{coverage:.4g}, which need {needed}",
                 stacklevel=3,
             )
-
-    def draw(self, rng: np.random.Generator, n_draws: int, n: int) -> Floats:
-        """Draw scaled residuals of ``n`` mappings of one group, ``(n_draws, n)``."""
-        common = rng.choice(self.common, size=(n_draws, 1))
-        return np.asarray(common + rng.choice(self.deviations, size=(n_draws, n)))
 
 
 @dataclass(frozen=True, eq=False)
 class PriorPrediction:
-    """Forecast of some mappings before any is observed.
+    """Predicted distribution of the times of mappings before any is observed.
 
-    Centre and width are logarithms of seconds; seconds unless ``is_log``. No time falls below
-    ``min_times``, seconds; minus infinity where no bound is known to hold.
+    ``centre`` and ``scale`` are in logarithms of seconds, or in seconds unless ``is_log``.
+    ``min_times`` are lower bounds in seconds, or minus infinity.
     """
 
     features: Floats
     centre: Floats
-    width: Floats
+    scale: Floats
     calibration: ResidualCalibration | None
     min_times: Floats
     is_log: bool = True
 
-    def times(self, scores: Floats | None = None) -> Floats:
-        """Seconds of scores, the mappings along the last axis; of the forecast if not given."""
-        scores = self.centre if scores is None else scores
-        return np.maximum(np.exp(scores) if self.is_log else scores, self.min_times)
+    def times(self, centre: Floats | None = None) -> Floats:
+        """Return the predicted seconds, or those of other centres, mappings on the last axis."""
+        centre = self.centre if centre is None else centre
+        return np.maximum(np.exp(centre) if self.is_log else centre, self.min_times)
 
     @property
     def is_bounded(self) -> bool:
-        """Whether no time falls below its lower bound."""
+        """Whether all times have a lower bound."""
         return bool(np.isfinite(self.min_times).all())
 
     def logs(self) -> tuple[Floats, Floats]:
-        """Return the forecast and its width as logarithms of seconds."""
+        """Return centre and scale in logarithms of seconds."""
         if self.is_log:
-            return self.centre, self.width
+            return self.centre, self.scale
         centre = np.maximum(self.centre, 1e-300)
-        return np.log(centre), self.width / centre
+        return np.log(centre), self.scale / centre
 
     def interval(self, coverage: float) -> Floats:
-        """Return low and high ends in seconds, shape ``(n, 2)``."""
+        """Return lower and upper ends in seconds, shape ``(n, 2)``."""
         if not 0 < coverage < 1:
             raise InputError("bad coverage", found=coverage, expected="between 0 and 1")
-        self.calibrated.ask_for_more(coverage)
-        half = self.calibrated.quantile(coverage) * self.width
+        calibration = self.require_calibration()
+        calibration.warn_if_too_few(coverage)
+        half = calibration.quantile(coverage) * self.scale
         return np.stack([self.times(self.centre - half), self.times(self.centre + half)], axis=1)
 
     def draw(self, n_draws: int, seed: int) -> Floats:
-        """Draw possible times, seconds, ``(n_draws, n_mappings)``."""
+        """Draw times, seconds, ``(n_draws, n_mappings)``."""
         whole_number(n_draws, "number of draws", 1)
         rng = np.random.default_rng(whole_number(seed, "seed", 0))
-        residuals = self.calibrated.draw(rng, n_draws, self.centre.size)
-        return self.times(self.centre + residuals * self.width)
+        calibration = self.require_calibration()
+        common = rng.choice(calibration.common, size=(n_draws, 1))
+        residuals = common + rng.choice(calibration.deviations, size=(n_draws, self.centre.size))
+        return self.times(self.centre + residuals * self.scale)
 
-    @property
-    def calibrated(self) -> ResidualCalibration:
-        """The calibration; `InputError` where the model has none."""
+    def require_calibration(self) -> ResidualCalibration:
+        """Return the calibration; raise `InputError` if the model has none."""
         if self.calibration is None:
             raise InputError("model without calibration", expected="calibration_folds of 2 or more")
         return self.calibration
 
 
-def calibrate(
+def cross_validate(
     forest: ExtraTreesRegressor,
-    centre: Callable[[Forest, Floats], tuple[Floats, Floats]],
+    average: Callable[[Forest, Floats], tuple[Floats, Floats]],
     matrix: Floats,
-    goal: Floats,
-    score: Floats,
+    target: Floats,
+    scores: Floats,
     groups: ArrayLike | None,
     n_folds: int,
     seed: int,
 ) -> tuple[ResidualCalibration, Floats]:
-    """Fit ``forest`` without each fold in turn; collect the residuals of its ``score``.
+    """Return the calibration and the held-out predictions of a cross-validated forest.
 
-    Return that, and what ``centre`` says of each sample held out.
+    ``forest`` is fitted to ``target``, and ``average`` converts the predictions of its trees to
+    mean and standard deviation in the unit of ``scores``.
     """
     if n_folds < 2:
         raise InputError("bad number of folds", found=n_folds, expected="0, or 2 or more")
     folds: Any
     members = None
     if groups is None:
-        folds = model_selection.KFold(min(n_folds, score.size), shuffle=True, random_state=seed)
+        folds = model_selection.KFold(min(n_folds, scores.size), shuffle=True, random_state=seed)
     else:
         try:
             names, members = np.unique(np.asarray(groups), return_inverse=True)
         except TypeError:
             raise InputError("bad groups", expected="all numbers, or all text") from None
-        if members.size != score.size or names.size < 2:
+        if members.size != scores.size or names.size < 2:
             raise InputError(
                 "bad groups",
                 found=f"{names.size} groups of {members.size} samples",
-                expected=f"2 or more groups of {score.size} samples",
+                expected=f"2 or more groups of {scores.size} samples",
             )
         if np.bincount(members).max() < 2:
             raise InputError("bad groups", found="one sample each", expected="some of 2 or more")
         folds = model_selection.GroupKFold(min(n_folds, names.size))
-    middle, spread = np.empty_like(score), np.empty_like(score)
-    for kept, left_out in folds.split(matrix, groups=members):
-        middle[left_out], spread[left_out] = centre(
-            Forest.from_estimator(
-                type(forest)(**forest.get_params()).fit(matrix[kept], goal[kept])
-            ),
-            matrix[left_out],
-        )
-    # Without a floor, trees that happen to agree would claim certainty; of few samples most do.
-    root = np.sqrt(np.mean((score - middle) ** 2) / score.size)
-    floor = float(max(np.median(spread), 2 * root)) or 1.0
-    residuals = (score - middle) / (spread + floor)
-    return ResidualCalibration.from_residuals(floor, residuals, members), middle
+    mean, std = np.empty_like(scores), np.empty_like(scores)
+    for train, test in folds.split(matrix, groups=members):
+        fitted = type(forest)(**forest.get_params()).fit(matrix[train], target[train])
+        mean[test], std[test] = average(Forest.from_estimator(fitted), matrix[test])
+    # Trees of few samples often agree by chance, so their deviation needs a floor.
+    root = np.sqrt(np.mean((scores - mean) ** 2) / scores.size)
+    floor = float(max(np.median(std), 2 * root)) or 1.0
+    residuals = (scores - mean) / (std + floor)
+    return ResidualCalibration.from_residuals(floor, residuals, members), mean

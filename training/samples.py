@@ -1,4 +1,4 @@
-"""Samples to learn from: features and simulated times, and new metrics of stored ones."""
+"""Training samples: features and simulated times of mappings, and metrics of stored samples."""
 
 from __future__ import annotations
 
@@ -27,14 +27,13 @@ from toruscast.routing import Routing, dilations
 from toruscast.validation import check_call, job_count, whole_number
 from toruscast.workers import Task
 
-from .default_model import kinds_of
-from .store import SampleFiles, SampleOptions, SampleSet, digest, joined, known, noted, up_to_date
+from . import store
+from .default_model import classify_traffic
 
 logger = logging.getLogger(__name__)
-# A part is written after so many seconds, or this share of the run's: never too many of them.
+# Minimum time between parts, in seconds and as a share of the run time, which limits their number.
 _PART_SECONDS, _PART_SHARE = 5.0, 0.01
-# Mappings that a worker is given at a time.
-_SIZE = 8
+_BATCH_SIZE = 8
 Case = tuple[Workload | CommGraph, Torus, TaskMapping | Sequence[TaskMapping]]
 
 
@@ -51,186 +50,197 @@ def build_samples(
     progress: Callable[[int, int], None] | None = None,
     provenance: dict[str, Any] | None = None,
 ) -> pd.DataFrame:
-    """Compute the features and simulate the time of every case; store them as Parquet if asked to.
+    """Compute the features and simulate the time of every case.
 
-    With a store, finished samples are written to parts in the folder ``<store_path>.parts`` every
-    few seconds, and joined into the table at the end: a run that was killed goes on where it
-    stopped, and a table that grows computes only what is new. Several may build into one table at
-    a time.
+    With ``store_path``, finished samples are written to parts in the folder ``<store_path>.parts``
+    every few seconds, and joined into a Parquet table at the end. An interrupted run continues from
+    there, and only missing samples are computed. Several processes may write to one table.
 
     Parameters
     ----------
     cases : iterable of (workload, torus, mapping or mappings)
     store_path : path-like, optional
-        The table; nothing is written if not given. What it holds already is not computed again, and
-        what it holds besides stays. A mapping that it holds with other features gets the new ones
-        in the same row, without being simulated again where those are of level 1. Of a metric of
-        your own that has changed it keeps no older values.
+        The table; not written by default. Its samples are kept and not computed again. New features
+        of level 1 are added to stored samples without another simulation. Values of registered
+        metrics whose function has changed are removed.
     n_jobs : int, optional
-        Threads, or as many workers as `joblib.parallel_config` starts; -1 for one a core.
+        Number of threads, or of workers of `joblib.parallel_config`; -1 for one per core.
     level : {1, 2}
-        Analytic features only, or those of the simulator too.
+        1 for analytic features, 2 for those of the simulator too.
     features : sequence of str, optional
-        All of the level if not given.
+        By default, all features of the level.
     coarsening : int, optional
-        Real packets in one simulated packet; chosen as in `RoutedTraffic` if not given.
+        Real packets in one simulated packet; by default, as in `RoutedTraffic`.
     iterations : int
-        How often the phases are simulated, as in `simulate`; ``time`` is the mean of all but the
-        first.
+        Number of times that the phases are simulated, as in `simulate`; ``time`` is the mean of all
+        but the first.
     progress : callable, optional
-        Called with the number of samples done and the number of all; those that only lack features
-        are still to do.
+        Called with the number of finished samples and of all samples.
     provenance : dict, optional
-        What JSON can hold, stored with the table besides the versions, command, date, graphs and
-        tori, the highest level, routing and coarsening (of different ones a list); seeds belong
-        here. Versions, command and date are those of the last run that added samples.
+        JSON data, such as seeds, that is stored with the table. Stored too are graphs, tori, the
+        highest level, routing and coarsening (or lists of them), and the versions, command and date
+        of the last run that added samples.
 
     Returns
     -------
     DataFrame
         A row per case and mapping, in their order: ``workload``, ``torus``, ``mapping``, ``key`` (a
-        hash of all that is simulated; with metrics of your own of zones too, even where no packet
-        is routed by them), the features asked for, and ``time`` in seconds. A metric of your own
-        counts as changed if its function did, not if what that calls did.
+        hash of all inputs of the simulation), the features, and ``time`` in seconds.
+
+    Notes
+    -----
+    A registered metric counts as changed if its own source changes, not if that of a function which
+    it calls does.
     """
     whole_number(level, "feature level", 1, 2)
     check_call(progress)
     n_jobs = job_count(n_jobs)
-    selected = tuple(dict.fromkeys(select_features(features, level)))
-    how = SampleOptions(selected, coarsening, iterations)
+    unique = tuple(dict.fromkeys(select_features(features, level)))
+    options = store.SampleOptions(unique, coarsening, iterations)
     sets = [
-        SampleSet.from_mappings(MappingProblem(traffic, torus, routing), mappings, how)
+        store.SampleSet.from_mappings(MappingProblem(traffic, torus, routing), mappings, options)
         for traffic, torus, mappings in cases
     ]
-    rows = sum(len(each.keys) for each in sets)
-    if not rows:
+    total = sum(len(each.keys) for each in sets)
+    if not total:
         raise InputError("no mapping to build samples from")
-    own: dict[str, Any] = {"level": level, "routing": routing, "coarsening": coarsening}
+    settings: dict[str, Any] = {"level": level, "routing": routing, "coarsening": coarsening}
     if iterations > 1:
-        own["iterations"] = iterations
-    kinds = {kind for each in sets for kind in kinds_of(each.problem, each.mappings)}
-    told = (provenance or {}) | own | {"kinds": sorted(kinds)}
-    files = None if store_path is None else SampleFiles(store_path)
-    tables = [] if files is None else up_to_date(files.read(), how.features)[0]
-    missing = parts_of(sets, how, known(tables))
-    task = Task(compute, [each.problem for each in sets], how)
-    n_done, began = rows - sum(len(part.keys) for part in missing), time.perf_counter()
-    found = {"event": "samples found", "samples": rows, "stored": n_done}
-    logger.info("%(stored)d of %(samples)d samples are stored already", found, extra=found)
+        settings["iterations"] = iterations
+    kinds = {kind for each in sets for kind in classify_traffic(each.problem, each.mappings)}
+    given = (provenance or {}) | settings | {"kinds": sorted(kinds)}
+    files = None if store_path is None else store.SampleFiles(store_path)
+    tables = [] if files is None else store.drop_changed_features(files.read(), options.features)[0]
+    batches = split_batches(sets, options, store.merge_values(tables))
+    task = Task(compute_batch, [each.problem for each in sets], options)
+    n_done, start = total - sum(len(batch.keys) for batch in batches), time.perf_counter()
+    fields = {"event": "samples found", "samples": total, "stored": n_done}
+    logger.info("%(stored)d of %(samples)d samples are stored already", fields, extra=fields)
     if progress is not None:
-        progress(n_done, rows)
-    kept, batch = 0.0, list[pd.DataFrame]()
+        progress(n_done, total)
+    last_write, unwritten = 0.0, list[pd.DataFrame]()
 
-    def keep() -> None:
-        if files is not None and batch:
-            part = pd.concat(batch, ignore_index=True)
-            files.add(part, noted(part, how, told, is_new=True))
-            batch.clear()
+    def write_part() -> None:
+        if files is not None and unwritten:
+            part = pd.concat(unwritten, ignore_index=True)
+            files.add(part, store.make_provenance(part, options, given, is_new=True))
+            unwritten.clear()
 
     try:
-        for _, values in task.each(missing, n_jobs):
-            batch.append(values)
-            # Of what is simulated again, the new time counts.
+        for _, values in task.each(batches, n_jobs):
+            unwritten.append(values)
+            # The first table takes precedence, so a new simulation replaces a stored time.
             tables.insert(0, values)
             n_done += len(values)
-            seconds = time.perf_counter() - began
-            now = {"event": "samples done", "samples": rows, "done": n_done, "seconds": seconds}
-            logger.info("%d of %d samples are done, after %.3g s", n_done, rows, seconds, extra=now)
-            if seconds - kept > max(_PART_SECONDS, _PART_SHARE * seconds):
-                keep()
-                kept = seconds
+            seconds = time.perf_counter() - start
+            fields = {"event": "samples done", "samples": total, "done": n_done, "seconds": seconds}
+            message = "%(done)d of %(samples)d samples are done, after %(seconds).3g s"
+            logger.info(message, fields, extra=fields)
+            if seconds - last_write > max(_PART_SECONDS, _PART_SHARE * seconds):
+                write_part()
+                last_write = seconds
             if progress is not None:
-                progress(n_done, rows)
+                progress(n_done, total)
     finally:
-        keep()
-    # The rows of the cases in their order, under their own names.
+        write_part()
     labels = pd.concat([each.labels() for each in sets], ignore_index=True)
-    columns = [*(feature.name for feature in how.features), "time"]
-    table = labels.join(known(tables)[columns], on="key")
-    origin = noted(table, how, told, is_new=bool(missing))
-    table.attrs["provenance"] = origin
+    columns = [*(feature.name for feature in options.features), "time"]
+    table = labels.join(store.merge_values(tables)[columns], on="key")
+    stored = store.make_provenance(table, options, given, is_new=bool(batches))
+    table.attrs["provenance"] = stored
     if files is not None:
-        whole = files.join(lambda others: joined([table, *others], how.features))
-        origin = whole.attrs["provenance"]
-    table.attrs["provenance"] = origin | own | {"n_samples": rows}
+        whole = files.join(lambda others: store.join_tables([table, *others], options.features))
+        stored = whole.attrs["provenance"]
+    table.attrs["provenance"] = stored | settings | {"n_samples": total}
     return table
 
 
-class Part(NamedTuple):
-    """A few mappings of one problem that lack the same features, and perhaps the time."""
+class SampleBatch(NamedTuple):
+    """Mappings of one problem with the same missing features."""
 
-    case: int
-    """Number of the problem."""
+    problem: int
+    """Index of the problem."""
     mappings: tuple[TaskMapping, ...]
     keys: tuple[str, ...]
     features: tuple[Feature, ...]
     timed: bool
+    """Whether the time is computed too."""
 
 
-def parts_of(sets: Iterable[SampleSet], how: SampleOptions, held: pd.DataFrame) -> list[Part]:
-    """Return what is left to compute, nothing twice; with simulated features goes the time."""
-    columns = [*(feature.name for feature in how.features), "time"]
-    seen: set[str] = set()
-    parts = []
-    for case, each in enumerate(sets):
-        new = {key: m for key, m in zip(each.keys, each.mappings, strict=True) if key not in seen}
-        seen.update(new)
-        lacking = held.reindex(index=list(new), columns=columns).isna().to_numpy().tolist()
-        alike: dict[tuple[bool, ...], list[str]] = {}
-        for key, lacks in zip(new, map(tuple, lacking), strict=True):
-            alike.setdefault(lacks, []).append(key)
-        for lacks, rows in alike.items():
-            features = tuple(compress(how.features, lacks))
-            timed = lacks[-1] or any(feature.level > 1 for feature in features)
+def split_batches(
+    sets: Iterable[store.SampleSet], options: store.SampleOptions, stored: pd.DataFrame
+) -> list[SampleBatch]:
+    """Return batches of the missing samples and features, each sample once."""
+    columns = [*(feature.name for feature in options.features), "time"]
+    planned: set[str] = set()
+    batches = []
+    for index, each in enumerate(sets):
+        new = {
+            key: m for key, m in zip(each.keys, each.mappings, strict=True) if key not in planned
+        }
+        planned.update(new)
+        is_missing = stored.reindex(index=list(new), columns=columns).isna().to_numpy().tolist()
+        by_missing: dict[tuple[bool, ...], list[str]] = {}
+        for key, missing in zip(new, map(tuple, is_missing), strict=True):
+            by_missing.setdefault(missing, []).append(key)
+        for missing, rows in by_missing.items():
+            features = tuple(compress(options.features, missing))
+            # Features of the simulator come with the time of the same simulation.
+            timed = missing[-1] or any(feature.level > 1 for feature in features)
             if not (features or timed):
                 continue
-            for i in range(0, len(rows), _SIZE):
-                keys = tuple(rows[i : i + _SIZE])
+            for i in range(0, len(rows), _BATCH_SIZE):
+                keys = tuple(rows[i : i + _BATCH_SIZE])
                 mappings = tuple(new[key] for key in keys)
-                parts.append(Part(case, mappings, keys, features, timed))
-    return parts
+                batches.append(SampleBatch(index, mappings, keys, features, timed))
+    return batches
 
 
-def compute(problems: Sequence[MappingProblem], how: SampleOptions, part: Part) -> pd.DataFrame:
-    """Return the features of a part, and the times where they belong to it."""
-    problem = problems[part.case]
+def compute_batch(
+    problems: Sequence[MappingProblem], options: store.SampleOptions, batch: SampleBatch
+) -> pd.DataFrame:
+    """Return labels, features and, if asked for, times of a batch."""
+    problem = problems[batch.problem]
     routed = (
-        RoutedTraffic(problem, mapping, how.coarsening, how.iterations) for mapping in part.mappings
+        RoutedTraffic(problem, mapping, options.coarsening, options.iterations)
+        for mapping in batch.mappings
     )
-    extra = TIME_COLUMN if part.timed else None
-    values = tabulate(routed, part.features, extra).reset_index(drop=True)
-    labels = SampleSet(problem, part.mappings, part.keys).labels()
-    return pd.concat([labels, values], axis="columns")
+    values = tabulate(routed, batch.features, TIME_COLUMN if batch.timed else None)
+    labels = store.SampleSet(problem, batch.mappings, batch.keys).labels()
+    return pd.concat([labels, values.reset_index(drop=True)], axis="columns")
 
 
-# Rows of a block that are looked at, however many messages they send.
-_LEAST_ROWS = 24
-_Hops = Callable[[NDArray[np.int32], NDArray[np.float64]], float]
-_CHECKS: dict[str, _Hops] = {
+# Minimum number of rows of a block that are used, however many messages they have.
+_MIN_ROWS = 24
+_HopCheck = Callable[[NDArray[np.int32], NDArray[np.float64]], float]
+_CHECKS: dict[str, _HopCheck] = {
     "hop_bytes": lambda hops, nbytes: float((hops * nbytes).sum()),
     "avg_dilation": lambda hops, nbytes: float(hops.mean()),
     "max_dilation": lambda hops, nbytes: float(hops.max()),
 }
-"""Features that tell a mapping from another and do not depend on how ties are routed, from hops and
-bytes of the edges: the passes that find all features would take most of the time."""
+"""Features that identify a mapping, computed from hops and bytes of the edges. They do not depend
+on the tie rule of routes and are faster to compute than all features."""
 
 
 @dataclass(frozen=True, eq=False)
 class SampleBlock:
-    """The samples of one problem: their rows in a table, and what makes their mappings again."""
+    """The samples of one problem in a table, and the means to reproduce their mappings.
+
+    ``nodes`` caches the nodes of the tasks by mapping name, for all blocks with equal placements.
+    """
 
     name: str
     problem: MappingProblem
     rows: NDArray[np.intp]
     placement: Placement
-    # Nodes of the tasks under mappings made so far, shared by blocks with alike graphs.
-    made: dict[str, NDArray[Any]]
+    nodes: dict[str, NDArray[Any]]
 
-    def thinned(self, most: int | None) -> NDArray[np.intp]:
-        """Return rows of which no more messages than that are routed; all if not given."""
-        if most is None:
+    def select_rows(self, max_messages: int | None) -> NDArray[np.intp]:
+        """Return evenly chosen rows with at most this number of messages; by default all rows."""
+        if max_messages is None:
             return self.rows
-        n = min(self.rows.size, max(_LEAST_ROWS, most // max(self.problem.comm.n_edges, 1)))
+        n_rows = max(_MIN_ROWS, max_messages // max(self.problem.comm.n_edges, 1))
+        n = min(self.rows.size, n_rows)
         chosen = np.linspace(0, self.rows.size - 1, n).round().astype(int)
         return np.asarray(self.rows[chosen])
 
@@ -241,34 +251,34 @@ def add_metrics(
     *,
     workloads: Mapping[str, Workload | CommGraph] | None = None,
     torus: TorusLike | None = None,
-    most: int | None = None,
+    max_messages: int | None = None,
     n_jobs: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
-    """Return stored samples with more metrics of their routed traffic; nothing is simulated again.
+    """Return stored samples with more metrics of level 1, without another simulation.
 
-    The mappings are made anew by their names, and hops checked against those in the table.
+    The mappings are reproduced from their names, and checked by the hops in the table. With
+    ``max_messages``, only some samples of large blocks are returned.
     """
     if not names:
         raise InputError("no metric to add")
-    deep = [name for name in names if FEATURES[name].level > 1]
-    if deep:
+    simulated = [name for name in names if FEATURES[name].level > 1]
+    if simulated:
         expected = "a metric of level 1; --comm and --torus simulate samples for it"
-        raise InputError("metric needs a simulation", found=deep[0], expected=expected)
+        raise InputError("metric needs a simulation", found=simulated[0], expected=expected)
     checks = [name for name in _CHECKS if name in table.columns]
     if not checks:
         expected = f"one of {', '.join(_CHECKS)}"
-        raise InputError(
-            "samples do not tell hops, by which mappings are checked", expected=expected
-        )
-    origin = table.attrs.get("provenance", {})
-    seed = whole_number(origin.get("seed", 1), "seed of the samples", 0)
-    chosen = [FEATURES[name] for name in names]
+        raise InputError("no column of hops to check the mappings by", expected=expected)
+    provenance = table.attrs.get("provenance", {})
+    seed = whole_number(provenance.get("seed", 1), "seed of the samples", 0)
+    features = [FEATURES[name] for name in names]
     parts, n_done = [], 0
-    for block in blocks_of(table, workloads, torus):
-        kept = table.iloc[block.thinned(most)].drop(columns=list(names), errors="ignore")
+    for block in split_blocks(table, workloads, torus):
+        rows_of_block = table.iloc[block.select_rows(max_messages)]
+        kept = rows_of_block.drop(columns=list(names), errors="ignore")
         rows = list(zip(kept["mapping"], kept[checks[0]], strict=True))
-        task = Task(_values, block, checks[0], seed, chosen)
+        task = Task(_compute_metrics, block, checks[0], seed, features)
         values = task.in_order(rows, job_count(n_jobs))
         new = pd.DataFrame(values, columns=list(names), index=kept.index)
         parts.append(pd.concat([kept, new], axis="columns"))
@@ -280,67 +290,66 @@ def add_metrics(
     return result
 
 
-def blocks_of(
+def split_blocks(
     table: pd.DataFrame,
     workloads: Mapping[str, Workload | CommGraph] | None = None,
     torus: TorusLike | None = None,
 ) -> Iterator[SampleBlock]:
-    """Give the samples of each workload and torus, with both rebuilt."""
-    origin = table.attrs.get("provenance", {})
-    recipes, capacity = origin.get("workloads", {}), origin.get("tasks_per_node")
-    routing = origin.get("routing", "deterministic")
+    """Yield the samples of each workload and torus, reproduced from the provenance."""
+    provenance = table.attrs.get("provenance", {})
+    recipes, capacity = provenance.get("workloads", {}), provenance.get("tasks_per_node")
+    routing = provenance.get("routing", "deterministic")
     if isinstance(routing, list):
         raise InputError("samples of several routings", found=routing, expected="one")
-    made: dict[str, dict[str, NDArray[Any]]] = {}
+    nodes_by_key: dict[str, dict[str, NDArray[Any]]] = {}
     labels = table[["workload", "torus"]].astype(str)
-    for name, host in labels.drop_duplicates().itertuples(index=False, name=None):
-        rows = np.flatnonzero((labels["workload"] == name) & (labels["torus"] == host))
+    for name, torus_name in labels.drop_duplicates().itertuples(index=False, name=None):
+        rows = np.flatnonzero((labels["workload"] == name) & (labels["torus"] == torus_name))
         if workloads and name in workloads:
             traffic = as_workload(workloads[name])
         elif isinstance(recipes, Mapping) and name in recipes:
             traffic = from_recipe(recipes[name], name)
         else:
-            raise InputError(
-                "samples do not tell what was sent", found=name, expected="its graph (--comm)"
-            )
-        there = _torus_of(host) if torus is None else as_torus(torus)
-        problem = MappingProblem(traffic, there, routing)
+            raise InputError("unknown graph of samples", found=name, expected="its graph (--comm)")
+        host = _parse_torus(torus_name) if torus is None else as_torus(torus)
+        problem = MappingProblem(traffic, host, routing)
         placement = Placement(problem, capacity)
-        # What strategies look at; a multiple of all bytes changes nothing.
-        total = problem.comm
-        relative = total.nbytes / (float(total.nbytes.max(initial=1.0)) or 1.0)
-        key = digest(host, placement.grid, placement.capacity, total.src, total.dst, relative)
-        yield SampleBlock(f"{name} on {host}", problem, rows, placement, made.setdefault(key, {}))
+        # Strategies depend on these inputs, and on relative bytes only.
+        comm = problem.comm
+        relative = comm.nbytes / (float(comm.nbytes.max(initial=1.0)) or 1.0)
+        sizes = torus_name, placement.grid, placement.capacity
+        key = store.digest(*sizes, comm.src, comm.dst, relative)
+        cache = nodes_by_key.setdefault(key, {})
+        yield SampleBlock(f"{name} on {torus_name}", problem, rows, placement, cache)
 
 
-def _torus_of(text: str) -> Torus:
+def _parse_torus(text: str) -> Torus:
     try:
         return readers.torus(text)
     except InputError:
-        message = "samples do not tell their torus"
-        raise InputError(message, found=text, expected="it (--torus)") from None
+        message = "unknown torus of samples"
+        raise InputError(message, found=text, expected="its description (--torus)") from None
 
 
-def _values(
+def _compute_metrics(
     block: SampleBlock,
     check: str,
     seed: int,
-    chosen: Sequence[Feature],
+    features: Sequence[Feature],
     row: tuple[str, float],
 ) -> list[float]:
-    """Return the metrics of a sample, once its mapping is known to be the same."""
-    problem, placement, (name, told) = block.problem, block.placement, row
-    if name not in block.made:
+    problem, placement, (name, stored) = block.problem, block.placement, row
+    if name not in block.nodes:
         try:
-            block.made[name], _ = place_tasks(placement, name, seed)
+            block.nodes[name], _ = place_tasks(placement, name, seed)
         except InputError:
-            message = f"mapping of {block.name} is none of a strategy"
-            expected = "a name that makes it again"
+            message = f"a mapping of {block.name} cannot be reproduced"
+            expected = "the name of a strategy"
             raise InputError(message, found=name, expected=expected) from None
-    there = placement.mapping(block.made[name], name)
-    again = _CHECKS[check](dilations(problem.total, there), problem.comm.nbytes)
-    if not np.isclose(again, told, rtol=1e-9, atol=0.0):
-        message = f"{name} of {block.name} is another mapping today"
-        raise InputError(message, found=f"{check} {again:g}", expected=f"{told:g}")
-    routed = RoutedTraffic(problem, there)
-    return list(map(float, tabulate([routed], chosen).iloc[0]))
+    mapping = placement.mapping(block.nodes[name], name)
+    value = _CHECKS[check](dilations(problem.total, mapping), problem.comm.nbytes)
+    if not np.isclose(value, stored, rtol=1e-9, atol=0.0):
+        message = f"{name} of {block.name} differs from the stored mapping"
+        raise InputError(message, found=f"{check} {value:g}", expected=f"{stored:g}")
+    routed = RoutedTraffic(problem, mapping)
+    return list(map(float, tabulate([routed], features).iloc[0]))

@@ -6,7 +6,7 @@ import pandas as pd
 
 import toruscast as tc
 from toruscast._features.registry import select_features
-from toruscast.decision.measured import learn
+from toruscast.decision.measured import fit_run_model
 from toruscast.decision.runs import possible_rcc
 from toruscast.training import r2, rcc, rcc_told_apart
 from toruscast.training.evaluation import random_splits
@@ -82,7 +82,7 @@ def _scored(case: Case, n_jobs: int) -> list[dict[str, object]]:
     for split, (train, test) in enumerate(random_splits(times.size, N_SPLITS)):
         kept, seen, unseen = case.runs.take([names[i] for i in train]), times[train], times[test]
         left = table.iloc[test]
-        found = learn(table, kept, usual, seed=split)
+        found = fit_run_model(table, kept, usual, seed=split)
         said = {OURS: found.model.predict(left)}
         for name in PUBLISHED_SETS:
             model = tc.TimePredictor(

@@ -11,7 +11,7 @@ import pandas as pd
 
 import toruscast as tc
 from toruscast._features import RoutedTraffic
-from toruscast.decision.simulations import PossibleNetwork, Simulations
+from toruscast.decision.simulations import CandidateNetwork, CandidateSimulator
 from toruscast.mapping import MappingProblem
 from toruscast.mapping.comm_graph import as_workload
 from toruscast.training import rcc_told_apart
@@ -115,12 +115,12 @@ def run(inputs: Inputs) -> Findings:
 def _held_out(programs: Sequence[Program]) -> np.ndarray:
     """RCC of each program by the three networks that order the others best, mean where several."""
     networks = [
-        PossibleNetwork("", TORUS.with_network(fifo_rule=fifo, feeding=feeding, arbitration=turn))
+        CandidateNetwork("", TORUS.with_network(fifo_rule=fifo, feeding=feeding, arbitration=turn))
         for fifo in ("bluegene_q", "first_dimension")
         for feeding in ("tasks", "messages", "packets")
         for turn in ("first_come", "round_robin")
     ]
-    networks.append(PossibleNetwork("flows", TORUS, flows=True))
+    networks.append(CandidateNetwork("flows", TORUS, flows=True))
     rcc = []
     for each in programs:
         problem = tc.MappingProblem(each.workloads[ROUNDS], TORUS)
@@ -216,12 +216,12 @@ def _simulated(
     problem: tc.MappingProblem,
     mappings: Sequence[tc.TaskMapping],
     n_jobs: int = 1,
-    networks: Sequence[PossibleNetwork] | None = None,
+    networks: Sequence[CandidateNetwork] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean time of each mapping over networks, and the times on each network."""
     bounds = np.full(len(mappings), np.nan)
-    simulations = Simulations(problem, mappings, bounds, bounds, n_jobs, networks)
-    return simulations(np.arange(len(mappings))), simulations.times
+    simulator = CandidateSimulator(problem, mappings, bounds, bounds, n_jobs, networks)
+    return simulator.simulate(np.arange(len(mappings))), simulator.times
 
 
 def _rcc(program: Program, forecast: np.ndarray) -> float:

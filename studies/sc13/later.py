@@ -32,12 +32,12 @@ def later_metric(inputs: Inputs) -> Findings:
     runpy.run_path(str(PLUGIN))
     try:
         table = read_samples(inputs.samples)
-        more = add_metrics(table, ["hot_region"], most=MAX_MESSAGES, n_jobs=inputs.n_jobs)
+        more = add_metrics(table, ["hot_region"], max_messages=MAX_MESSAGES, n_jobs=inputs.n_jobs)
         found = evaluate_metrics(more, ["hot_region"], n_jobs=inputs.n_jobs)
     finally:
         unregister_feature("hot_region")
     seconds = time.perf_counter() - start
-    said = "; ".join(found.in_words(base) for base in found.gains.index)
+    said = "; ".join(found.describe_gain(base) for base in found.gains.index)
     return Findings(
         "`toruscast evaluate --samples studies/sc13/samples.parquet --plugin "
         "studies/sc13/hot_region.py` asks whether a new metric adds anything: here the size of the "

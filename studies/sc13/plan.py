@@ -17,7 +17,7 @@ from toruscast._features import RoutedTraffic, feature_names
 from toruscast.mapping import MappingProblem
 from toruscast.mapping.patterns import from_recipe
 from toruscast.training import build_samples
-from toruscast.training.store import SampleFiles, joined
+from toruscast.training.store import SampleFiles, join_tables
 
 Benchmark = Literal["2D Halo", "3D Halo", "Sub A2A", "pF3D"]
 
@@ -282,7 +282,7 @@ def _settle(
     """
 
     def settled(tables: list[pd.DataFrame]) -> pd.DataFrame:
-        table = joined(tables)
+        table = join_tables(tables)
         own = table[["workload", "torus"]].eq(samples[["workload", "torus"]].iloc[0]).all(axis=1)
         stale = own & ~table["key"].isin(samples["key"])
         origin = dict(table.attrs["provenance"])

@@ -116,10 +116,10 @@ def hops_of(case: Case, coarsening: int) -> float:
 def within(case: Case, share: float) -> Floats:
     """Return the times by which ``goal="order"`` orders for a part of the packet-hops."""
     problem = tc.MappingProblem(case.workload, case.torus, case.routing)
-    candidates, simulations = describe_candidates(problem, case.mappings, load_default(), 1)
+    candidates, simulator = describe_candidates(problem, case.mappings, load_default(), 1)
     n = len(case.mappings)
-    budget = Budget(n, share * n * simulations.hops() / HOPS_PER_SECOND, 1.0)
-    ordered = decide(Decision(candidates.posterior, simulations, "order", budget))
+    budget = Budget(n, share * n * simulator.hops() / HOPS_PER_SECOND, 1.0)
+    ordered = decide(Decision(candidates.posterior, simulator, "order", budget))
     return ordered.posterior.interval(0.9)[0]
 
 

@@ -15,7 +15,7 @@ from toruscast.answers.html import json_block
 from toruscast.answers.write import answer_of, write_report
 from toruscast.errors import InputError
 from toruscast.text import shown_name
-from toruscast.training.evaluation import held_out, learning_curve
+from toruscast.training.evaluation import learning_curve, predict_held_out
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def test_the_busiest_link_of_a_collective_works_longest(every):
 def test_more_samples_order_better_and_all_are_forecast_unseen(every):
     found = every["trained"]
     samples = found.samples
-    said = held_out(samples, found.model)
+    said = predict_held_out(samples, found.model)
     assert said.shape == (len(samples),)
     assert not np.allclose(said, found.model.predict(samples), rtol=1e-6)
     grown = learning_curve(samples, found.model)

@@ -130,9 +130,11 @@ def test_train_and_evaluate_with_measured_times(run, folder, tmp_path):
     ):
         assert message in run(f"evaluate {line}", 2).stderr
     (tmp_path / "t.csv").write_text("unknown 1\n")
-    wrong = f"{tmp_path}/t.csv:1: time of a mapping that is not there: found unknown, expected such"
+    wrong = f"{tmp_path}/t.csv:1: time of an unknown mapping: found unknown, expected such"
     assert wrong in run(f"train {measured} --out {tmp_path}/m.npz", 2).stderr
-    assert "not there: found unknown, expected such as" in run(f"evaluate {measured}", 2).stderr
+    assert (
+        "unknown mapping: found unknown, expected such as" in run(f"evaluate {measured}", 2).stderr
+    )
 
 
 def test_train_from_samples_with_chosen_features(run, folder):
@@ -447,7 +449,7 @@ def test_evaluate_own_feature(run, folder):
     finally:
         unregister_feature("busiest_share")
     assert re.search("busiest_share (adds|takes) .* prior", text)
-    assert "do not tell what was sent" in stored
+    assert "unknown graph of samples" in stored
     assert content["metrics"] == ["busiest_share"]
     assert content["answers"]["prior"] in text
     assert "-n needs new samples" in refused
@@ -588,7 +590,7 @@ def test_times_below_the_bound_remove_it(run, folder, tmp_path):
     ("change", "message"),
     [
         (lambda i, time: 1e-3, "nothing to learn: all 14 times are equal"),
-        (lambda i, time: 1e-3 * (1 + i), "they rise from row to row"),
+        (lambda i, time: 1e-3 * (1 + i), "they increase from row to row"),
         (lambda i, time: -time, "bad time"),
         (lambda i, time: time * (1000 if i == 3 else 1), "are all times in one unit?"),
     ],

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from waiting import lifeline, until
 
 from toruscast.cli import main
-from toruscast.decision.run_loop import only_one
+from toruscast.decision.run_loop import lock_runs
 from toruscast.formats import read_mapping, write_comm, write_mappings
 from toruscast.mapping import Torus, patterns, strategies
 from toruscast.simulation import simulate
@@ -139,10 +139,10 @@ def test_noisy_times_are_reported(run):
     ("options", "code", "message"),
     [
         (["--run", "echo no luck >&2; exit 4; {map}"], 1, "failed, exit status 4: no luck"),
-        (["--run", "true {map}"], 1, "gave no time: found no number"),
-        (["--run", "echo -2.5 # {map}"], 1, "gave no time: found -2.5"),
-        (["--run", "sleep 60 # {map}", "--timeout", "0.3"], 1, "ended after 0.3 s"),
-        (["--run", "./job.sh"], 2, "no {map} in a command"),
+        (["--run", "true {map}"], 1, "printed no time: found no number"),
+        (["--run", "echo -2.5 # {map}"], 1, "printed no time: found -2.5"),
+        (["--run", "sleep 60 # {map}", "--timeout", "0.3"], 1, "killed after 0.3 s"),
+        (["--run", "./job.sh"], 2, "no {map} in the command"),
         (["--noise", "2"], 2, "--noise"),
         (["--runs", "0"], 2, "--runs"),
         (["--out-format", "rankfile"], 2, "--out-format needs --out or --run"),
@@ -166,7 +166,7 @@ def test_faults_are_reported_in_one_line(run, options, code, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("mapping,time\nnobody,1.0\n", "runs.csv:2: time of a mapping that is not there"),
+        ("mapping,time\nnobody,1.0\n", "runs.csv:2: time of an unknown mapping"),
         ("mapping,time\n{best},-1\n", "runs.csv:2: bad time: found -1, expected positive seconds"),
         ("mapping,time\n{best}\n", "runs.csv:2: wrong number of columns"),
         ("mapping,time\n{best},1\n{best},1e9\n", "are all times in one unit?"),
@@ -187,13 +187,13 @@ def test_a_time_in_another_unit_is_not_kept(run):
 
 
 def test_two_plans_do_not_write_one_file(run):
-    with only_one("runs.csv"):
+    with lock_runs("runs.csv"):
         result = run("--run", MACHINE, code=1)
         # Another program may replace the file without releasing the lock.
         Path("new").write_text(f"{BEST},1e-4\n")
         Path("new").replace("runs.csv")
         run("--run", MACHINE, code=1)
-    assert "another plan writes its runs here" in result.stderr
+    assert "another plan is writing its runs here" in result.stderr
     assert Path("runs.csv").read_text() == f"{BEST},1e-4\n"
     assert not list(Path().glob(".runs.csv*"))
 

@@ -15,17 +15,17 @@ from toruscast.decision.posterior import (
     COARSE,
     FULL,
     TIME,
-    ErrorTerm,
+    ErrorComponent,
+    Hyperparameters,
     Kernel,
     Posterior,
-    World,
     expected_rcc,
     normal_cdf,
-    student_scales,
+    student_t_scales,
 )
 from toruscast.decision.simulations import (
     HOPS_PER_SECOND,
-    Simulations,
+    CandidateSimulator,
     coarse_error,
     mean_hops,
 )
@@ -38,18 +38,18 @@ TORUS = Torus((4, 4, 2))
 COMM = patterns.halo_3d((4, 4, 2), 40_000, corner_nbytes=0)
 PROBLEM = MappingProblem(COMM, TORUS)
 CANDIDATES = strategies.sample(COMM, TORUS, n=30, seed=5)
-ONE_WORLD = (World(),)
+ONE_POINT = (Hyperparameters(),)
 
 
-def posterior_of(centre, width, bounds=None, features=None, worlds=ONE_WORLD, seed=0):
+def posterior_of(centre, width, bounds=None, features=None, grid=ONE_POINT, seed=0):
     n = len(centre)
     return Posterior(
-        centres=np.asarray(centre, dtype=float)[None],
-        errors={"prior": ErrorTerm(np.full(n, width), Kernel(0.2, 0.5, 0.3))},
+        prior_means=np.asarray(centre, dtype=float)[None],
+        errors={"prior": ErrorComponent(np.full(n, width), Kernel(0.2, 0.5, 0.3))},
         sources={TIME: ("prior",), FULL: ("prior",)},
         features=np.zeros((n, 1)) if features is None else features,
         bounds=np.zeros(n) if bounds is None else bounds,
-        worlds=worlds,
+        grid=grid,
         seed=seed,
     )
 
@@ -64,7 +64,7 @@ def decision_of(times, bounds, width=0.1, goal="fastest", budget=None, **more):
 def test_a_posterior_is_the_closed_form_of_its_process():
     rng = np.random.default_rng(2)
     posterior = posterior_of(rng.normal(size=4), 1.0, features=rng.normal(size=(4, 2)))
-    coarse = ErrorTerm(np.full(4, 0.3), Kernel(0.25, 0.2, 0.55))
+    coarse = ErrorComponent(np.full(4, 0.3), Kernel(0.25, 0.2, 0.55))
     posterior = posterior.with_error(COARSE, COARSE, coarse)
     every, which, rest = np.arange(4), np.array([0, 2, 1]), np.array([1, 3])
     whole = posterior.joint(every)[1]
@@ -75,22 +75,24 @@ def test_a_posterior_is_the_closed_form_of_its_process():
     # The third number is the wanted time and the error of a coarse one.
     seen = whole[np.ix_(which, which)]
     seen[2, 2] += of_coarse[1, 1]
-    residuals = np.array([1.0, -1.0, 0.5]) - posterior.centres[0][which]
+    residuals = np.array([1.0, -1.0, 0.5]) - posterior.prior_means[0][which]
     weights = whole[np.ix_(rest, which)] @ np.linalg.inv(seen)
     spread = whole[np.ix_(rest, rest)] - weights @ whole[np.ix_(which, rest)]
     mean, covariance = found.joint(rest)
-    np.testing.assert_allclose(mean, posterior.centres[0][rest] + weights @ residuals, rtol=1e-6)
+    np.testing.assert_allclose(
+        mean, posterior.prior_means[0][rest] + weights @ residuals, rtol=1e-6
+    )
     np.testing.assert_allclose(covariance, spread, atol=1e-6)
     np.testing.assert_allclose(found.marginal(rest)[1], np.sqrt(np.diag(spread)), rtol=1e-5)
     drawn = found.sample(rest, 40_000).logs
     np.testing.assert_allclose(np.cov(drawn.T), spread, atol=0.02)
-    assert found.known()[[0, 2]].tolist() == [1.0, -1.0]
+    assert found.known_logs()[[0, 2]].tolist() == [1.0, -1.0]
 
 
 def test_scales_of_the_error_are_weighed_by_the_observations():
     rng = np.random.default_rng(3)
-    worlds = [World(scale) for scale in (0.5, 1.0, 2.0)]
-    posterior = posterior_of(np.zeros(40), 0.1, features=rng.normal(size=(40, 2)), worlds=worlds)
+    grid = [Hyperparameters(scale) for scale in (0.5, 1.0, 2.0)]
+    posterior = posterior_of(np.zeros(40), 0.1, features=rng.normal(size=(40, 2)), grid=grid)
     wide = np.exp(0.2 * rng.standard_normal(20))
     found = posterior.condition(np.arange(20), FULL, wide)
     assert found.weights.argmax() == 2
@@ -113,11 +115,11 @@ def test_scales_of_a_student_t_give_its_closed_form(residuals):
     expected = gaussian * np.sqrt((2 + distance) / 4)
     # The few that are used have lighter tails.
     for n, error in ((400, 0.02), *([(5, 0.15)] if distance <= 4 else [])):
-        worlds = [World(scale) for scale in student_scales(n)]
-        found = posterior_of(np.zeros(4), 1.0, features=features, worlds=worlds)
+        grid = [Hyperparameters(scale) for scale in student_t_scales(n)]
+        found = posterior_of(np.zeros(4), 1.0, features=features, grid=grid)
         found = found.condition(seen, FULL, np.exp(residuals))
         assert found.marginal(rest)[1] == pytest.approx(expected, rel=error)
-    assert len(student_scales()) == 5
+    assert len(student_t_scales()) == 5
 
 
 def test_probabilities_of_the_normal_law_are_those_of_scipy():
@@ -129,7 +131,7 @@ def test_probabilities_of_the_normal_law_are_those_of_scipy():
 @pytest.mark.parametrize("n", [1, 2, 5, 101])
 def test_student_scales_are_those_of_the_chi_square_law(n):
     scales = 2 / np.sqrt(scipy.special.chdtri(4, (np.arange(n) + 0.5) / n))
-    assert student_scales(n) == pytest.approx(scales / np.sqrt(np.mean(scales**2)), rel=1e-13)
+    assert student_t_scales(n) == pytest.approx(scales / np.sqrt(np.mean(scales**2)), rel=1e-13)
 
 
 def test_forecasts_that_are_surely_right_are_not_refused():
@@ -190,7 +192,7 @@ def test_the_default_order_is_simulated_though_it_is_slow():
     found = decide(decision_of(times, 0.999 * times, width=0.01, default=29))
     assert np.flatnonzero(found.is_simulated).tolist() == [0, 29]
     ordered = decide(decision_of(times, 0 * times, goal="order", default=29, budget=Budget(9)))
-    assert ordered.is_simulated[29] == ordered.is_simulated[ordered.likely_first()[0]]
+    assert ordered.is_simulated[29] == ordered.is_simulated[ordered.sort_by_time()[0]]
 
 
 def test_only_equal_times_share_the_first_place():
@@ -226,8 +228,8 @@ def test_coarse_packets_are_less_certain():
     assert coarse_error(2, 2.0) > coarse_error(2, 80.0) or coarse_error(2, 80.0) < 0.25
     times, bounds = np.array([1.0, 1.5]), np.ones(2)
     recorded = RecordedTimes({1: times, 4: times}, bounds, bounds, packets=80.0)
-    found = recorded.observe_coarse(posterior_of(np.zeros(2), 1.0), np.arange(2), times, 4)
-    width = found.errors[COARSE].width
+    found = recorded.condition_on_coarse(posterior_of(np.zeros(2), 1.0), np.arange(2), times, 4)
+    width = found.errors[COARSE].std
     # Messages hardly wait where the time is the bound.
     assert width[0] < width[1]
 
@@ -235,16 +237,18 @@ def test_coarse_packets_are_less_certain():
 def test_where_messages_keep_one_packet_the_bound_decides_between_equals():
     times, bounds = np.array([2.0, 2.0, 3.0]), np.array([1.5, 1.0, 1.5])
     recorded = RecordedTimes({64: times}, bounds, bounds, packets=64.0)
-    found = recorded.observe_coarse(posterior_of(np.log([2.2] * 3), 2.0), np.arange(3), times, 64)
+    found = recorded.condition_on_coarse(
+        posterior_of(np.log([2.2] * 3), 2.0), np.arange(3), times, 64
+    )
     mean = found.marginal()[0]
     assert mean[1] < mean[0] < mean[2]
 
 
 def test_all_are_simulated_with_the_packets_asked_for():
     nothing = np.zeros(len(CANDIDATES))
-    run = Simulations(PROBLEM, CANDIDATES, nothing, nothing, 2)
+    simulator = CandidateSimulator(PROBLEM, CANDIDATES, nothing, nothing, 2)
     expected = [simulate(COMM, TORUS, m, coarsening=8).time for m in CANDIDATES[:3]]
-    assert run(np.arange(3), 8) == pytest.approx(expected, rel=1e-12)
+    assert simulator.simulate(np.arange(3), 8) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("goal", [0.9, 0.97])
@@ -346,5 +350,5 @@ def test_the_default_order_is_simulated_as_the_winner_is(times, at, goal, most, 
     kind = found.is_simulated.astype(int) * 2 + (found.is_coarse & ~found.is_simulated)
     if kind[found.default] < kind[found.winner]:
         level = 1 if found.is_simulated[found.winner] else 16
-        assert found.affordable(level) == 0
+        assert found.max_affordable(level) == 0
         assert goal == "order"

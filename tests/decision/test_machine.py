@@ -46,7 +46,7 @@ def test_a_saved_model_forecasts_the_same(answer, tmp_path):
         TIMES
     )
     larger = patterns.halo_2d((4, 4), 4096 * 64)
-    with pytest.warns(UserWarning, match="far from those that the model learned from"):
+    with pytest.warns(UserWarning, match="outside the range of the training samples"):
         tc.rank(larger, TORUS, MAPPINGS, model=answer.model)
 
 
@@ -92,16 +92,16 @@ def test_forecasts_that_times_exclude(answer):
         tc.rank(HALO, TORUS, MAPPINGS, times=TIMES, model=answer.model)
     with pytest.raises(InputError, match="cannot check times of a machine"):
         tc.rank(HALO, TORUS, MAPPINGS, times=TIMES, check=True)
-    with pytest.raises(InputError, match="time of a mapping that is not there: found nobody"):
+    with pytest.raises(InputError, match="time of an unknown mapping: found nobody"):
         tc.rank(HALO, TORUS, MAPPINGS, times=TIMES | {"nobody": 1e-4})
-    with pytest.raises(NothingToLearnError, match="found 1, expected 6"):
+    with pytest.raises(NothingToLearnError, match="found 1, expected at least 6"):
         tc.rank(HALO, TORUS, MAPPINGS, times={MAPPINGS[0].name: 1.0})
     twins = [*MAPPINGS, MAPPINGS[0]]
-    with pytest.raises(InputError, match="times cannot tell mappings apart"):
+    with pytest.raises(InputError, match="names of mappings are not unique"):
         tc.rank(HALO, TORUS, twins, times=TIMES)
 
 
 def test_a_slope_that_no_network_has_is_asked_about():
     milliseconds = {name: 1e3 * time for name, time in NETWORK.items()}
-    with pytest.warns(UserWarning, match="1,000 times what the simulated time does: are they in"):
+    with pytest.warns(UserWarning, match="1,000 times those of the simulated time: are they in"):
         tc.rank(HALO, TORUS, MAPPINGS, times=milliseconds)

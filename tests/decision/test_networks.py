@@ -6,7 +6,7 @@ import pytest
 
 import toruscast as tc
 from toruscast.decision import Budget
-from toruscast.decision.simulations import Simulations, possible_networks
+from toruscast.decision.simulations import CandidateSimulator, candidate_networks
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, Network, Torus, Workload, patterns, strategies
 from toruscast.simulation import simulate, simulate_flows
@@ -55,7 +55,7 @@ def test_known_rules_keep_their_network():
     found = tc.rank(HALO, KNOWN, MAPPINGS, n_jobs=1)
     assert found.networks is None
     assert found.cost.networks == 1
-    assert len(possible_networks(KNOWN)) == 1
+    assert len(candidate_networks(KNOWN)) == 1
 
 
 def test_packets_that_choose_their_way_have_no_flows():
@@ -66,9 +66,9 @@ def test_packets_that_choose_their_way_have_no_flows():
 @pytest.mark.parametrize("true", ["packets in turn", "flows"])
 def test_runs_weigh_the_networks_and_leave_the_others_a_chance(true):
     several = strategies.sample(HALO, KNOWN, n=24, seed=5)
-    network = {each.name: each for each in possible_networks(UNKNOWN)}[true]
-    simulations = Simulations(MappingProblem(HALO, UNKNOWN), several, *BOUNDS, 1, [network])
-    times = pd.Series(simulations(np.arange(24)), [each.name for each in several])
+    network = {each.name: each for each in candidate_networks(UNKNOWN)}[true]
+    simulator = CandidateSimulator(MappingProblem(HALO, UNKNOWN), several, *BOUNDS, 1, [network])
+    times = pd.Series(simulator.simulate(np.arange(24)), [each.name for each in several])
     ran = times.iloc[::2]
     found = tc.rank(HALO, UNKNOWN, several, times=(100 * ran).to_dict(), n_jobs=1)
     weights = found.networks.weights
@@ -84,7 +84,7 @@ def test_runs_weigh_the_networks_and_leave_the_others_a_chance(true):
 def test_what_does_not_go_together_is_refused():
     with pytest.raises(InputError, match="one simulation cannot check several networks"):
         tc.rank(HALO, UNKNOWN, MAPPINGS, check=True)
-    with pytest.raises(InputError, match="time of a mapping that is not there: found nobody"):
+    with pytest.raises(InputError, match="time of an unknown mapping: found nobody"):
         tc.rank(HALO, UNKNOWN, MAPPINGS, times={"nobody": 1.0})
     with pytest.raises(InputError, match="rules"):
         Network(rules="perhaps")

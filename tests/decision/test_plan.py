@@ -12,7 +12,7 @@ from toruscast import InputError
 from toruscast.decision import plan
 from toruscast.decision.machine import machine_posterior
 from toruscast.decision.planning import best_batch, knowledge_gradient
-from toruscast.decision.posterior import FULL, RUN, TIME, ErrorTerm, Kernel, Posterior
+from toruscast.decision.posterior import FULL, RUN, TIME, ErrorComponent, Kernel, Posterior
 from toruscast.mapping import TaskMapping, Torus, patterns, strategies
 from toruscast.simulation import simulate
 
@@ -25,8 +25,8 @@ NAMES = [mapping.name for mapping in CANDIDATES]
 
 def prior_of(n, rng, noise=None, width=0.1):
     posterior = Posterior(
-        centres=rng.normal(0, 0.2, (1, n)),
-        errors={"prior": ErrorTerm(np.full(n, width), Kernel(0.3, 0.4, 0.3))},
+        prior_means=rng.normal(0, 0.2, (1, n)),
+        errors={"prior": ErrorComponent(np.full(n, width), Kernel(0.3, 0.4, 0.3))},
         sources={TIME: ("prior",), FULL: ("prior",)},
         features=rng.normal(size=(n, 2)),
         bounds=np.zeros(n),
@@ -44,10 +44,10 @@ def test_weights_are_those_of_every_run_taken_singly(seed, n_runs, known):
     which, seconds = rng.integers(0, n, n_runs), rng.lognormal(1, 0.3, n_runs)
     found = prior.condition(which, RUN, seconds)
     logs = np.log(prior.weights)
-    for i, world in enumerate(prior.worlds):
-        alone = replace(prior, worlds=[world], world_weights=np.ones(1))
+    for i, point in enumerate(prior.grid):
+        alone = replace(prior, grid=[point], grid_weights=np.ones(1))
         centre, covariance = alone.joint(np.arange(n))
-        whole = covariance[np.ix_(which, which)] + world.noise**2 * np.eye(n_runs)
+        whole = covariance[np.ix_(which, which)] + point.noise**2 * np.eye(n_runs)
         logs[i] += multivariate_normal.logpdf(np.log(seconds), centre[which], whole)
     assert found.evidence == pytest.approx(logsumexp(logs), rel=1e-3, abs=1e-3)
     weights = np.exp(logs - logs.max())
@@ -55,7 +55,7 @@ def test_weights_are_those_of_every_run_taken_singly(seed, n_runs, known):
     np.testing.assert_allclose(found.weights, weights / weights.sum(), rtol=1e-2, atol=1e-4)
 
 
-def test_moments_are_those_of_all_worlds_and_of_what_is_drawn():
+def test_moments_are_those_of_all_grid_points_and_of_what_is_drawn():
     rng = np.random.default_rng(5)
     found = prior_of(6, rng).condition(np.array([0, 1, 1, 4]), RUN, np.array([2.0, 2.1, 2.2, 1.9]))
     every = np.arange(6)
@@ -222,7 +222,7 @@ def test_the_table_tells_what_was_measured():
 
 def test_bad_times_are_refused_and_do_not_count(tmp_path):
     runs = plan(COMM, TORUS, CANDIDATES, {NAMES[0]: 1.0})
-    with pytest.raises(InputError, match="time of a mapping that is not there: found nobody"):
+    with pytest.raises(InputError, match="time of an unknown mapping: found nobody"):
         runs.observe("nobody", 1.0)
     for bad in (0.0, -1.0, float("nan"), float("inf"), "fast", None):
         with pytest.raises(InputError, match="positive seconds"):
@@ -232,7 +232,7 @@ def test_bad_times_are_refused_and_do_not_count(tmp_path):
     assert runs.n_runs == 1
     file = tmp_path / "runs.csv"
     file.write_text(f"mapping,time\n{NAMES[1]},1.0\nnobody,2.0\n")
-    with pytest.raises(InputError, match=r"runs.csv:3: time of a mapping that is not there"):
+    with pytest.raises(InputError, match=r"runs.csv:3: time of an unknown mapping"):
         runs.observe_all(file)
     with pytest.raises(InputError, match="bad noise"):
         plan(COMM, TORUS, CANDIDATES, noise=-0.1)
@@ -240,7 +240,7 @@ def test_bad_times_are_refused_and_do_not_count(tmp_path):
         plan(COMM, TORUS, CANDIDATES, goal=0)
     with pytest.raises(InputError, match="no mapping"):
         plan(COMM, TORUS, [])
-    with pytest.raises(InputError, match="stands twice"):
+    with pytest.raises(InputError, match="names of mappings are not unique"):
         plan(COMM, TORUS, [CANDIDATES[0], CANDIDATES[0]])
 
 

@@ -84,7 +84,7 @@ def run(tmp_path):
 
 
 def test_a_number_is_never_read_from_its_middle(run, monkeypatch):
-    monkeypatch.setattr(script_module, "_TAIL", 8)
+    monkeypatch.setattr(script_module, "_TAIL_BYTES", 8)
     with pytest.raises(RunError, match="no number"):
         run("printf '12345.5      '")
     assert run("printf 'noise\n1234.5\n'") == 1234.5
@@ -112,8 +112,8 @@ def test_a_script_gets_the_file_and_gives_seconds(run, tmp_path):
         ("no-such-command", "run of a failed, exit status 127: .*not found"),
         ("exit 1", "run of a failed, exit status 1"),
         ("echo (", "run of a failed, exit status 2"),
-        ("echo -5", "run of a gave no time: found -5"),
-        ("echo done", "run of a gave no time: found no number"),
+        ("echo -5", "run of a printed no time: found -5"),
+        ("echo done", "run of a printed no time: found no number"),
         ("kill -9 $$; sleep 5", "run of a was killed"),
     ],
 )
@@ -126,6 +126,6 @@ def test_a_script_that_gives_no_time_is_an_error_of_a_line(run, command, reason)
 def test_a_script_that_hangs_is_ended_with_all_that_it_started(run, tmp_path):
     with lifeline(tmp_path / "held") as all_are_gone:
         # What it starts holds the pipe open as long as it lives.
-        with pytest.raises(RunError, match=r"run of a ended after 0.5 s"):
+        with pytest.raises(RunError, match=r"run of a was killed after 0.5 s"):
             run(f"exec 9> {tmp_path}/held; sleep 1000 & wait", 0.5)
         until(all_are_gone)

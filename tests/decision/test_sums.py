@@ -9,7 +9,7 @@ import pytest
 import toruscast as tc
 from toruscast.answers.rank import trust
 from toruscast.cli import main
-from toruscast.decision.results import OF_SUMS
+from toruscast.decision.results import SUMMED_PROFILE_FACTORS
 from toruscast.formats import read_workload
 from toruscast.mapping import Torus, Workload, patterns, strategies
 
@@ -38,7 +38,7 @@ def test_the_reader_of_a_profile_knows_that_it_is_a_sum(tmp_path):
 
 def test_intervals_of_a_sum_are_those_of_the_study():
     found = re.search(r"and ([0-9.]+) to ([0-9.]+) times with\s+90 %", STUDY.read_text())
-    assert tuple(map(float, found.groups())) == OF_SUMS
+    assert tuple(map(float, found.groups())) == SUMMED_PROFILE_FACTORS
 
 
 @pytest.mark.parametrize("rules", ["given", "unknown"])
@@ -49,8 +49,10 @@ def test_intervals_of_a_sum_are_as_wide_as_rounds_make_them(rules):
         for value in (False, True)
     )
     assert summed["time"].tolist() == alone["time"].tolist()
-    assert (summed["low"] / alone["low"]).tolist() == pytest.approx([OF_SUMS[0]] * 6)
-    assert (summed["high"] / alone["high"]).tolist() == pytest.approx([OF_SUMS[1]] * 6)
+    assert (summed["low"] / alone["low"]).tolist() == pytest.approx([SUMMED_PROFILE_FACTORS[0]] * 6)
+    assert (summed["high"] / alone["high"]).tolist() == pytest.approx(
+        [SUMMED_PROFILE_FACTORS[1]] * 6
+    )
 
 
 def test_what_is_proved_is_proved_for_the_graph():

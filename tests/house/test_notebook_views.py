@@ -64,4 +64,4 @@ def test_facts_are_those_of_the_object(objects):
     assert "<th>tasks</th><td>16</td>" in comm
     assert "<td>4x4</td>" in comm
     assert answer.count("<tr><td>") == 5
-    assert f"<th>how sure</th><td>{objects[2].verdict.kind}" in answer
+    assert f"<th>certainty</th><td>{objects[2].verdict.kind}" in answer

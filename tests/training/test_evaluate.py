@@ -14,7 +14,7 @@ from toruscast.training import (
     single_features,
     summarise,
 )
-from toruscast.training.evaluation import baseline_scores, gains
+from toruscast.training.evaluation import baseline_scores, rcc_gains
 
 
 def table(n: int = 84, seed: int = 1) -> pd.DataFrame:
@@ -133,10 +133,10 @@ def test_margin_is_wider_than_that_of_independent_splits():
             "rcc": [0.0, 0.0, 0.0, 2.0],
         }
     )
-    found = gains(scores).loc["b"]
+    found = rcc_gains(scores).loc["b"]
     margin = 12.706 * np.sqrt(2 * (1 / 2 + 1 / 4))
     assert found.tolist() == pytest.approx([1, 1 - margin, 1 + margin], rel=1e-4)
-    single = gains(scores[scores["split"] == 1]).loc["b"]
+    single = rcc_gains(scores[scores["split"] == 1]).loc["b"]
     assert single["gain"] == 2
     assert single[["low", "high"]].isna().all()
 
@@ -177,7 +177,7 @@ def test_a_headline_states_a_difference_only_where_its_interval_excludes_zero(no
     assert set(base["predictor"]) == {"coarse simulation"}
     assert base["rcc"].eq(1.0).all()
     head = str(answer(samples, {}, scores, baselines=base).headline)
-    gain = gains(scores, scores.groupby("predictor")["rcc"].mean().idxmax())
+    gain = rcc_gains(scores, scores.groupby("predictor")["rcc"].mean().idxmax())
     is_known = gain["high"].drop(gain.index[gain["gain"] == 0]).lt(0).all() and apart > 0
     assert ("best: RCC" in head) == is_known
     assert ("not told apart from" in head) == (not is_known)

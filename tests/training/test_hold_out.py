@@ -119,7 +119,7 @@ def test_intervals_are_made_for_what_is_held_out():
 def test_one_group_has_nothing_to_train_on(table, learners):
     with pytest.raises(InputError, match=r"too few applications.*lammps-lj-64,"):
         hold_out(table[: 2 * N], learners, "application")
-    with pytest.raises(InputError, match="held out"):
+    with pytest.raises(InputError, match="group to hold out"):
         hold_out(table, learners, "mapping")
 
 

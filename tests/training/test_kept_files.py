@@ -62,9 +62,11 @@ def test_models_of_other_versions_say_so(tmp_path, version):
 def test_changed_features_are_named(tmp_path, monkeypatch):
     monkeypatch.setitem(_sample_keys.CHANGED, "max_bytes", 1)
     assert "max_bytes" in FEATURES
-    with pytest.raises(InputError, match="changed since the model learned: found max_bytes"):
+    with pytest.raises(InputError, match="changed since the model was trained: found max_bytes"):
         load_predictor(MODELS[-1])
-    with pytest.raises(InputError, match="changed since the samples were made: found max_bytes"):
+    with pytest.raises(
+        InputError, match="changed since the samples were computed: found max_bytes"
+    ):
         read_samples(SAMPLES[-1])
     assert len(read_samples(SAMPLES[-1], changed="keep"))
 

@@ -10,7 +10,7 @@ from toruscast._features import register_feature, unregister_feature
 from toruscast.mapping import patterns, strategies
 from toruscast.mapping.patterns import from_recipe
 from toruscast.training import build_samples, read_samples
-from toruscast.training.evaluation import MetricEvaluation, evaluate_metrics, gains
+from toruscast.training.evaluation import MetricEvaluation, evaluate_metrics, rcc_gains
 from toruscast.training.samples import add_metrics
 
 HALO = patterns.halo_2d((8, 8), 4096, periodic=True)
@@ -72,34 +72,34 @@ def test_a_graph_may_be_given_in_place_of_the_recipe(stored, own):
     bare.attrs["provenance"] = {"seed": 3}
     more = add_metrics(bare, [own], workloads={HALO.name: HALO})
     assert more[own].tolist() == add_metrics(stored, [own])[own].tolist()
-    with pytest.raises(InputError, match="do not tell what was sent"):
+    with pytest.raises(InputError, match="unknown graph of samples"):
         add_metrics(bare, [own])
 
 
 def test_another_graph_or_seed_is_noticed(stored, own):
     other = patterns.halo_2d((8, 8), 4096)
-    with pytest.raises(InputError, match="another mapping today"):
+    with pytest.raises(InputError, match="differs from the stored mapping"):
         add_metrics(stored, [own], workloads={HALO.name: other})
     seeded = stored.copy()
     seeded.attrs["provenance"] = stored.attrs["provenance"] | {"seed": 4}
-    with pytest.raises(InputError, match="another mapping today"):
+    with pytest.raises(InputError, match="differs from the stored mapping"):
         add_metrics(seeded, [own])
 
 
 def test_large_blocks_are_thinned_evenly(stored, own):
-    more = add_metrics(stored, [own], most=1)
+    more = add_metrics(stored, [own], max_messages=1)
     assert len(more) == 24
     twice = pd.concat([stored, stored], ignore_index=True)
     twice.attrs = dict(stored.attrs)
-    assert len(add_metrics(twice, [own], most=1)) == 24
-    assert len(add_metrics(twice, [own], most=40 * HALO.n_edges)) == 40
+    assert len(add_metrics(twice, [own], max_messages=1)) == 24
+    assert len(add_metrics(twice, [own], max_messages=40 * HALO.n_edges)) == 40
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"mapping": "nonsense"}, "none of a strategy"),
-        ({"torus": "nonsense"}, "do not tell their torus"),
+        ({"mapping": "nonsense"}, "cannot be reproduced"),
+        ({"torus": "nonsense"}, "unknown torus of samples"),
     ],
 )
 def test_unknown_names_are_told(stored, own, change, message):
@@ -114,7 +114,7 @@ def test_metrics_that_cannot_be_had(stored):
         add_metrics(stored, ["avg_buffer"])
     bare = stored.drop(columns=["hop_bytes", "max_dilation"])
     bare.attrs = dict(stored.attrs)
-    with pytest.raises(InputError, match="do not tell hops"):
+    with pytest.raises(InputError, match="no column of hops"):
         add_metrics(bare, ["sum_dilation"])
 
 
@@ -136,7 +136,7 @@ def test_bad_recipes_are_refused(recipe, message):
 def test_what_tells_the_rest_of_the_time_adds_and_noise_does_not():
     table = rng_table()
     found = evaluate_metrics(table, ["hidden"], n_splits=3)
-    assert found.in_words("prior").startswith("adds 0.")
+    assert found.describe_gain("prior").startswith("adds 0.")
     assert found.gains.loc["prior", "higher"] == 2
     noise = evaluate_metrics(table, ["noise"], n_splits=3)
     assert noise.gains.loc["prior", "low"] <= 0
@@ -154,7 +154,7 @@ def test_interval_of_one_block_is_that_of_the_splits():
     scores = pd.DataFrame(
         {"predictor": list("aabb"), "split": [0, 1] * 2, "n_train": 2, "n_test": 1, "rcc": 0.5}
     )
-    assert gains(scores).loc["b", "gain"] == 0
+    assert rcc_gains(scores).loc["b", "gain"] == 0
 
 
 def test_nothing_to_judge_by():
@@ -168,4 +168,4 @@ def test_nothing_to_judge_by():
 def test_a_loss_is_called_one():
     row = {"rcc": 0.9, "gain": -0.02, "low": -0.03, "high": -0.01}
     found = MetricEvaluation(("m",), "H5", pd.DataFrame(), pd.DataFrame([row], index=["H5"]))
-    assert found.in_words("H5") == "takes 0.020 from the RCC of H5: [-0.030, -0.010]"
+    assert found.describe_gain("H5") == "lowers the RCC of H5 by 0.020: [-0.030, -0.010]"

@@ -355,7 +355,7 @@ def test_a_model_whose_trees_give_no_time_is_refused(path, target, value):
         arrays = dict(file)
     arrays["tree_value"][:] = value
     np.savez_compressed(path, **arrays)
-    with pytest.raises(InputError, match="absurd forecasts in a model file"):
+    with pytest.raises(InputError, match="absurd predictions in a model file"):
         load_predictor(path)
 
 

@@ -10,7 +10,7 @@ import toruscast as tc
 from toruscast.cli import main
 from toruscast.errors import InputError
 from toruscast.training import TimePredictor, repeated_splits
-from toruscast.training.evaluation import PMNFBaseline, hold_out, sizes_of
+from toruscast.training.evaluation import PMNFBaseline, hold_out, problem_sizes
 from toruscast.training.samples import build_samples
 
 
@@ -26,7 +26,7 @@ def samples(tmp_path_factory):
 
 def test_the_columns_are_message_size_nodes_and_bound(samples):
     _, table = samples
-    columns = sizes_of(table)
+    columns = problem_sizes(table)
     assert columns["message_bytes"].tolist() == pytest.approx([2048] * 16)
     ratio = columns["nodes"].to_numpy()[8:] / columns["nodes"].to_numpy()[:8]
     assert ratio.tolist() == pytest.approx([2] * 8)

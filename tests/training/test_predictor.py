@@ -174,7 +174,7 @@ def test_folds_behind_the_intervals(monkeypatch):
     # Of few folds each model learns from much fewer samples, and intervals are too wide.
     seen = []
     monkeypatch.setattr(
-        "toruscast.training.predictor.calibrate",
+        "toruscast.training.predictor.cross_validate",
         lambda forest, *rest: (seen.append((forest, rest)), None),
     )
     X, y = made_up(60, 9)
@@ -416,7 +416,7 @@ def test_times_in_another_order_than_the_features_are_refused():
     X, y = made_up(20, 1)
     times = pd.Series(y, index=X.index)
     assert small().fit(X, times).n_samples_ == 20
-    with pytest.raises(InputError, match="times in another order than the features"):
+    with pytest.raises(InputError, match="times and features differ in order"):
         small().fit(X, times[::-1])
     # Labels that are others say nothing of the order.
     small().fit(X, times.set_axis(range(100, 120)))
@@ -425,7 +425,7 @@ def test_times_in_another_order_than_the_features_are_refused():
 def test_groups_in_another_order_than_the_features_are_refused():
     X, y = made_up(20, 1)
     groups = pd.Series(np.arange(20) % 5, index=X.index)
-    with pytest.raises(InputError, match="groups in another order than the features"):
+    with pytest.raises(InputError, match="groups and features differ in order"):
         small().fit(X, y, groups=groups[::-1])
     with pytest.raises(InputError, match="all numbers, or all text"):
         small().fit(X, y, groups=["a", None] * 10)
@@ -453,7 +453,9 @@ def test_intervals_of_few_samples_stay_sane(n):
 def test_intervals_of_too_few_samples_come_with_a_warning():
     X, y = made_up(19, 3)
     model = small().fit(X[:5], y[:5])
-    with pytest.warns(UserWarning, match="of 5 samples hold less than a share 0.9 .* takes 9"):
+    with pytest.warns(
+        UserWarning, match="5 samples are too few for intervals with coverage 0.9, which need 9"
+    ):
         model.predict_interval(X)
     model.predict_interval(X, 0.8)
     small().fit(X[:9], y[:9]).predict_interval(X, 0.9)

@@ -18,7 +18,7 @@ from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload, patterns
 from toruscast.training import TimePredictor, build_samples, read_samples, samples, write_samples
 from toruscast.training import store as _sample_keys
-from toruscast.training.store import LABELS, SampleFiles, joined
+from toruscast.training.store import LABELS, SampleFiles, join_tables
 
 TORUS = Torus((4, 4))
 HALO = patterns.halo_2d((4, 4), 2048, periodic=True)
@@ -39,11 +39,11 @@ def computed(monkeypatch):
     """Keys of the samples that are simulated."""
     done = []
 
-    def spy(cases, how, part, compute=samples.compute):
+    def spy(cases, how, part, compute=samples.compute_batch):
         done.extend(part.keys if part.timed else ())
         return compute(cases, how, part)
 
-    monkeypatch.setattr(samples, "compute", spy)
+    monkeypatch.setattr(samples, "compute_batch", spy)
     return done
 
 
@@ -140,7 +140,7 @@ def test_many_that_join_parts_into_one_table_lose_nothing(store):
             row = dict.fromkeys(LABELS, f"{number}-{i}") | {"time": float(i)}
             files = SampleFiles(store)
             files.add(pd.DataFrame([row]), {})
-            files.join(joined)
+            files.join(join_tables)
 
     with ThreadPoolExecutor(3) as threads:
         list(threads.map(build, range(3)))
@@ -276,7 +276,7 @@ def test_provenance_tells_all_routings_that_a_table_holds(store):
     assert origin["routing"] == ["adaptive", "deterministic"]
     model = TimePredictor(["max_bytes"], n_estimators=5).fit(table, table["time"])
     for routing in ("adaptive", "deterministic"):
-        with pytest.warns(UserWarning, match="learned from adaptive and deterministic routing"):
+        with pytest.warns(UserWarning, match="trained with adaptive and deterministic routing"):
             tc.rank(long, TORUS, shuffled(3), model=model, routing=routing)
 
 
@@ -349,11 +349,11 @@ def test_adding_features_goes_on_after_it_was_killed(store, no_simulator, monkey
     kill_after_8(cases, store, features=MORE)
     completed = []
 
-    def spy(cases, how, part, compute=samples.compute):
+    def spy(cases, how, part, compute=samples.compute_batch):
         completed.extend(part.keys)
         return compute(cases, how, part)
 
-    monkeypatch.setattr(samples, "compute", spy)
+    monkeypatch.setattr(samples, "compute_batch", spy)
     table = build_samples(cases, store, features=MORE)
     assert len(completed) == 12
     pd.testing.assert_frame_equal(table, scratch)
@@ -470,7 +470,7 @@ def test_a_metric_changes_with_what_its_function_was_given():
     def mark(function):
         tc.register_feature("own_metric")(function)
         try:
-            return _sample_keys.mark_of(tc.FEATURES["own_metric"])
+            return _sample_keys.feature_mark(tc.FEATURES["own_metric"])
         finally:
             tc.unregister_feature("own_metric")
 

@@ -30,9 +30,9 @@ from toruscast.training.default_model import (
     SEVERAL,
     SHORT,
     DefaultModel,
-    kinds_of,
+    classify_traffic,
     load_default,
-    width_of,
+    scale_of_log_ratio,
 )
 
 TORUS = Torus((4, 4, 4))
@@ -215,21 +215,21 @@ def test_kinds_of_traffic():
         (Workload([HALO] * 2), "deterministic", double, (PHASES, SEVERAL)),
         (Workload([patterns.ring(64, 8)]), "adaptive", single, (ADAPTIVE, SHORT)),
     ):
-        assert kinds_of(MappingProblem(workload, TORUS, routing), maps) == kinds
+        assert classify_traffic(MappingProblem(workload, TORUS, routing), maps) == kinds
         assert model.unseen(kinds) == ()
 
 
-@pytest.mark.filterwarnings("ignore:most mappings lie far")
+@pytest.mark.filterwarnings("ignore:most mappings are outside")
 def test_a_model_of_ones_own_warns_of_kinds_that_it_never_saw(tmp_path):
     trained = tc.train(HALO, TORUS, 12, n_splits=2, store_path=tmp_path / "s.parquet")
     assert trained.samples.attrs["provenance"]["kinds"] == []
     maps = strategies.sample(HALO, TORUS, 8, seed=4)
     rounds = Workload([HALO, HALO], dependent=True)
     for ask in (partial(tc.rank, budget=0), plan):
-        with pytest.warns(UserWarning, match="never saw dependent rounds"):
+        with pytest.warns(UserWarning, match="not trained on dependent rounds"):
             ask(rounds, TORUS, maps, model=trained.model)
     double = [TaskMapping(each.node // 2, TORUS, tasks_per_node=2) for each in maps]
-    with pytest.warns(UserWarning, match=f"never saw {SEVERAL}"):
+    with pytest.warns(UserWarning, match=f"not trained on {SEVERAL}"):
         tc.rank(HALO, TORUS, double, model=trained.model, budget=0)
     # A table that grows tells all its kinds.
     both = build_samples([(rounds, TORUS, maps[:2])], tmp_path / "s.parquet", level=2)
@@ -246,7 +246,7 @@ def test_a_kind_of_traffic_is_fitted_and_stored_by_its_quantiles():
         applications.append(Observed(ROUNDS, f"graph {number % 10}", known, ratios, np.ones(12)))
     kind = fit_kind(applications, np.ones(len(COVARIATES)))
     assert kind.ratio.slopes == pytest.approx([0.5, 0, 0, 0], abs=0.3)
-    typical = float(width_of(np.array([1.2 + 0.5 * 0.5]))[0])
+    typical = float(scale_of_log_ratio(np.array([1.2 + 0.5 * 0.5]))[0])
     assert kind.calibration.common.std() * typical == pytest.approx(0.3, rel=0.3)
     assert kind.calibration.deviations.std() * typical == pytest.approx(0.1, rel=0.3)
     content = {"kinds": {ROUNDS: to_json(kind, applications)}, "provenance": {}}

@@ -268,8 +268,8 @@ def test_small_matrices_get_one_blas_thread(monkeypatch):
     monkeypatch.setattr(np.linalg, "cholesky", factor)
     kernel = posterior.Kernel(0.0, 0.0, 1.0)
     prior = posterior.Posterior(
-        centres=np.zeros((1, 3)),
-        errors={"prior": posterior.ErrorTerm(np.ones(3), kernel)},
+        prior_means=np.zeros((1, 3)),
+        errors={"prior": posterior.ErrorComponent(np.ones(3), kernel)},
         sources={posterior.TIME: ("prior",), posterior.FULL: ("prior",)},
         features=np.eye(3),
         bounds=np.zeros(3),
