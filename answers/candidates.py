@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from toruscast._features.reasons import Reasons, explain
 from toruscast._slow import pandas as pd
 from toruscast.decision.results import Verdict
-from toruscast.formats.nodes import bluegene_text
+from toruscast.formats.nodes import format_bluegene
 from toruscast.mapping import MappingProblem, TaskMapping, Torus, Workload
 from toruscast.routing.routing import injection_fifos, ways_are_open
 from toruscast.text import (
@@ -350,7 +350,7 @@ class View:
         """Return the best mapping as the launcher's file; None if it is too long for a page."""
         if self.problem.workload.n_tasks > _MOST_LINES:
             return None
-        return File("best.map", bluegene_text(self.best, self.problem.torus))
+        return File("best.map", format_bluegene(self.best, self.problem.torus))
 
 
 def setting_of(problem: MappingProblem) -> str:

@@ -14,7 +14,7 @@ import time
 
 import numpy as np
 
-from toruscast.formats.rounds import Events, rounds_of
+from toruscast.formats.rounds import Events, build_rounds
 
 NEIGHBOURS = (1, -1, 2, -2)
 
@@ -44,9 +44,9 @@ def main(n_events: int = 10_000_000, n_ranks: int = 1024) -> None:
     """Print seconds, megabytes and what was found."""
     events = events_of(n_events, n_ranks)
     # Kernels are compiled before.
-    rounds_of(events_of(20_000, 16))
+    build_rounds(events_of(20_000, 16))
     began = time.perf_counter(), time.process_time()
-    found = rounds_of(events)
+    found = build_rounds(events)
     wall, cpu = time.perf_counter() - began[0], time.process_time() - began[1]
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(

@@ -116,10 +116,10 @@ def _find_dialects(source: Source, graphs: GraphFileOptions) -> list[Dialect]:
     """Return the dialect that the user names, or all that match the file."""
     for holds in ("graph", "mapping"):
         if (name := graphs.format_of(holds)) != "auto":
-            return [format_registry.dialect_of(name, holds)]
+            return [format_registry.find_dialect(name, holds)]
     if graphs.columns:
-        return [format_registry.dialect_of("table", "graph")]
-    return format_registry.formats_of(source)
+        return [format_registry.find_dialect("table", "graph")]
+    return format_registry.match_dialects(source)
 
 
 def _read_content(
@@ -187,7 +187,7 @@ def _describe_graph(facts: dict[str, Any]) -> Iterator[str]:
 
 def _format_report(report: dict[str, Any]) -> Iterator[str]:
     kinds = [
-        f"{fit['format']}, a {format_dialect.NOUNS[fit['holds']]}: {fit['what it is']}"
+        f"{fit['format']}, a {format_dialect.KIND_NAMES[fit['holds']]}: {fit['what it is']}"
         for fit in report["fits"]
     ]
     yield f"{report['file']}: {report.get('is') or ' or '.join(kinds) or 'unknown'}"

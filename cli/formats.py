@@ -56,7 +56,9 @@ def command(asked: _FormatArguments, output: Output) -> None:
             texts = [dialect.documentation.strip()]
             if isinstance(dialect.example, str):
                 texts.append(dialect.example.rstrip())
-            texts += [f"to use it: {text.replace('{file}', 'FILE')}" for text in dialect.advices]
+            texts += [
+                f"to use it: {text.replace('{file}', 'FILE')}" for text in dialect.usage_lines
+            ]
             below += [f"{text}\n" for text in texts if text]
     table = Table(pd.DataFrame(rows), _COLUMNS if name is None else ())
     output.write_table(head, table, below=below, content={"formats": rows})

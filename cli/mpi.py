@@ -108,7 +108,7 @@ def launch(traffic: TrafficOptions, options: _LaunchOptions) -> int:
     else:
         mapping, saved = result.mapping, percent(result.gain, 1)
         tc.write_mapping(mapping, file, launcher.dialect, torus=torus, hosts=hosts)
-        command, variables = launcher.words(words, file)
+        command, variables = launcher.build_command(words, file)
         print_message(
             f"{mapping.name} takes {saved} less time in simulation; it is in {file}, a "
             f"{launcher.dialect}"
@@ -169,7 +169,7 @@ def _select_hosts(job: BatchJob | None, table: str | None, torus: tc.Torus) -> t
         found = "no job" if job is None else f"a job of {job.manager}"
         expected = "--hosts FILE, a table host,x,y,z of the machine"
         raise InputError("nodes without coordinates", found=found, expected=expected)
-    return jobs.hosts_of(job, tc.read_hosts(table, torus))
+    return jobs.select_job_hosts(job, tc.read_hosts(table, torus))
 
 
 def _search_placement(
@@ -177,7 +177,7 @@ def _search_placement(
 ) -> SearchResult | None:
     """Search from the launcher's order; return None for a single node or task."""
     torus, n_tasks = problem.torus, problem.n_tasks
-    start = jobs.in_order(n_tasks, torus, hosts, per_host)
+    start = jobs.default_mapping(n_tasks, torus, hosts, per_host)
     nodes = None if hosts is None else sorted({*hosts.node.tolist()})
     if n_tasks == 1 or (torus.n_nodes if nodes is None else len(nodes)) == 1:
         return None
@@ -230,7 +230,7 @@ def trace(options: _TraceOptions) -> int:
     recorded.
     """  # noqa: D301
     words, folder, mpicc = options.words, options.folder, options.mpicc
-    tracer.region_of(options.region)
+    tracer.parse_region(options.region)
     path = _make_trace_folder(folder)
     variables = _recorder_variables(path, _build_recorder(path, mpicc))
     settings = {"region": options.region, "command": list(words)}
@@ -242,7 +242,7 @@ def trace(options: _TraceOptions) -> int:
             f"library of {mpicc} (--mpicc names another compiler)"
         )
         return code or FAILED
-    lines = tracer.described(path)
+    lines = tracer.describe_trace(path)
     click.echo(f"{folder}: " + "\n  ".join(lines))
     click.echo(f"Next: toruscast rank --comm {folder} --torus TORUS")
     return code

@@ -359,7 +359,7 @@ class FormatOptions:
             other: Literal["graph", "mapping"] = "graph" if holds == "mapping" else "mapping"
             other_names = {each.name for each in format_registry.dialects(other)}
             if kind == holds or (not kind and (name in names or name not in other_names)):
-                return name if name == "auto" else format_registry.dialect_of(name, holds).name
+                return name if name == "auto" else format_registry.find_dialect(name, holds).name
         return "auto"
 
 

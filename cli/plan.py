@@ -128,7 +128,7 @@ class _ScriptOptions(MappingFile):
     def _suffix(self) -> str:
         if self.out_format is None:
             return ".map"
-        suffixes = format_registry.dialect_of(self.out_format, "mapping").suffixes
+        suffixes = format_registry.find_dialect(self.out_format, "mapping").suffixes
         return next((each for each in suffixes if each.startswith(".")), ".txt")
 
     def run_script(

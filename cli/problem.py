@@ -355,7 +355,7 @@ def restrict_nodes(torus: Torus, path: str) -> Torus:
     """
     text = format_source.read_text(path)
     lines = list(text.lines())
-    header = format_source.cells(lines[0][1])[1] if lines else []
+    header = format_source.split_cells(lines[0][1])[1] if lines else []
     if "host" in header:
         nodes = {*tc.read_hosts(path, torus).node.tolist()}
     else:
@@ -364,7 +364,7 @@ def restrict_nodes(torus: Torus, path: str) -> Torus:
         for number, line in lines[column is not None :]:
             words = re.split(r"[,;\s]+", line.strip(" ()\t"))
             if column is not None:
-                words = format_source.cells(line)[1][column : column + 1]
+                words = format_source.split_cells(line)[1][column : column + 1]
             node = _parse_node(torus, words)
             if node is None:
                 expected = f"0 to {torus.n_nodes - 1} or {torus.ndim} coordinates, one node per "
@@ -394,7 +394,7 @@ def change_links(torus: Torus, path: str) -> Torus:
     _, rows = tables.read_words(text, text.lines(), lambda header: header == names, names)
     bandwidths: dict[int, float] = {}
     for number, (label, value) in rows:
-        with text.at(number):
+        with text.locate_errors(number):
             link = torus.read_link(label)
             try:
                 bandwidth = float(value)

@@ -1,7 +1,7 @@
 """Communication graphs of real applications, with their provenance, and published tables.
 
-Each graph is a run under the monitoring of Open MPI; ``PROVENANCE.md`` tells how it was captured.
-The tables (`table_names`) hold figures from papers, which the head of each file names.
+The graphs were recorded by Open MPI's monitoring; ``PROVENANCE.md`` describes how. The tables
+(`table_names`) contain figures from papers, which the first lines of each file cite.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def names() -> list[str]:
 
 
 def path(name: str) -> Path:
-    """Return where the file of a dataset lies: monitoring output of Open MPI, all ranks in one.
+    """Return the file of a dataset: Open MPI's monitoring output of all ranks.
 
     Examples
     --------
@@ -52,10 +52,10 @@ def path(name: str) -> Path:
 
 
 def provenance(name: str) -> dict[str, Any]:
-    """Return what is known about a dataset.
+    """Return the provenance of a dataset.
 
-    Among others application, command, date, licence, ranks, iterations, process_grid, sha256, and
-    in "traffic" the edges, bytes and messages sent point to point and inside collectives.
+    Keys include application, command, date, licence, ranks, iterations, process_grid and sha256.
+    "traffic" has the edges, bytes and messages of point-to-point and collective communication.
 
     Examples
     --------
@@ -72,9 +72,9 @@ def load(
 ) -> comm_graph.CommGraph:
     """Return the communication graph of a dataset: the traffic of the whole run.
 
-    ``include`` chooses what the application sent itself, what collective operations sent for it, or
-    both. Divide by the iterations in `provenance` for the traffic of one. The graph carries the
-    process grid where the application arranged its ranks in one.
+    ``include`` selects point-to-point messages, messages of collectives, or all. Divide by the
+    iterations in `provenance` for the traffic of one. The graph has the process grid of the
+    application, if there is one.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def table_names() -> list[str]:
 
 
 def table_path(name: str) -> Path:
-    """Return where the CSV file of a published table lies; its head tells what it holds.
+    """Return the CSV file of a published table; its first lines describe it.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def table_path(name: str) -> Path:
 
 
 def _folder() -> Path:
-    # pip unpacks wheels, so that resources are plain files.
+    # pip unpacks wheels, so resources are plain files.
     return Path(str(files(__name__)))
 
 

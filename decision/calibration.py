@@ -18,7 +18,7 @@ from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.files import read_limited
 from toruscast.formats import write_torus
-from toruscast.formats.source import Text
+from toruscast.formats.source import TextFile
 from toruscast.formats.tables import read_words
 from toruscast.mapping import Torus
 from toruscast.mapping.machines import TorusLike, as_torus
@@ -151,7 +151,7 @@ def _read_nccom(lines: Sequence[str], path: str, between: tuple[int, int]) -> Tr
 
 def _read_csv(lines: Sequence[str], path: str) -> Transfers:
     numbered = [(n, line) for n, line in enumerate(lines, 1) if line.strip() and line[:1] != "#"]
-    names, rows = read_words(Text(path, b""), numbered, lambda _: True)
+    names, rows = read_words(TextFile(path, b""), numbered, lambda _: True)
     header = [name.lower() for name in names]
     columns: dict[str, int] = {}
     for key, accepted in (_COLUMN_NAMES | {"time": tuple(_TIME_UNITS)}).items():

@@ -29,7 +29,7 @@ from toruscast.decision.ranking import describe_candidates
 from toruscast.decision.results import Kind, Verdict, candidate_names
 from toruscast.decision.runs import Runs, Times, select_measured
 from toruscast.errors import InputError
-from toruscast.formats.times import holds_runs
+from toruscast.formats.times import has_runs
 from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.notebook import NotebookCard
 from toruscast.routing import Routing
@@ -515,6 +515,6 @@ def plan(
         is_simulated=coarsening is not None,
     )
     is_file = isinstance(times, str | os.PathLike)
-    if times is not None and (not is_file or holds_runs(times)):
+    if times is not None and (not is_file or has_runs(times)):
         result.observe_all(times)
     return result

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from toruscast._slow import pandas as pd
 from toruscast._slow import scipy
 from toruscast.errors import InputError
-from toruscast.formats.times import MAPPING, Run, read_runs
+from toruscast.formats.times import MAPPING, MeasuredRun, read_runs
 from toruscast.mapping import TaskMapping
 from toruscast.notebook import NotebookCard
 from toruscast.text import counted, factor, percent, seconds
@@ -201,7 +201,7 @@ class Runs(NotebookCard):
         return np.asarray(pd.Series(values).groupby(self.which).median())
 
 
-def _convert_times(times: object) -> list[Run]:
+def _convert_times(times: object) -> list[MeasuredRun]:
     if isinstance(times, pd.DataFrame):
         missing = [name for name in (MAPPING, "time") if name not in times.columns]
         if missing:
@@ -221,10 +221,10 @@ def _convert_times(times: object) -> list[Run]:
         if not (isinstance(value, Real) and 0 < float(value) < math.inf):
             found = repr(value)
             raise InputError(f"bad time of {name}", found=found, expected="positive seconds")
-    return [Run(name, float(value), 0) for name, value in pairs]
+    return [MeasuredRun(name, float(value), 0) for name, value in pairs]
 
 
-def _check_unit(runs: Sequence[Run], seconds: Floats, file: str | None) -> None:
+def _check_unit(runs: Sequence[MeasuredRun], seconds: Floats, file: str | None) -> None:
     """Raise if a time is so far from the others that it must be in another unit."""
     ratio = seconds / np.median(seconds)
     far = np.flatnonzero((ratio > _UNIT_RATIO) | (ratio < 1 / _UNIT_RATIO))

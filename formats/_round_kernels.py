@@ -1,4 +1,4 @@
-"""Kernels that walk a trace: which records are data, and which round each message falls into.
+"""Kernels that classify the records of a trace and assign messages to rounds.
 
 r = records of a rank, e = events of all ranks, t = tasks, c = collective calls
 """
@@ -22,30 +22,30 @@ def find_data(
     nbytes: NDArray[np.uint64],
     is_data: NDArray[np.bool_],
 ) -> int:
-    """Mark the records that hold data of the one before; return the first bad one, -1 if none."""
+    """Mark the records that are data of the previous record; return the first bad one, or -1."""
     # (r), (r), (r), (r) -> (r)
     sizes = np.zeros(1 << 20, np.int64)
-    at = 0
-    while at < kinds.size:
-        kind = kinds[at]
-        follow = 0
+    i = 0
+    while i < kinds.size:
+        kind = kinds[i]
+        n_data = 0
         if kind < SEND or kind > END:
-            return at
+            return i
         if kind == COMMUNICATOR:
-            if nbytes[at] > 1 << 24 or not 0 <= communicators[at] < sizes.size:
-                return at
-            sizes[communicators[at]] = nbytes[at]
-            follow = (4 * int(nbytes[at]) + _RECORD - 1) // _RECORD
-        elif kind == COLLECTIVE and flags[at] & 4:
-            if not 0 <= communicators[at] < sizes.size:
-                return at
-            follow = (8 * sizes[communicators[at]] + _RECORD - 1) // _RECORD
+            if nbytes[i] > 1 << 24 or not 0 <= communicators[i] < sizes.size:
+                return i
+            sizes[communicators[i]] = nbytes[i]
+            n_data = (4 * int(nbytes[i]) + _RECORD - 1) // _RECORD
+        elif kind == COLLECTIVE and flags[i] & 4:
+            if not 0 <= communicators[i] < sizes.size:
+                return i
+            n_data = (8 * sizes[communicators[i]] + _RECORD - 1) // _RECORD
         elif kind == LEFT_OUT:
-            follow = 1
-        for offset in range(1, follow + 1):
-            if at + offset < kinds.size:
-                is_data[at + offset] = True
-        at += 1 + follow
+            n_data = 1
+        for offset in range(1, n_data + 1):
+            if i + offset < kinds.size:
+                is_data[i + offset] = True
+        i += 1 + n_data
     return -1
 
 
@@ -61,15 +61,15 @@ def set_rounds(
     start: NDArray[np.int64],
     rounds: NDArray[np.int64],
 ) -> int:
-    """Give each event its round; return how many events were reached.
+    """Assign a round to each event; return the number of reached events.
 
-    ``partner`` is, of a receive, its send (-1: none), and of a collective its call. Events of task
-    t are first[t] to first[t + 1]. ``members`` of call i are start[i] to start[i + 1].
+    ``partner`` is the send of a receive (-1 for none) or the call of a collective. Events of task t
+    are first[t] to first[t + 1]; ``members`` of call i are start[i] to start[i + 1].
     """
     # (e), (e), (t+1), (e), (c), (c), (m), (c+1) -> (e)
     n_tasks = first.size - 1
     level = np.zeros(n_tasks, np.int64)
-    at = first[:-1].copy()
+    position = first[:-1].copy()
     waiting = np.full(kinds.size, -1, np.int64)
     arrived = np.zeros(n_members.size, np.int64)
     latest = np.zeros(n_members.size, np.int64)
@@ -78,13 +78,13 @@ def set_rounds(
     top = n_tasks
     for t in range(n_tasks):
         stack[t] = n_tasks - 1 - t
-    done = 0
+    n_reached = 0
     while top:
         top -= 1
         t = stack[top]
         on_stack[t] = False
-        while at[t] < first[t + 1]:
-            e = at[t]
+        while position[t] < first[t + 1]:
+            e = position[t]
             if kinds[e] == SEND:
                 rounds[e] = level[t] + 1
                 if waiting[e] >= 0 and not on_stack[waiting[e]]:
@@ -92,12 +92,12 @@ def set_rounds(
                     on_stack[waiting[e]] = True
                     top += 1
             elif kinds[e] == RECEIVE:
-                sent = partner[e]
-                if sent >= 0:
-                    if rounds[sent] == 0:
-                        waiting[sent] = t
+                send = partner[e]
+                if send >= 0:
+                    if rounds[send] == 0:
+                        waiting[send] = t
                         break
-                    level[t] = max(level[t], rounds[sent])
+                    level[t] = max(level[t], rounds[send])
                 rounds[e] = level[t]
             elif kinds[e] == COLLECTIVE:
                 call = partner[e]
@@ -108,15 +108,15 @@ def set_rounds(
                         rounds[e] = -1
                         if arrived[call] == n_members[call]:
                             for m in range(start[call], start[call + 1]):
-                                other = members[m]
-                                if other != t and not on_stack[other]:
-                                    stack[top] = other
-                                    on_stack[other] = True
+                                member = members[m]
+                                if member != t and not on_stack[member]:
+                                    stack[top] = member
+                                    on_stack[member] = True
                                     top += 1
                     if arrived[call] < n_members[call]:
                         break
                     rounds[e] = latest[call] + 1
                     level[t] = latest[call] + n_rounds[call]
-            at[t] += 1
-            done += 1
-    return done
+            position[t] += 1
+            n_reached += 1
+    return n_reached

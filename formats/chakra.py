@@ -1,8 +1,8 @@
 """Chakra execution traces: a file for each rank, JSON or length-delimited protobuf.
 
-Patterns were `generator.py`, `text_converter.py` and `pytorch_converter.py` of mlcommons/chakra
-(21585d8, 2026-05-20), and the traces in `examples/` of ASTRA-sim (518bd51, 2026-03-25). The
-reader knows as much of protobuf as the published schema (et_def.proto) needs.
+Sources: et_def.proto, `generator.py`, `text_converter.py` and `pytorch_converter.py` of
+mlcommons/chakra (21585d8, 2026-05-20), and `examples/` of ASTRA-sim (518bd51, 2026-03-25). The
+protobuf decoder covers only what et_def.proto uses.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from toruscast.mapping.comm_graph import MAX_TASKS, Workload
 
 from . import _round_kernels as kinds
 from .dialect import Dialect
-from .graphs import GraphOptions, has_rank_files, rank_files
-from .source import Source
+from .graphs import GraphOptions, find_rank_files, has_rank_files
+from .source import AnyPath, Source
 from .traces import RankActions, topological_order
 
 FILE = re.compile(r"(.*)\.([0-9]{1,9})\.(et|json)(?:\.gz)?")
@@ -38,21 +38,20 @@ COLLECTIVES = (
     *("ALL_REDUCE", "REDUCE", "ALL_GATHER", "GATHER", "SCATTER", "BROADCAST"),
     *("ALL_TO_ALL", "REDUCE_SCATTER", "REDUCE_SCATTER_BLOCK", "BARRIER"),
 )
-# comm_size is what each rank puts in. So ASTRA-sim reads it (Workload.cc hands it on, Ring.cc sends
-# messages of all of it in an all-gather, and of an n-th of it in an all-reduce, a reduce-scatter
-# and an all-to-all), and so Chakra's converter writes it (PyTorchNode.comm_size adds up the input
-# tensors). The whole buffer of these collectives is n times as long.
-_OF_EACH = ("allgather", "gather")
+# Collectives whose whole buffer is n times comm_size, the contribution of one rank. ASTRA-sim reads
+# it so (Ring.cc sends all of it in an all-gather, but an n-th in the other collectives), and
+# Chakra's converter writes it so (PyTorchNode.comm_size sums the input tensors).
+_PER_RANK = ("allgather", "gather")
 JSON_START = re.compile(
     rb'\s*[\[{].{0,4000}?("COMM_(SEND|RECV|COLL)_NODE"|"comm_size"|"comm_type")', re.S
 )
 Node = dict[str, Any]
-# Kind and size of each collective, by rank, by the name of its process group.
+# Number of collectives of each kind and size, by process group and rank.
 Groups = dict[str, dict[int, Counter[tuple[str, float]]]]
-# Names of the group of all ranks.
-EVERYONE = ("", "0", "default_pg", "None")
-LISTS = "comm_group.json"
-# Keys of nodes, attributes that are read or say nothing about messages, and keys of a trace.
+# Names of the process group of all ranks.
+_WORLD_GROUPS = ("", "0", "default_pg", "None")
+_GROUPS_FILE = "comm_group.json"
+# Known keys of nodes, attributes and traces; others are reported as omitted.
 _NODE_KEYS = {
     *("id", "name", "type", "ctrl_deps", "data_deps", "attr", "inputs", "outputs"),
     *("start_time_micros", "duration_micros", "start_time_micro", "duration_micro"),
@@ -63,54 +62,52 @@ _ATTRIBUTES = {
     *("rf_id", "fw_parent", "fw_tid", "seq_id", "scope", "op_schema", "kernel_backend"),
     *("kernel_file", "dtype", "parent", "ctrl_dep", "correlation", "cid", "pid", "ts", "dur"),
 }
-_HEAD_KEYS = {
+_TRACE_KEYS = {
     *("nodes", "schema", "version", "attr", "metadata", "global_metadata", "pid", "tid", "time"),
     *("start_ts", "finish_ts"),
 }
-_CAPITAL = re.compile(r"(?<=[a-z])([A-Z])")
-# Keys of an attribute that do not hold its value.
-_NO_VALUES = ("name", "doc_string", "docString")
+_CAMEL_CASE = re.compile(r"(?<=[a-z])([A-Z])")
+# Keys of an attribute other than its value.
+_NON_VALUE_KEYS = ("name", "doc_string", "docString")
 
 
-def is_chakra(source: Source) -> bool:
-    """Whether this is a trace in JSON, or a folder or prefix of ``NAME.RANK.et``."""
+def _is_chakra(source: Source) -> bool:
     if not source.is_file:
         return has_rank_files(source.path, "et|json")
     return bool(JSON_START.match(source.start)) or _is_binary(source)
 
 
 def _is_binary(source: Source) -> bool:
-    """Whether metadata and a node of the published schema stand at the start."""
-    if not _CONTROL.search(source.start[:256]):
+    """Whether the file starts with metadata and a node of the published schema."""
+    if not _CONTROL_BYTE.search(source.start[:256]):
         return False
     try:
-        messages = _wire_messages(source.start)
-        about = {key for key, _ in _wire_fields(next(messages))}
-        node = _wire_node(next(messages))
+        messages = _split_messages(source.start)
+        keys = {key for key, _ in _split_fields(next(messages))}
+        node = _decode_node(next(messages))
     except (ValueError, IndexError, struct.error, StopIteration):
         return False
-    return about <= {1, 2} and node.keys() <= _NODE_KEYS and node.get("type", 0) in range(1, 8)
+    return keys <= {1, 2} and node.keys() <= _NODE_KEYS and node.get("type", 0) in range(1, 8)
 
 
-def read(source: Source, options: GraphOptions) -> Workload:
-    """Return the rounds of all ranks, collectives sent by a named algorithm."""
+def _read(source: Source, options: GraphOptions) -> Workload:
     files = _files_by_rank(source)
     nodes = {
-        rank: _in_order(file, list(_read_nodes(file, options))) for rank, file in files.items()
+        rank: _sort_nodes(file, list(_read_nodes(file, options))) for rank, file in files.items()
     }
-    seen: Groups = {}
-    most = len(files) if len(files) > 1 else 0
+    calls: Groups = {}
+    n_used = len(files) if len(files) > 1 else 0
     for rank, file in files.items():
         for node in nodes[rank]:
             if node["type"] == SEND:
-                most = max(most, 1 + max(_ends_of(file, node, rank)))
+                n_used = max(n_used, 1 + max(_read_endpoints(file, node, rank)))
             elif node["type"] == COLLECTIVE:
-                here = seen.setdefault(_group_name(file, node), {}).setdefault(rank, Counter())
-                here[_collective_type(file, node), _size_of(file, node)] += 1
-    n_tasks = options.at_least(most, source.path)
+                counts = calls.setdefault(_read_group(file, node), {}).setdefault(rank, Counter())
+                counts[_read_collective(file, node), _read_size(file, node)] += 1
+    n_tasks = options.resolve_n_tasks(n_used, source.path)
     groups = {}
     if options.include != "point_to_point":
-        groups = _group_members(source, files, seen, n_tasks, options)
+        groups = _group_members(source, files, calls, n_tasks, options)
     return _rank_actions(files, nodes, groups, options).rounds(source.path, n_tasks, options)
 
 
@@ -120,27 +117,27 @@ def _rank_actions(
     groups: Mapping[str, Sequence[int]],
     options: GraphOptions,
 ) -> RankActions:
-    """Return the ranks' actions, each in its order; all ranks repeat a trace that is alone."""
+    """Actions of each rank in its order; if there is only one trace, all ranks repeat it."""
     program = RankActions()
     numbers = {name: number for number, name in enumerate(groups, 1)}
     program.members = {numbers[name]: tuple(ranks) for name, ranks in groups.items()}
     for rank, file in files.items():
         for node in nodes[rank]:
             if node["type"] == SEND:
-                src, dst = _ends_of(file, node, rank)
-                program.message(kinds.SEND, src, dst, _size_of(file, node), tag=_tag_of(node))
+                src, dst = _read_endpoints(file, node, rank)
+                program.message(kinds.SEND, src, dst, _read_size(file, node), tag=_read_tag(node))
             elif node["type"] == RECEIVE and "comm_src" not in node:
-                why = "it holds up no message, because comm_src is missing"
+                why = "comm_src is missing, so no message depends on it"
                 options.omit("receive", f"node {node.get('id', '?')}", 0.0, why)
             elif node["type"] == RECEIVE:
-                src, dst = _ends_of(file, {"comm_dst": rank} | node)
-                size = _size_of(file, {"comm_size": 0} | node)
-                program.message(kinds.RECEIVE, dst, src, size, tag=_tag_of(node))
+                src, dst = _read_endpoints(file, {"comm_dst": rank} | node)
+                size = _read_size(file, {"comm_size": 0} | node)
+                program.message(kinds.RECEIVE, dst, src, size, tag=_read_tag(node))
             elif node["type"] == COLLECTIVE and groups:
-                name = _group_name(file, node)
-                collective = find_collective(_collective_type(file, node)) or ""
-                size = _size_of(file, node)
-                if collective in _OF_EACH and options.gathered == "each":
+                name = _read_group(file, node)
+                collective = find_collective(_read_collective(file, node)) or ""
+                size = _read_size(file, node)
+                if collective in _PER_RANK and options.gathered == "each":
                     size *= len(groups[name])
                 for task in [rank] if len(files) > 1 else groups[name]:
                     key = program.collective(task, numbers[name], collective)
@@ -148,101 +145,99 @@ def _rank_actions(
     return program
 
 
-def _ends_of(source: Source, node: Node, rank: int | None = None) -> tuple[int, int]:
-    return _rank_number(source, node, "comm_src", rank), _rank_number(source, node, "comm_dst")
+def _read_endpoints(source: Source, node: Node, rank: int | None = None) -> tuple[int, int]:
+    return _read_rank(source, node, "comm_src", rank), _read_rank(source, node, "comm_dst")
 
 
-def _converted(kind: Callable[[Any], Any], value: Any, otherwise: Any) -> Any:
-    """Return a value as a number of a kind, or ``otherwise``."""
+def _convert(number_type: Callable[[Any], Any], value: Any, default: Any) -> Any:
     try:
-        return kind(value)
+        return number_type(value)
     except (TypeError, ValueError, OverflowError):
-        return otherwise
+        return default
 
 
-def _tag_of(node: Node) -> int:
-    tag: int = _converted(int, node.get("comm_tag", 0), 0)
+def _read_tag(node: Node) -> int:
+    tag: int = _convert(int, node.get("comm_tag", 0), 0)
     return tag & (2**31 - 1)
 
 
-def _in_order(source: Source, nodes: list[Node]) -> list[Node]:
-    """Return nodes in an order in which each follows those that it waits for."""
-    place = {str(node.get("id")): at for at, node in enumerate(nodes)}
+def _sort_nodes(source: Source, nodes: list[Node]) -> list[Node]:
+    """Nodes in an order in which each follows its dependencies."""
+    index_by_id = {str(node.get("id")): at for at, node in enumerate(nodes)}
     before = [
         {
-            place[str(other)]
+            index_by_id[str(other)]
             for key in DEPENDENCIES.values()
             if isinstance(others := node.get(key), list)
             for other in others
-            if str(other) in place
+            if str(other) in index_by_id
         }
         for node in nodes
     ]
     order = topological_order(before)
     if len(order) < len(nodes):
         node = nodes[min({*range(len(nodes))} - {*order})]
-        raise _node_fault(source, node, "nodes wait for each other", node.get("name"), "no circle")
-    chain = [at for at in order if nodes[at]["type"] == COLLECTIVE]
-    for earlier, later in pairwise(chain):
+        raise _node_error(source, node, "nodes depend on each other", node.get("name"), "no cycle")
+    collectives = [at for at in order if nodes[at]["type"] == COLLECTIVE]
+    for earlier, later in pairwise(collectives):
         before[later].add(earlier)
-    turn = {at: number for number, at in enumerate(order)}
-    late = {COLLECTIVE: 1, RECEIVE: 2}
-    by_turn = topological_order(before, lambda at: (late.get(nodes[at]["type"], 0), turn[at]))
-    return [nodes[at] for at in by_turn]
+    position = {at: number for number, at in enumerate(order)}
+    rank = {COLLECTIVE: 1, RECEIVE: 2}
+    ordered = topological_order(before, lambda at: (rank.get(nodes[at]["type"], 0), position[at]))
+    return [nodes[at] for at in ordered]
 
 
 def _files_by_rank(source: Source) -> dict[int, Source]:
     if source.is_file:
         match = FILE.fullmatch(Path(source.path).name)
         return {int(match[2]) if match else 0: source}
-    return {rank: Source(file) for rank, file in rank_files(source.path, "et|json").items()}
+    return {rank: Source(file) for rank, file in find_rank_files(source.path, "et|json").items()}
 
 
 def _read_nodes(source: Source, options: GraphOptions) -> Iterator[Node]:
-    """Every node with its type as a word and its attributes by name."""
-    if _CONTROL.search(source.start):
-        plain = chakra_nodes(source.path, source.data)
+    if _CONTROL_BYTE.search(source.start):
+        raw_nodes = _decode_nodes(source.path, source.data)
     else:
-        plain = _json_nodes(source, options)
-    for written in plain:
-        # Protobuf's own JSON has ctrlDeps in place of ctrl_deps.
-        node = {_CAPITAL.sub(r"_\1", key).lower(): value for key, value in written.items()}
+        raw_nodes = _json_nodes(source, options)
+    for raw in raw_nodes:
+        # Protobuf's JSON mapping writes ctrlDeps for ctrl_deps.
+        node = {_CAMEL_CASE.sub(r"_\1", key).lower(): value for key, value in raw.items()}
         kind = node.get("type", 0)
-        known = isinstance(kind, int) and 0 <= kind < len(TYPES)
-        word = TYPES[kind] if known else str(kind)
+        is_number = isinstance(kind, int) and 0 <= kind < len(TYPES)
+        word = TYPES[kind] if is_number else str(kind)
         if word not in TYPES:
             raise InputError("unknown node type", file=source.path, found=word, expected=TYPES[5])
-        # The value of an attribute stands under the name of its type.
+        # The key of an attribute's value is the name of its type.
         attributes = {
-            str(a.get("name")): next((a[key] for key in a if key not in _NO_VALUES), None)
+            str(a.get("name")): next((a[key] for key in a if key not in _NON_VALUE_KEYS), None)
             for a in node.get("attr") or []
             if isinstance(a, dict)
         }
-        found = {**node, **attributes, "type": word}
+        merged = {**node, **attributes, "type": word}
         if word in (SEND, RECEIVE, COLLECTIVE):
-            for key in found.keys() - _NODE_KEYS - _ATTRIBUTES:
+            for key in merged.keys() - _NODE_KEYS - _ATTRIBUTES:
                 options.omit("attribute of a node", key)
-        elif size := _converted(float, found.get("comm_size"), 0.0):
+        elif size := _convert(float, merged.get("comm_size"), 0.0):
             options.omit(f"{word} with comm_size", nbytes=size)
-        yield found
+        yield merged
 
 
 def _json_nodes(source: Source, options: GraphOptions) -> Iterator[Node]:
-    """Nodes of a list, of an object with "nodes", or of objects behind each other."""
-    decoder, words, at = json.JSONDecoder(), source.text.data.decode(), 0
+    """Nodes of a JSON list, of an object with "nodes", or of concatenated objects."""
+    decoder, content_text, at = json.JSONDecoder(), source.text.data.decode(), 0
     try:
-        while at < len(words):
-            content, at = decoder.raw_decode(words, at)
-            while at < len(words) and words[at] in " \t\n,":
+        while at < len(content_text):
+            content, at = decoder.raw_decode(content_text, at)
+            while at < len(content_text) and content_text[at] in " \t\n,":
                 at += 1
-            found = content.get("nodes", [content]) if isinstance(content, dict) else content
+            nodes = content.get("nodes", [content]) if isinstance(content, dict) else content
             if isinstance(content, dict) and not {"type", "id"} & content.keys():
-                for key in content.keys() - _HEAD_KEYS:
+                for key in content.keys() - _TRACE_KEYS:
                     options.omit("key of the trace", key)
-                found = content.get("nodes", [])
-            for node in found if isinstance(found, list) else [found]:
+                nodes = content.get("nodes", [])
+            for node in nodes if isinstance(nodes, list) else [nodes]:
                 if not (isinstance(node, dict) and ("type" in node or "id" in node)):
-                    line = words.count("\n", 0, at) + 1
+                    line = content_text.count("\n", 0, at) + 1
                     raise source.text.fault(
                         "bad node", line, str(node)[:80], 'an "id" and a "type"'
                     )
@@ -250,75 +245,74 @@ def _json_nodes(source: Source, options: GraphOptions) -> Iterator[Node]:
     except InputError:
         raise
     except (ValueError, RecursionError) as error:
-        line = words.count("\n", 0, getattr(error, "pos", at)) + 1
-        found_ = getattr(error, "msg", "nested too deeply")
-        raise source.text.fault("damaged JSON", line, found_, "a Chakra trace") from None
+        line = content_text.count("\n", 0, getattr(error, "pos", at)) + 1
+        reason = getattr(error, "msg", "nested too deeply")
+        raise source.text.fault("damaged JSON", line, reason, "a Chakra trace") from None
 
 
-def _rank_number(source: Source, node: Node, name: str, otherwise: int | None = None) -> int:
-    value = node.get(name, otherwise)
-    number: int = _converted(int, value, -1)
+def _read_rank(source: Source, node: Node, name: str, default: int | None = None) -> int:
+    value = node.get(name, default)
+    number: int = _convert(int, value, -1)
     if not 0 <= number < MAX_TASKS:
-        raise _node_fault(source, node, f"bad {name}", value, "a rank")
+        raise _node_error(source, node, f"bad {name}", value, "a rank")
     return number
 
 
-def _size_of(source: Source, node: Node) -> float:
-    size: float = _converted(float, node.get("comm_size"), -1.0)
+def _read_size(source: Source, node: Node) -> float:
+    size: float = _convert(float, node.get("comm_size"), -1.0)
     if not 0 <= size <= 1e18:
-        raise _node_fault(source, node, "bad comm_size", node.get("comm_size"), "bytes")
+        raise _node_error(source, node, "bad comm_size", node.get("comm_size"), "bytes")
     return size
 
 
-def _collective_type(source: Source, node: Node) -> str:
+def _read_collective(source: Source, node: Node) -> str:
     kind = node.get("comm_type")
     word = str(kind)
     if word.isdigit() and int(word[:4]) < len(COLLECTIVES):
         word = COLLECTIVES[int(word[:4])]
     if word not in COLLECTIVES:
         expected = f"comm_type, one of {', '.join(COLLECTIVES)}"
-        raise _node_fault(source, node, "Chakra collective of no known type", kind, expected)
+        raise _node_error(source, node, "unknown Chakra collective", kind, expected)
     return word
 
 
-def _group_name(source: Source, node: Mapping[str, Any]) -> str:
-    """Return the process group of a collective; "" for all ranks."""
+def _read_group(source: Source, node: Mapping[str, Any]) -> str:
+    """Process group of a collective; "" for all ranks."""
     dims = node.get("involved_dim")
     if isinstance(dims, dict):
         dims = dims.get("values")
     if isinstance(dims, list) and not all(dims):
-        fault = "Chakra collective along some dimensions only, which ASTRA-sim's network file tells"
-        raise _node_fault(source, node, fault, f"involved_dim {dims}", "process groups (pg_name)")
+        fault = "Chakra collective along some dimensions of an ASTRA-sim network"
+        raise _node_error(source, node, fault, f"involved_dim {dims}", "process groups (pg_name)")
     name = node.get("pg_name", node.get("comm_group"))
-    return "" if name is None or str(name) in EVERYONE else str(name)
+    return "" if name is None or str(name) in _WORLD_GROUPS else str(name)
 
 
 def _group_members(
     source: Source,
     files: Mapping[int, Source],
-    seen: Groups,
+    calls: Groups,
     n_tasks: int,
     options: GraphOptions,
 ) -> dict[str, list[int]]:
-    """Return the ranks of each group."""
-    alone = len(files) < 2
-    lists = _listed_groups(source) if set(seen) - {""} else {}
-    found = {}
-    for name, by_rank in seen.items():
-        if alone and not name and (n_tasks < 2 or options.n_tasks is None):
+    is_single = len(files) < 2
+    listed = _read_groups_file(source) if set(calls) - {""} else {}
+    members = {}
+    for name, counts in calls.items():
+        if is_single and not name and (n_tasks < 2 or options.n_tasks is None):
             raise InputError(
-                "Chakra trace of one rank: the number of ranks in its collectives is not known",
+                "Chakra trace of one rank without the number of ranks in its collectives",
                 file=source.path,
                 expected="the traces of all ranks (folder or NAME of NAME.0.et, NAME.1.et, ...), "
                 "or the number of tasks (n_tasks=, --tasks)",
             )
-        ranks = [*range(n_tasks)] if not name else lists.get(name, sorted(by_rank))
-        if alone and name and name not in lists:
+        ranks = [*range(n_tasks)] if not name else listed.get(name, sorted(counts))
+        if is_single and name and name not in listed:
             raise InputError(
-                "Chakra trace of one rank: the ranks in its process groups are not known",
+                "Chakra trace of one rank without the ranks of its process groups",
                 file=source.path,
                 found=f"pg_name {name}",
-                expected=f"the traces of all ranks, or {LISTS} beside it",
+                expected=f"the traces of all ranks, or {_GROUPS_FILE} in its folder",
             )
         if not ranks or ranks[-1] >= n_tasks:
             raise InputError(
@@ -327,35 +321,34 @@ def _group_members(
                 found=f"{ranks[-1:]} of pg_name {name}",
                 expected=f"0 to {n_tasks - 1}",
             )
-        shared = next(iter(by_rank.values()))
-        for rank in ranks if not alone else by_rank:
-            if by_rank.get(rank) != shared:
+        expected_counts = next(iter(counts.values()))
+        for rank in ranks if not is_single else counts:
+            if counts.get(rank) != expected_counts:
                 where = f"rank {rank}" + (f", pg_name {name}" if name else "")
                 raise InputError("collectives of the ranks differ", file=source.path, found=where)
-        found[name] = ranks
-    return found
+        members[name] = ranks
+    return members
 
 
-def _listed_groups(source: Source) -> dict[str, list[int]]:
-    """The ranks of groups that a file beside the traces lists."""
-    place = Path(source.path)
-    file = (place if place.is_dir() else place.parent) / LISTS
+def _read_groups_file(source: Source) -> dict[str, list[int]]:
+    path = Path(source.path)
+    file = (path if path.is_dir() else path.parent) / _GROUPS_FILE
     if not file.is_file():
         return {}
-    listed = Source(file)
-    content = listed.text.json()
-    lists = content.items() if isinstance(content, dict) else ()
-    good = {
+    groups_file = Source(file)
+    content = groups_file.text.json()
+    items = content.items() if isinstance(content, dict) else ()
+    groups = {
         str(name): sorted(set(ranks))
-        for name, ranks in lists
+        for name, ranks in items
         if isinstance(ranks, list) and all(type(rank) is int and rank >= 0 for rank in ranks)
     }
-    if not isinstance(content, dict) or len(good) < len(content):
-        raise listed.text.fault("bad groups", 1, str(content)[:60], '{"1": [0, 2]}')
-    return good
+    if not isinstance(content, dict) or len(groups) < len(content):
+        raise groups_file.text.fault("bad process groups", 1, str(content)[:60], '{"1": [0, 2]}')
+    return groups
 
 
-def _node_fault(
+def _node_error(
     source: Source, node: Mapping[str, Any], message: str, found: Any, expected: str
 ) -> InputError:
     where = f"node {node.get('id', '?')}: {'none' if found is None else found}"
@@ -367,24 +360,24 @@ DIALECT = Dialect(
     uses=("include", "collectives", "gathered"),
     holds="graph",
     title="Chakra execution trace, JSON or protobuf",
-    recognise=is_chakra,
-    read=read,
+    recognise=_is_chakra,
+    read=_read,
     suffixes=(".et",),
     documentation="""
 The traces of all ranks: a folder of `NAME.0.et`, `NAME.1.et`, ... (or `.json`), or `folder/NAME`;
-or one file, which all of `--tasks` ranks then repeat. Sends go from `comm_src` to
-`comm_dst`. They become a workload of dependent rounds: a send falls into the round after the latest
-message that its rank had received before it, and a collective begins when its last rank has reached
-it. Nodes wait for those that `ctrl_deps` and `data_deps` name, and collectives for those above
-them. Where more than 1,000 rounds repeat, one iteration is read, the mean of all.
+or a single file that all of `--tasks` ranks repeat. Sends go from `comm_src` to `comm_dst` and
+become a workload of dependent rounds. A send belongs to the round after the latest message that its
+rank received before. A collective begins when its last rank reaches it. Nodes wait for their
+`ctrl_deps` and `data_deps`, and collectives also for earlier collectives of their rank. If more
+than 1,000 rounds repeat, the mean of all iterations is read.
 
-A collective is sent by a ring (all-reduce, all-gather, reduce-scatter), a binomial tree (broadcast,
-reduce), pairwise (all-to-all) or directly (gather, scatter); `--collectives allreduce=rabenseifner`
-names another algorithm. `comm_size` is what each rank puts in, as ASTRA-sim and Chakra's converters
-take it; where it is the whole gathered buffer, as in SimAI, say `--gathered whole`. Collectives of
-a process group (`pg_name`) go among the ranks whose traces name it, or those that
-`comm_group.json` beside them lists (`{"1": [0, 2]}`). In JSON the attributes of a node may stand in
-`attr` or beside its `type`.
+A collective uses a ring (all-reduce, all-gather, reduce-scatter), a binomial tree (broadcast,
+reduce), pairwise exchange (all-to-all) or direct messages (gather, scatter);
+`--collectives allreduce=rabenseifner` selects another algorithm. `comm_size` is the contribution of
+one rank, as in ASTRA-sim and Chakra's converters; `--gathered whole` reads it as the whole gathered
+buffer, as in SimAI. A process group (`pg_name`) consists of the ranks whose traces name it, or of
+those that `comm_group.json` in the same folder lists (`{"1": [0, 2]}`). In JSON the attributes of a
+node may be in `attr` or next to its `type`.
 """,
     example="""{"nodes": [
 {"id": 1, "name": "s", "type": "COMM_SEND_NODE", "comm_src": 0, "comm_dst": 1, "comm_size": 4096},
@@ -395,26 +388,25 @@ a process group (`pg_name`) go among the ranks whose traces name it, or those th
 
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-# Fields of a Node and of its attributes that are of use here.
+# Fields of a Node.
 _ID, _NAME, _TYPE, ATTRIBUTE = 1, 2, 3, 10
 # Times, inputs and outputs.
 _UNUSED = range(6, 10)
 DEPENDENCIES = {4: "ctrl_deps", 5: "data_deps"}
-# Tags of nodes and of attributes are such bytes, which no text holds.
-_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+# Protobuf tags contain such bytes, text does not.
+_CONTROL_BYTE = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 
 
-def chakra_nodes(path: str | os.PathLike[str], data: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the nodes behind the metadata."""
+def _decode_nodes(path: AnyPath, data: bytes) -> Iterator[dict[str, Any]]:
     try:
-        for message in islice(_wire_messages(data), 1, None):
-            yield _wire_node(message)
+        for message in islice(_split_messages(data), 1, None):
+            yield _decode_node(message)
     except (ValueError, IndexError, struct.error) as error:
         found = str(error) or type(error).__name__
         raise InputError("damaged Chakra trace", file=path, found=found) from None
 
 
-def _wire_messages(data: bytes) -> Iterator[bytes]:
+def _split_messages(data: bytes) -> Iterator[bytes]:
     at, number = 0, 0
     while at < len(data):
         size, at = _read_varint(data, at)
@@ -424,9 +416,9 @@ def _wire_messages(data: bytes) -> Iterator[bytes]:
         at, number = at + size, number + 1
 
 
-def _wire_node(data: bytes) -> dict[str, Any]:
+def _decode_node(data: bytes) -> dict[str, Any]:
     node: dict[str, Any] = {"attr": []}
-    for key, value in _wire_fields(data):
+    for key, value in _split_fields(data):
         if key == _ID:
             node["id"] = value
         elif key == _NAME and isinstance(value, bytes):
@@ -434,9 +426,9 @@ def _wire_node(data: bytes) -> dict[str, Any]:
         elif key == _TYPE:
             node["type"] = value
         elif key in DEPENDENCIES:
-            node.setdefault(DEPENDENCIES[key], []).extend(_wire_numbers(value))
+            node.setdefault(DEPENDENCIES[key], []).extend(_decode_numbers(value))
         elif key == ATTRIBUTE and isinstance(value, bytes):
-            node["attr"].append(_wire_attribute(value))
+            node["attr"].append(_decode_attribute(value))
         elif key not in _UNUSED:
             node[f"field {key}"] = value
     return node
@@ -446,28 +438,27 @@ def _unpack_value(form: str, data: bytes) -> Any:
     return struct.unpack(form, data)[0]
 
 
-def _wire_numbers(value: int | bytes) -> list[int]:
-    """One number, or those of a packed list."""
+def _decode_numbers(value: int | bytes) -> list[int]:
     if isinstance(value, int):
         return [value]
-    found, at = [], 0
+    numbers, at = [], 0
     while at < len(value):
         number, at = _read_varint(value, at)
-        found.append(number)
-    return found
+        numbers.append(number)
+    return numbers
 
 
-def _wire_attribute(data: bytes) -> dict[str, Any]:
+def _decode_attribute(data: bytes) -> dict[str, Any]:
     attribute: dict[str, Any] = {}
-    for key, value in _wire_fields(data):
-        if isinstance(value, int) and key in _OF_VARINT:
-            attribute["value"] = _OF_VARINT[key](value)
-        elif isinstance(value, bytes) and key in _OF_BYTES:
-            attribute["name" if key == 1 else "value"] = _OF_BYTES[key](value)
+    for key, value in _split_fields(data):
+        if isinstance(value, int) and key in _VARINT_DECODERS:
+            attribute["value"] = _VARINT_DECODERS[key](value)
+        elif isinstance(value, bytes) and key in _BYTES_DECODERS:
+            attribute["name" if key == 1 else "value"] = _BYTES_DECODERS[key](value)
     return attribute
 
 
-def _wire_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+def _split_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
     """Number and value of each field of a message."""
     at = 0
     while at < len(data):
@@ -494,18 +485,18 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
         value |= (byte & 127) << shift
         if byte < 128:
             return value, at
-    raise ValueError("number of more than ten bytes")
+    raise ValueError("varint of more than ten bytes")
 
 
-# What the fields of an attribute hold, by their numbers: its name and a value of some type.
-_OF_VARINT: dict[int, Callable[[int], Any]] = {
+# Decoders of the fields of an attribute, by field number.
+_VARINT_DECODERS: dict[int, Callable[[int], Any]] = {
     **dict.fromkeys((7, 9, 11, 13, 27), int),
     **dict.fromkeys((15, 17), lambda value: value >> 1 ^ -(value & 1)),
 }
 _FIXED = (3, 5, 19, 21, 23, 25)
-_OF_BYTES: dict[int, Callable[[bytes], Any]] = {
+_BYTES_DECODERS: dict[int, Callable[[bytes], Any]] = {
     **dict.fromkeys((1, 29), lambda data: data.decode(errors="replace")),
     **{key: partial(_unpack_value, f"<{form}") for key, form in zip(_FIXED, "dfIQiq", strict=True)},
-    28: lambda data: [bool(n) for _, value in _wire_fields(data) for n in _wire_numbers(value)],
+    28: lambda data: [bool(n) for _, value in _split_fields(data) for n in _decode_numbers(value)],
 }
 DIALECTS = (DIALECT,)

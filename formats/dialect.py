@@ -8,66 +8,67 @@ from typing import Any, Literal
 
 from .source import Source
 
-Holds = Literal["graph", "mapping", "torus", "hosts", "times"]
-NOUNS: dict[Holds, str] = {
+DataKind = Literal["graph", "mapping", "torus", "hosts", "times"]
+KIND_NAMES: dict[DataKind, str] = {
     "graph": "communication graph",
     "mapping": "mapping",
     "torus": "torus",
     "hosts": "table of hosts",
     "times": "table of times",
 }
-OPTIONS: dict[Holds, str] = {
+KIND_OPTIONS: dict[DataKind, str] = {
     "graph": "--comm",
     "mapping": "--mapping or --mappings",
     "torus": "--torus",
     "hosts": "--hosts",
     "times": "--times",
 }
-"""Which options take a file."""
+"""Command-line options that take a file of each kind."""
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """One format of files."""
+    """A file format: how it is recognised, read and written."""
 
-    # Its name for --format and --out-format, unique among dialects that hold the same.
+    # For --format and --out-format; unique among the dialects of one kind of data.
     name: str
-    holds: Holds
+    holds: DataKind
     title: str
     # (source, options) -> graph, workload or mapping; (source, torus) -> hosts; source -> others.
     read: Callable[..., Any]
-    # Whether a file starts with a signature or names of columns; never raises. The registry
-    # has rules for files of bare numbers, which have neither.
+    # Detects a signature or column names at the start of a file; never raises. Files of bare
+    # numbers have neither, and `registry` decides by their shape.
     recognise: Callable[[Source], bool] = lambda _: False
-    # Takes the file to write last; None where the dialect is only read.
+    # (graph or torus, path), or (mapping, path, WriteOptions); None for a read-only format.
     write: Callable[..., None] | None = None
-    # (target, number of tasks, tasks a node): raises where it holds hardly any mapping of a job.
+    # (WriteOptions, number of tasks, tasks per node): raises if the format cannot hold most
+    # mappings of such a job.
     check_job: Callable[[Any, int, int], None] = lambda *_: None
-    # Options of `read_workload` that the reader of a graph uses; others are refused.
+    # Options of `read_workload` that the reader uses; others are refused.
     uses: tuple[str, ...] = ()
-    # Suffixes of its files, or whole names without a dot.
+    # File suffixes, or complete file names without a dot.
     suffixes: tuple[str, ...] = ()
-    # Markdown for the page of formats, and a small file, empty where the writer makes it.
+    # Markdown for the page of formats, and a small file; empty if the writer makes it.
     documentation: str = ""
     example: str | bytes = ""
-    # How a written file, {file}, is used, maybe by the names of machines.
+    # How to use the written {file}: one text, or one for each machine name.
     advice: str | Mapping[str, str] = ""
-    # Whether it names hosts, so that writing it needs a table of them.
+    # Whether the file names hosts, so that writing needs a host table.
     on_hosts: bool = False
-    # A package that reading it needs and that is not always installed.
+    # Optional package that the reader needs.
     needs: str = ""
-    # Whether its graphs sum a whole run, so that the order of messages is lost.
+    # Whether its graphs are sums over a whole run, without the order of messages.
     summed: bool = False
-    # Lines about the file besides its graph, for `toruscast doctor`.
+    # Further lines about a file for `toruscast doctor`.
     describe: Callable[[Source], list[str]] = lambda _: []
 
     @property
-    def advices(self) -> list[str]:
-        """Every way to use a file that was written, with ``{file}`` for its name."""
-        known = [self.advice] if isinstance(self.advice, str) else self.advice.values()
-        return [words for words in dict.fromkeys(known) if words]
+    def usage_lines(self) -> list[str]:
+        """Texts of ``advice`` without repetition, with ``{file}`` for the file name."""
+        texts = [self.advice] if isinstance(self.advice, str) else self.advice.values()
+        return [text for text in dict.fromkeys(texts) if text]
 
-    def how_to_use(self, file: str, machine: str = "") -> str:
-        """Return how a file that was written is used on a machine; empty where nothing is said."""
-        words = self.advice if isinstance(self.advice, str) else self.advice.get(machine, "")
-        return words.replace("{file}", file)
+    def usage(self, file: str, machine: str = "") -> str:
+        """Return how to use a written file on a machine; "" if it needs no explanation."""
+        text = self.advice if isinstance(self.advice, str) else self.advice.get(machine, "")
+        return text.replace("{file}", file)

@@ -1,6 +1,6 @@
-"""The host of each task, and tables of hosts: lists, hostfiles, rankfiles, what launchers print.
+"""Mappings that name hosts, and host tables.
 
-Patterns: hostfiles and rankfiles of Open MPI 4 and 5, `SLURM_HOSTFILE` and node lists of Slurm 23,
+Sources: hostfiles and rankfiles of Open MPI 4 and 5, `SLURM_HOSTFILE` and node lists of Slurm 23,
 `flux job taskmap --to=hosts` and `--to=multiline` of flux-core 0.60.
 """
 
@@ -18,22 +18,21 @@ from toruscast.mapping.torus import Torus
 from toruscast.validation import repeated
 
 from .dialect import Dialect
-from .orders import axes_in, known_columns
+from .orders import find_axes, standard_columns
 from .placements import (
     MAX_RANKS,
     RANKS,
     MappingOptions,
-    Target,
-    mapping_on_hosts,
-    place_of,
+    WriteOptions,
+    mapping_from_hosts,
+    parse_node,
     read_ranks,
 )
-from .source import WHOLE, Source, Text, cells, warn_of_unused, whole, write_text
+from .source import WHOLE, Source, TextFile, parse_whole, split_cells, warn_of_unused, write_text
 from .tables import read_words
 
-# A name, or the pieces of one between ranges in brackets.
 NAME = re.compile(r"[A-Za-z_][\w.-]*")
-# Parts between commas outside of brackets.
+# An item of a list with commas; commas in brackets do not separate.
 _PART = re.compile(r"(?:[^,\[]|\[[^\[\]]*\]|\[)+")
 RANGED = re.compile(r"[A-Za-z_][\w.#-]*(\[[0-9,-]+\][\w.#-]*)*")
 HOST_LINE = re.compile(
@@ -47,8 +46,7 @@ RELATIVE = re.compile(r"\+n(\d{1,9})", re.I)
 TASKS_LINE = re.compile(
     r"([A-Za-z_][\w.-]*):\s*(\d{1,9}(?:-\d{1,9})?(?:\s*,\s*\d{1,9}(?:-\d{1,9})?)*)"
 )
-# What programs print of ranks. A line without a host has that of its node, or of the line above;
-# one without either is passed over.
+# Reports of ranks. A line without a host takes the host of its node, or that of the line above.
 _RANK, _HOST, _NODE = r"(?P<rank>\d{1,9})", r"(?P<host>[A-Za-z0-9_][\w.-]*)", r"(?P<node>\d{1,9})"
 PRINTED_LINES = tuple(
     re.compile(line.format(rank=_RANK, host=_HOST, node=_NODE), re.I)
@@ -79,249 +77,239 @@ PRINTED_LINES = tuple(
 
 
 def split_list(text: str) -> list[str]:
-    """Split at the commas that stand outside of brackets."""
+    """Split at the commas outside brackets."""
     return [part.strip() for part in _PART.findall(text) if part.strip()]
 
 
-def expand(word: str) -> list[str]:
-    """Return the hosts of a name with ranges in brackets, the last range fastest.
+def expand_ranges(word: str) -> list[str]:
+    """Return the hosts of a name with ranges in brackets; the last range varies fastest.
 
     Examples
     --------
-    >>> expand("nodes[021-022,7]"), expand("r[0-1]n[1-2]")
+    >>> expand_ranges("nodes[021-022,7]"), expand_ranges("r[0-1]n[1-2]")
     (['nodes021', 'nodes022', 'nodes7'], ['r0n1', 'r0n2', 'r1n1', 'r1n2'])
     """
     if not RANGED.fullmatch(word):
         expected = "a host such as node7, or node[007-012,020]"
-        raise InputError("bad name of a host", found=word, expected=expected)
+        raise InputError("bad host name", found=word, expected=expected)
     names = [""]
     for piece in re.split(r"(\[[^\]]*\])", word):
-        ends = _expand_range(piece[1:-1]) if piece.startswith("[") else [piece]
-        if len(names) * len(ends) > MAX_RANKS:
+        expanded = _expand_range(piece[1:-1]) if piece.startswith("[") else [piece]
+        if len(names) * len(expanded) > MAX_RANKS:
             raise InputError("too many hosts", found=word, expected=f"at most {MAX_RANKS}")
-        names = [name + end for name in names for end in ends]
+        names = [name + part for name in names for part in expanded]
     return names
 
 
 def expand_list(text: str) -> list[str]:
-    """Return the hosts of a list with commas between and ranges in brackets."""
-    return [name for word in split_list(text) for name in expand(word)]
+    """Return the hosts of a comma-separated list with ranges in brackets."""
+    return [name for word in split_list(text) for name in expand_ranges(word)]
 
 
 def _expand_range(text: str) -> list[str]:
-    found = []
+    numbers = []
     for part in text.split(","):
         match = RANKS.fullmatch(part)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if match is None or last < first or last - first >= MAX_RANKS:
-            raise InputError("bad range of hosts", found=f"[{text}]", expected="[low-high,...]")
+            raise InputError("bad host range", found=f"[{text}]", expected="[low-high,...]")
         width = len(match[1]) if match[1].startswith("0") or match[2] else 0
-        found += [f"{number:0{width}d}" for number in range(first, last + 1)]
-        if len(found) > MAX_RANKS:
+        numbers += [f"{number:0{width}d}" for number in range(first, last + 1)]
+        if len(numbers) > MAX_RANKS:
             raise InputError(
                 "too many hosts", found=f"[{text[:40]}...]", expected=f"at most {MAX_RANKS}"
             )
-    return found
+    return numbers
 
 
-def compress(names: Sequence[str]) -> str:
-    """Return hosts as a list in which neighbours that count upwards become a range."""
+def _compress_ranges(names: Sequence[str]) -> str:
     parts: list[str] = []
-    for _, several in groupby(enumerate(names), lambda item: _series_key(*item)):
-        run = [name for _, name in several]
-        stem, digits = _split_number(run[0])
-        last = _split_number(run[-1])[1]
-        parts.append(run[0] if len(run) == 1 else f"{stem}[{digits}-{last}]")
+    for _, group in groupby(enumerate(names), lambda item: _series_key(*item)):
+        members = [name for _, name in group]
+        stem, digits = _split_number(members[0])
+        last = _split_number(members[-1])[1]
+        parts.append(members[0] if len(members) == 1 else f"{stem}[{digits}-{last}]")
     return ",".join(parts)
 
 
 def _split_number(name: str) -> tuple[str, str]:
-    """A name without the digits at its end, and these."""
     stem = re.sub(r"\d{1,9}\Z", "", name)
     return stem, name[len(stem) :]
 
 
-def _series_key(place: int, name: str) -> tuple[str, int, int | str]:
-    """Equal for neighbours in a list that count upwards."""
+def _series_key(index: int, name: str) -> tuple[str, int, int | str]:
+    """Key that is equal for consecutive hosts of a list."""
     stem, digits = _split_number(name)
-    return stem, len(digits), int(digits) - place if digits else place
+    return stem, len(digits), int(digits) - index if digits else index
 
 
-def is_hostfile(source: Source) -> bool:
-    """Whether each line is the name of a host, maybe with its slots."""
-    # Bare words may be anything: several of them, or digits or slots beside, are hosts.
-    digits = any(re.search(r"\d", line) for _, line in source.lines[:8])
-    return digits and source.all_match(HOST_LINE)
+def _is_hostfile(source: Source) -> bool:
+    # Words without digits may be anything.
+    has_digits = any(re.search(r"\d", line) for _, line in source.lines[:8])
+    return has_digits and source.all_match(HOST_LINE)
 
 
-def is_slurm(source: Source) -> bool:
-    """Whether hosts stand with commas between, or ranges in brackets."""
+def _is_slurm(source: Source) -> bool:
     words = [word for _, line in source.lines[:8] for word in split_list(line)]
     if not words or not all(map(RANGED.fullmatch, words)):
         return False
-    several = any(len(split_list(line)) > 1 for _, line in source.lines[:8])
-    named = all(re.search(r"\d", word) for word in words)
-    return any("[" in word for word in words) or (several and named)
+    has_list = any(len(split_list(line)) > 1 for _, line in source.lines[:8])
+    has_digits = all(re.search(r"\d", word) for word in words)
+    return any("[" in word for word in words) or (has_list and has_digits)
 
 
-def read_hostfile(source: Source, options: MappingOptions) -> TaskMapping:
-    """Return the mapping of a host a line; ``slots=2`` means two tasks in a row."""
+def _read_hostfile(source: Source, options: MappingOptions) -> TaskMapping:
     text = source.text
-    at: list[int] = []
+    lines: list[int] = []
     names: list[str] = []
-    stated = 1
+    max_slots = 1
     for number, match in text.matches(
-        HOST_LINE, "line of a hostfile", "HOST or HOST slots=N, none with ^"
+        HOST_LINE, "line of a hostfile", "HOST or HOST slots=N, without ^"
     ):
         slots = SLOTS.search(match[3])
         count = int(match[2] or (slots[1] if slots else 1))
         if len(names) + count > MAX_RANKS:
             raise text.fault("too many slots", number, match[0], f"at most {MAX_RANKS}")
         names += [match[1]] * count
-        at += [number] * count
-        stated = max(stated, count)
-    return mapping_on_hosts(text, options, at, names, stated=stated)
+        lines += [number] * count
+        max_slots = max(max_slots, count)
+    return mapping_from_hosts(text, options, lines, names, file_capacity=max_slots)
 
 
-def _listed_hosts(text: Text) -> tuple[list[int], list[str]]:
-    """Line and name of each host of lists with ranges."""
-    at: list[int] = []
+def _read_host_list(text: TextFile) -> tuple[list[int], list[str]]:
+    lines: list[int] = []
     names: list[str] = []
     for number, line in text.lines("#"):
-        with text.at(number):
+        with text.locate_errors(number):
             names += expand_list(line)
-        at += [number] * (len(names) - len(at))
+        lines += [number] * (len(names) - len(lines))
         if len(names) > MAX_RANKS:
             raise text.fault("too many hosts", number, len(names), f"at most {MAX_RANKS}")
-    return at, names
+    return lines, names
 
 
-def are_tasks_of_hosts(source: Source) -> bool:
-    """Whether each line is a host, a colon and the tasks there."""
-    # One label with numbers may be TreeMatch's.
+def _is_tasks_of_hosts(source: Source) -> bool:
+    # A single label with numbers may be output of TreeMatch.
     lines = [line.partition(":") for _, line in source.lines[:8]]
-    sure = len(lines) > 1 or any(re.search(r"\d", host) or "-" in tasks for host, _, tasks in lines)
-    return sure and source.all_match(TASKS_LINE)
+    has_digit_or_range = (re.search(r"\d", host) or "-" in tasks for host, _, tasks in lines)
+    return (len(lines) > 1 or any(has_digit_or_range)) and source.all_match(TASKS_LINE)
 
 
-def read_tasks_of_hosts(source: Source, options: MappingOptions) -> TaskMapping:
-    """Return the mapping of lines ``node017: 0-3,8``; a host may stand on several."""
+def _read_tasks_of_hosts(source: Source, options: MappingOptions) -> TaskMapping:
     text = source.text
     lines = text.matches(TASKS_LINE, "line of hosts and tasks", "HOST: 0-3,8")
     rows = ((number, match[1], match[2]) for number, match in lines)
     at, names, tasks = read_ranks(text, rows)
-    return mapping_on_hosts(text, options, at, names, task=tasks, stated=len(tasks))
+    return mapping_from_hosts(text, options, at, names, task=tasks, file_capacity=len(tasks))
 
 
-def write_slurm(mapping: TaskMapping, path: Path, target: Target) -> None:
-    """Write the host of each task on one line, with ranges."""
-    check_slurm(target)
-    write_text(path, compress(target.named.of_tasks(mapping)) + "\n")
+def _write_slurm(mapping: TaskMapping, path: Path, options: WriteOptions) -> None:
+    _check_slurm(options)
+    write_text(path, _compress_ranges(options.required_hosts.of_tasks(mapping)) + "\n")
 
 
-def check_slurm(target: Target, *_: int) -> None:
-    """Raise unless Slurm takes the names of the hosts."""
-    for name in target.named.names:
+def _check_slurm(options: WriteOptions, *_: int) -> None:
+    for name in options.required_hosts.names:
         if not NAME.fullmatch(name):
-            raise InputError("name of a host that Slurm does not take", found=name)
+            raise InputError("host name not accepted by Slurm", found=name)
 
 
-def read_rankfile(source: Source, options: MappingOptions) -> TaskMapping:
-    """Return the mapping of lines ``rank 3=host slot=1``; ``+n2`` is the third host."""
+def _read_rankfile(source: Source, options: MappingOptions) -> TaskMapping:
     text = source.text
     rows = list(text.matches(RANK_LINE, "line of a rankfile", "rank N=HOST slot=S"))
-    at = [number for number, _ in rows]
+    lines = [number for number, _ in rows]
     ranks = [int(match[1]) for _, match in rows]
     hosts: list[Any] = [
         int(relative[1]) if (relative := RELATIVE.fullmatch(match[2])) else match[2]
         for _, match in rows
     ]
-    plain = [re.fullmatch(r"\d{1,7}", match[3] or "") for _, match in rows]
-    slots = [int(match[0]) if match else -1 for match in plain]
-    # Slots of cores, and slots that several ranks share, are not places.
-    once = len(set(zip(hosts, slots, strict=True))) == len(slots)
-    share = max(options.tasks_of_host(0), max(slots, default=0) + 1)
-    fits = options.capacity is None or share * options.most <= options.capacity
-    given = slots if once and fits and min(slots, default=-1) >= 0 else None
-    # Cores by their names give each rank its own; one slot for two ranks may be a mistake.
+    slot_numbers = [re.fullmatch(r"\d{1,7}", match[3] or "") for _, match in rows]
+    slots = [int(match[0]) if match else -1 for match in slot_numbers]
+    # Core lists, and slots shared by several ranks, do not fix the slot on the node.
+    are_unique = len(set(zip(hosts, slots, strict=True))) == len(slots)
+    share = max(options.tasks_per_host(0), max(slots, default=0) + 1)
+    fits = options.capacity is None or share * options.max_hosts_per_node <= options.capacity
+    usable_slots = slots if are_unique and fits and min(slots, default=-1) >= 0 else None
+    # Distinct cores allow any number of ranks per host; a shared slot may be a mistake.
     cores = {(host, match[3]) for host, (_, match) in zip(hosts, rows, strict=True) if match[3]}
-    stated = len(rows) if len(cores) == len(rows) or max(slots, default=0) < 0 else 1
-    return mapping_on_hosts(text, options, at, hosts, task=ranks, slot=given, stated=stated)
+    file_capacity = len(rows) if len(cores) == len(rows) or max(slots, default=0) < 0 else 1
+    return mapping_from_hosts(
+        text, options, lines, hosts, task=ranks, slot=usable_slots, file_capacity=file_capacity
+    )
 
 
-def write_rankfile(mapping: TaskMapping, path: Path, target: Target) -> None:
-    """Write host and slot of each rank."""
-    hosts = target.named
-    place = hosts.places(mapping)
-    share = -(-mapping.tasks_per_node // hosts.most)
-    slot = mapping.slot - share * hosts.index[place]
+def _write_rankfile(mapping: TaskMapping, path: Path, options: WriteOptions) -> None:
+    hosts = options.required_hosts
+    host_index = hosts.places(mapping)
+    size = -(-mapping.tasks_per_node // hosts.most)
+    slot = mapping.slot - size * hosts.index[host_index]
     lines = (
         f"rank {rank}={hosts.names[host]} slot={s}\n"
-        for rank, (host, s) in enumerate(zip(place.tolist(), slot.tolist(), strict=True))
+        for rank, (host, s) in enumerate(zip(host_index.tolist(), slot.tolist(), strict=True))
     )
     write_text(path, "".join(lines))
 
 
 def _match_printed(line: str) -> dict[str, str | None] | None:
-    """What a line says of a rank, by name; None if no program is known to print it."""
-    found = next(filter(None, (known.fullmatch(line) for known in PRINTED_LINES)), None)
-    return None if found is None else found.groupdict()
+    """Fields that a line reports about a rank; None if the form is unknown."""
+    match = next(filter(None, (pattern.fullmatch(line) for pattern in PRINTED_LINES)), None)
+    return None if match is None else match.groupdict()
 
 
-def are_printed_ranks(source: Source) -> bool:
-    """Whether the first lines are known ones, and a rank stands on one of them."""
-    found = [_match_printed(line) for _, line in source.lines]
+def _is_labelled(source: Source) -> bool:
+    reports = [_match_printed(line) for _, line in source.lines]
     return (
-        bool(found) and None not in found[:8] and any(each and each.get("rank") for each in found)
+        bool(reports)
+        and None not in reports[:8]
+        and any(report and report.get("rank") for report in reports)
     )
 
 
-def read_labelled(source: Source, options: MappingOptions) -> TaskMapping:
-    """Return the mapping of lines such as ``3: node017``, in any order."""
+def _read_printed_ranks(source: Source, options: MappingOptions) -> TaskMapping:
     text = source.text
-    at: list[int] = []
+    lines: list[int] = []
     ranks: list[int] = []
     hosts: list[Any] = []
-    # The host of a node by its number; "" is the line above.
-    known: dict[str, str] = {}
+    # The key "" is the host of the line above.
+    host_by_node: dict[str, str] = {}
     threads: set[tuple[str, str]] = set()
     for number, line in text.lines("#"):
-        said = _match_printed(line)
-        if said is None:
-            raise text.fault("bad line of ranks", number, line, "RANK: HOST")
-        node, rank = said.get("node") or "", said.get("rank")
-        # xthi ends a sentence behind it.
-        host = (said.get("host") or "").rstrip(".") or known.get(node)
+        fields = _match_printed(line)
+        if fields is None:
+            raise text.fault("unknown form of line", number, line, "RANK: HOST")
+        node, rank = fields.get("node") or "", fields.get("rank")
+        # xthi prints a full stop after the host.
+        host = (fields.get("host") or "").rstrip(".") or host_by_node.get(node)
         if host is not None and rank is None:
-            known[node] = host
-        # Other threads of a rank are where it is.
-        if rank is None or (said.get("thread") and (rank, str(host)) in threads):
+            host_by_node[node] = host
+        # xthi repeats the rank for each thread.
+        if rank is None or (fields.get("thread") and (rank, str(host)) in threads):
             continue
         if host is None:
-            raise text.fault("rank without a host", number, line, "the line of its host above")
+            raise text.fault("rank without a host", number, line, "a line with its host before it")
         threads.add((rank, host))
-        at.append(number)
+        lines.append(number)
         ranks.append(int(rank))
         hosts.append(host)
     if all(WHOLE.fullmatch(host) and len(host) < 10 for host in hosts):
         hosts = list(map(int, hosts))
-    return mapping_on_hosts(text, options, at, hosts, task=ranks, stated=len(ranks))
+    return mapping_from_hosts(text, options, lines, hosts, task=ranks, file_capacity=len(ranks))
 
 
-_LISTS = (
+_MAPPINGS = (
     Dialect(
         name="rankfile",
         holds="mapping",
         title="rankfile of Open MPI and PRRTE",
         recognise=lambda source: bool(RANK_START.match(source.first_line()[1])),
-        read=read_rankfile,
-        write=write_rankfile,
+        read=_read_rankfile,
+        write=_write_rankfile,
         on_hosts=True,
         suffixes=(".rankfile", ".rank"),
         documentation="""
-A line `rank N=HOST slot=S` for each task, in any order. `--hosts FILE` gives the node of each host;
-`+n2` is the third of them. Slots that are no single numbers (`0:1`, `0-3`), or that several ranks
-share, are not kept: tasks of a node then take its slots in their order.
+One line `rank N=HOST slot=S` per task, in any order. `--hosts FILE` gives the node of each host;
+`+n2` is the third host. If slots are not single numbers (`0:1`, `0-3`) or several ranks share one,
+the tasks of a node take its slots in rank order.
 """,
         example="rank 0=c00 slot=0\nrank 1=c01 slot=0\nrank 2=c03 slot=0\nrank 3=c02 slot=0\n",
         advice="mpirun --map-by rankfile:file={file}, or mpirun --rankfile {file} (Open MPI 4)",
@@ -329,17 +317,17 @@ share, are not kept: tasks of a node then take its slots in their order.
     Dialect(
         name="hostfile",
         holds="mapping",
-        title="the host of each task, a line each (Open MPI seq, MPICH, SLURM_HOSTFILE)",
-        recognise=is_hostfile,
-        read=read_hostfile,
-        write=lambda mapping, path, target: write_text(
-            path, "\n".join([*target.named.of_tasks(mapping), ""])
+        title="hostfile: one line per task (Open MPI seq, MPICH, SLURM_HOSTFILE)",
+        recognise=_is_hostfile,
+        read=_read_hostfile,
+        write=lambda mapping, path, options: write_text(
+            path, "\n".join([*options.required_hosts.of_tasks(mapping), ""])
         ),
         on_hosts=True,
         suffixes=(".hosts", ".hostfile"),
         documentation="""
-A host on each line, for one task after the other; `slots=2`, `:2` or `*2` behind it means two
-tasks, and a user before it (`me@c00`) is left out. `--hosts FILE` gives the node of each host.
+One host per line, in task order; `slots=2`, `:2` or `*2` after the host means two tasks, and a user
+name before it (`me@c00`) is ignored. `--hosts FILE` gives the node of each host.
 """,
         example="c00 slots=1\nc01 slots=1\nc03 slots=1\nc02 slots=1\n",
         advice="mpirun --map-by seq --hostfile {file}, mpirun -machinefile {file} (MPICH), or "
@@ -348,18 +336,18 @@ tasks, and a user before it (`me@c00`) is left out. `--hosts FILE` gives the nod
     Dialect(
         name="slurm",
         holds="mapping",
-        title="the host of each task as a Slurm list with ranges",
-        recognise=is_slurm,
-        read=lambda source, options: mapping_on_hosts(
-            source.text, options, *_listed_hosts(source.text)
+        title="Slurm node list with a host for each task",
+        recognise=_is_slurm,
+        read=lambda source, options: mapping_from_hosts(
+            source.text, options, *_read_host_list(source.text)
         ),
-        write=write_slurm,
-        check_job=check_slurm,
+        write=_write_slurm,
+        check_job=_check_slurm,
         on_hosts=True,
         suffixes=(".nodelist",),
         documentation="""
-Hosts with commas between and ranges in brackets, such as `node[007-009],node002`, one for each
-task. `--hosts FILE` gives the node of each host.
+A comma-separated list with ranges such as `node[007-009],node002`, one host per task.
+`--hosts FILE` gives the node of each host.
 """,
         example="nodes[021-022],nodes[019,024]\n",
         advice="srun --distribution=arbitrary --nodelist=$(cat {file})",
@@ -367,27 +355,27 @@ task. `--hosts FILE` gives the node of each host.
     Dialect(
         name="flux-hosts",
         holds="mapping",
-        title="the tasks of each host, as flux job taskmap --to=hosts prints them",
-        recognise=are_tasks_of_hosts,
-        read=read_tasks_of_hosts,
+        title="tasks of each host (flux job taskmap --to=hosts)",
+        recognise=_is_tasks_of_hosts,
+        read=_read_tasks_of_hosts,
         on_hosts=True,
         documentation="""
-A host, a colon and its tasks with ranges on each line. `--hosts FILE` gives the node of each host.
+On each line a host, a colon and its tasks with ranges. `--hosts FILE` gives the node of each host.
 """,
         example="c00: 0-1\nc01: 2-3\n",
     ),
     Dialect(
         name="labelled",
         holds="mapping",
-        title="what launchers print of each rank: 3: host (srun -l hostname, flux job taskmap)",
-        recognise=are_printed_ranks,
-        read=read_labelled,
+        title="launcher output with the host of each rank (srun -l hostname, flux job taskmap)",
+        recognise=_is_labelled,
+        read=_read_printed_ranks,
         documentation="""
-A rank, a colon and its host, as `srun -l hostname` and `mpirun --tag-output hostname` print them,
-in any order; or the number of its node in the order of the allocation. The same from the lines of
-`mpirun -l hostname` of MPICH, `xthi`, `MPICH_RANK_REORDER_DISPLAY`, Open MPI's `--report-bindings`
-and `--display map`, and Intel MPI's `I_MPI_DEBUG=4`; a line of none of them is refused.
-`--hosts FILE` gives the node of each host.
+A rank, a colon and its host, in any order, as `srun -l hostname` and
+`mpirun --tag-output hostname` print them. A number instead of a host is a position in the
+allocation. Output of `mpirun -l hostname` of MPICH, `xthi`, `MPICH_RANK_REORDER_DISPLAY`, Open
+MPI's `--report-bindings` and `--display map`, and Intel MPI's `I_MPI_DEBUG=4` is read too; other
+lines are refused. `--hosts FILE` gives the node of each host.
 """,
         example="0: c00\n2: c03\n1: c01\n3: c02\n",
     ),
@@ -395,135 +383,125 @@ and `--display map`, and Intel MPI's `I_MPI_DEBUG=4`; a line of none of them is 
 
 
 PAIRS = re.compile(r"\w+\s*=\s*[^,\s]+(\s*,\s*\w+\s*=\s*[^,\s]+)+\s*,?")
-# Cray's launchers call a node by its number.
+# Host names of Cray systems.
 NID = "nid{:05d}"
 
 
-def is_table(source: Source) -> bool:
-    """Whether the first line names hosts and their places, or each line does with = signs."""
+def _is_table(source: Source) -> bool:
     if not source.lines:
         return False
     line = source.lines[0][1]
     if PAIRS.fullmatch(line):
         return "x_coord" in line
-    keys = {*_column_keys(cells(line)[1])}
+    keys = {*_standard_keys(split_cells(line)[1])}
     return bool(keys & {"host", "nid"}) and ("node" in keys or any(len(key) == 1 for key in keys))
 
 
-def are_names(source: Source) -> bool:
-    """Whether there is nothing but names of hosts."""
+def _is_name_list(source: Source) -> bool:
     words = [word for _, line in source.lines for word in split_list(line)]
     return bool(words) and all(map(RANGED.fullmatch, words))
 
 
-def read_table(source: Source, torus: Torus) -> Hosts:
-    """Return the hosts of a table."""
+def _read_table(source: Source, torus: Torus) -> Hosts:
     text = source.text
     if PAIRS.fullmatch(source.first_line()[1]):
         rows = [(n, _read_pairs(text, n, line)) for n, line in text.lines("#")]
     else:
-        names, cells_of = read_words(text, text.lines("#"), lambda _: True)
-        keys = _column_keys(names)
-        if twice := repeated(keys):
-            raise text.fault("column stands twice", None, twice[0], "each column once")
-        rows = [(number, dict(zip(keys, row, strict=True))) for number, row in cells_of]
+        names, cell_rows = read_words(text, text.lines("#"), lambda _: True)
+        keys = _standard_keys(names)
+        if duplicates := repeated(keys):
+            raise text.fault("duplicate column", None, duplicates[0], "each column once")
+        rows = [(number, dict(zip(keys, row, strict=True))) for number, row in cell_rows]
     nodes: list[int] = []
     aliases: dict[str, str] = {}
-    # Line of each host.
     lines: dict[str, int] = {}
     for number, row in rows:
-        name, other = _host_names(text, number, row)
-        if name in lines:
-            found = f"{name}, also on line {lines[name]}"
-            raise text.fault("host stands twice", number, found, "each host once")
-        lines[name] = number
-        if other:
-            aliases[other] = name
-        nodes.append(_node_of(text, number, row, torus))
+        name, alias = _read_host_name(text, number, row)
+        text.record_once("host", name, number, lines)
+        if alias:
+            aliases[alias] = name
+        nodes.append(_read_node(text, number, row, torus))
     if not lines:
         raise text.fault("table without a host")
-    known = {"host", "node", "nid", "processor_id", *torus.axes.lower()}
-    others = (name for _, row in rows for name in row if name not in known)
-    warn_of_unused(text.file, others, "columns that are not used")
+    used = {"host", "node", "nid", "processor_id", *torus.axes.lower()}
+    unused = (name for _, row in rows for name in row if name not in used)
+    warn_of_unused(text.file, unused, "unused columns")
     return Hosts(list(lines), nodes, torus, aliases)
 
 
-def _column_keys(names: list[str]) -> list[str]:
-    """What each column is called here: host, node, nid, a letter, or its own name."""
+def _standard_keys(names: list[str]) -> list[str]:
+    """Standard key of each column (host, node, nid or an axis), else the name itself."""
     names = [name.lower() for name in names]
-    keys = [column or name for column, name in zip(known_columns(names), names, strict=True)]
+    keys = [column or name for column, name in zip(standard_columns(names), names, strict=True)]
     if "nid" in names and any(column and len(column) == 1 for column in keys):
-        # With coordinates beside it, it is the number of a host, not of a node of the torus.
+        # Next to coordinates, nid is the number of a host, not of a torus node.
         keys[names.index("nid")] = "nid"
     return keys
 
 
-def _read_pairs(text: Text, number: int, line: str) -> dict[str, str]:
+def _read_pairs(text: TextFile, number: int, line: str) -> dict[str, str]:
     if not PAIRS.fullmatch(line):
-        raise text.fault("bad line of a table of hosts", number, line, "name=value,name=value,...")
+        raise text.fault("bad line of a host table", number, line, "name=value,name=value,...")
     pairs = [part.partition("=") for part in line.split(",") if part.strip()]
     values = [value.strip().strip("'\"") for _, _, value in pairs]
-    return dict(zip(_column_keys([name.strip() for name, _, _ in pairs]), values, strict=True))
+    return dict(zip(_standard_keys([name.strip() for name, _, _ in pairs]), values, strict=True))
 
 
-def _host_names(text: Text, number: int, row: dict[str, str]) -> tuple[str, str | None]:
-    """The name of a row's host as launchers have it, and another one."""
+def _read_host_name(text: TextFile, number: int, row: dict[str, str]) -> tuple[str, str | None]:
     nid = row.get("nid") or row.get("processor_id")
     if nid is not None:
-        name = NID.format(whole(text, number, "node number (nid)", nid, 10**7))
+        name = NID.format(parse_whole(text, number, "node number (nid)", nid, 10**7))
         return name, row.get("host")
     if not row.get("host"):
-        raise text.fault("no name of a host", number, str(row)[:60], "a column host")
+        raise text.fault("row without a host name", number, str(row)[:60], "a column host")
     return row["host"], None
 
 
-def _node_of(text: Text, number: int, row: dict[str, str], torus: Torus) -> int:
-    if axes := axes_in([*row], torus):
-        return place_of(text, number, [row[axis] for axis in axes], torus)
+def _read_node(text: TextFile, number: int, row: dict[str, str], torus: Torus) -> int:
+    if axes := find_axes([*row], torus):
+        return parse_node(text, number, [row[axis] for axis in axes], torus)
     if "node" in row:
-        return whole(text, number, "node", row["node"], torus.n_nodes - 1)
+        return parse_whole(text, number, "node", row["node"], torus.n_nodes - 1)
     found = ", ".join(row)
     expected = f"columns {', '.join(torus.axes.lower())}, the dimensions of {torus}, or node"
-    raise text.fault("table of hosts without places", number, found, expected)
+    raise text.fault("host table without coordinates or nodes", number, found, expected)
 
 
-def read_names(source: Source, torus: Torus) -> Hosts:
-    """Return the hosts of bare names, one for each node in C order."""
+def _read_names(source: Source, torus: Torus) -> Hosts:
     text = source.text
-    _, names = _listed_hosts(text)
+    _, names = _read_host_list(text)
     if len(names) != torus.n_nodes:
-        expected = f"{torus.n_nodes}, one for each node of {torus}, or columns host,x,y,z"
-        raise text.fault("names of hosts without places", None, len(names), expected)
-    with text.at(None):
+        expected = f"{torus.n_nodes}, one per node of {torus}, or columns host,x,y,z"
+        raise text.fault("wrong number of hosts", None, len(names), expected)
+    with text.locate_errors(None):
         return Hosts(names, range(torus.n_nodes), torus)
 
 
-TABLES = (
+_TABLES = (
     Dialect(
         name="host-table",
         holds="hosts",
-        title="name and place of each host",
-        recognise=is_table,
-        read=read_table,
+        title="table of host names and coordinates",
+        recognise=_is_table,
+        read=_read_table,
         documentation="""
-Columns with names, in any order: `host`, and the coordinates (`x,y,z`) or `node`. The order of the
-lines is that in which the launcher fills its hosts. Several hosts may have the same coordinates, as
-those of a Cray Gemini router. A column `nid` (from `xtprocadmin` or the machine's database, also as
-lines of `nid=...,x_coord=...`) gives hosts `nid00012`; the coordinates have to stand beside
-it, for `xtprocadmin` and `xtnodestat` alone do not print them.
+Named columns in any order: `host`, and either coordinates (`x,y,z`) or `node`. The rows are in the
+order in which the launcher fills the hosts. Hosts may share coordinates, as the two of a Cray
+Gemini router do. A column `nid` (also as lines `nid=...,x_coord=...`) gives hosts such as
+`nid00012`. It needs coordinate columns, which `xtprocadmin` and `xtnodestat` do not print.
 """,
         example="host,x,y\nc00,0,0\nc01,0,1\nc02,1,0\nc03,1,1\n",
     ),
     Dialect(
         name="host-names",
         holds="hosts",
-        title="names of hosts alone, one for each node in C order",
-        recognise=are_names,
-        read=read_names,
+        title="host names, one per node in C order",
+        recognise=_is_name_list,
+        read=_read_names,
         documentation="""
-Names, a line each or as a Slurm list with ranges, as many as the torus has nodes.
+One name per line, or a Slurm list with ranges; one host for each node of the torus.
 """,
         example="",
     ),
 )
-DIALECTS = (*_LISTS, *TABLES)
+DIALECTS = (*_MAPPINGS, *_TABLES)

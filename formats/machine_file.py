@@ -1,4 +1,4 @@
-"""Machine files, and what readers and writers of tori share."""
+"""Machine files, and shared parts of the torus readers and writers."""
 
 from __future__ import annotations
 
@@ -26,62 +26,62 @@ from toruscast.mapping.torus import Torus
 from toruscast.mapping.twist import require_default_twist
 
 from .dialect import Dialect
-from .source import Source, Text, label, write_text
+from .source import Source, TextFile, name_from_path, write_text
 
-SIGN = re.compile(r"\s*\"?(shape|machine)\"?\s*=(?!=)", re.I)
-# A line that opens a brace, includes a file or calls a function, unlike TOML.
-_PROGRAM = re.compile(r"[^\"'=#]*\{\s*$|\s*(include|import|from)\s|\s*\w+\s*=\s*\w+\(")
-_OF_EXCLUSIONS = ("nodes", "links", "slow")
-OBJECT = re.compile(rb"\s*\{[^\[]*?\"(shape|machine)\"\s*:", re.S)
+_KEY_LINE = re.compile(r"\s*\"?(shape|machine)\"?\s*=(?!=)", re.I)
+# A line of a program or another format: an open brace, an include or a function call.
+_PROGRAM_LINE = re.compile(r"[^\"'=#]*\{\s*$|\s*(include|import|from)\s|\s*\w+\s*=\s*\w+\(")
+_EXCLUSION_KEYS = ("nodes", "links", "slow")
+_JSON_START = re.compile(rb"\s*\{[^\[]*?\"(shape|machine)\"\s*:", re.S)
 
 
-def is_toml(source: Source) -> bool:
-    """Whether a line sets a shape or a machine, and none is that of a program."""
+def _is_toml(source: Source) -> bool:
     lines = source.raw_lines
-    return any(map(SIGN.match, lines)) and not any(map(_PROGRAM.match, lines))
+    return any(map(_KEY_LINE.match, lines)) and not any(map(_PROGRAM_LINE.match, lines))
 
 
-def read_json(source: Source) -> Torus:
-    """Return the torus of a JSON object with the same keys."""
+def _read_toml(source: Source) -> Torus:
+    return _torus_from_keys(parse_toml(source.data, source.path), name_from_path(source.path))
+
+
+def _read_json(source: Source) -> Torus:
     text = source.text
     content = text.json()
     if not isinstance(content, dict):
-        raise text.fault("no machine file", 1, str(content)[:60], 'an object with "shape"')
-    return torus_of(content, label(source.path))
+        raise text.fault("not a machine file", 1, str(content)[:60], 'an object with "shape"')
+    return _torus_from_keys(content, name_from_path(source.path))
 
 
-def torus_of(content: dict[str, Any], name: str) -> Torus:
+def _torus_from_keys(content: dict[str, Any], name: str) -> Torus:
     """Return the torus that the keys of a machine file describe.
 
-    The keys are those of `read_machine`. ``machine`` names a shipped machine, whose values hold
-    where the file has none; ``twisted`` is a twist without its rows. A table ``exclusions`` has the
-    ``nodes`` of others, missing ``links`` and ``slow`` ones as pairs of link and bytes per second;
-    a link is a number or a label.
+    The keys are those of `read_machine` and three more: ``machine`` names a shipped machine for the
+    other values, ``twisted`` selects the default twist, and the table ``exclusions`` lists excluded
+    ``nodes``, missing ``links`` and ``slow`` links.
     """
     try:
-        return _build_torus(dict(content), name)
+        return _parse_torus(dict(content), name)
     except (TypeError, ValueError, OverflowError, AttributeError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError("bad torus", found=error) from None
 
 
-def _build_torus(content: dict[str, Any], name: str) -> Torus:
+def _parse_torus(content: dict[str, Any], name: str) -> Torus:
     exclusions = pop_table(content, "exclusions")
-    check_keys(exclusions, _OF_EXCLUSIONS, "key of [exclusions]")
+    check_keys(exclusions, _EXCLUSION_KEYS, "key of [exclusions]")
     machine, twisted = content.pop("machine", None), content.pop("twisted", None)
     if twisted is not None and (not isinstance(twisted, bool) or "twist" in content):
-        raise InputError("bad twisted", found=twisted, expected="true or false, and no twist")
-    torus = read_machine(content, name)() if machine is None else _changed_machine(machine, content)
+        raise InputError("bad twisted", found=twisted, expected="true or false, without twist")
+    torus = read_machine(content, name)() if machine is None else _modify_machine(machine, content)
     if twisted is not None:
         torus = replace(torus, twist=require_default_twist(torus.shape) if twisted else ())
     return _with_exclusions(torus, **exclusions)
 
 
-def _changed_machine(machine: str, content: dict[str, Any]) -> Torus:
-    """A shipped machine with some of its numbers changed."""
+def _modify_machine(machine: str, content: dict[str, Any]) -> Torus:
     if "shape" in content:
-        expected = "the shape behind the machine's name, as in tpu_v4:4x4x8"
+        expected = "the shape after the machine name, as in tpu_v4:4x4x8"
         raise InputError("both a machine and a shape", found=machine, expected=expected)
     network = pop_table(content, "network")
     check_keys(network, NETWORK_KEYS, "key of [network]")
@@ -95,42 +95,37 @@ def _with_exclusions(torus: Torus, nodes: Any = (), links: Any = (), slow: Any =
     if len(pairs) < len(slow):
         expected = "pairs of link and bytes per second"
         raise InputError("bad slow links", found=slow, expected=expected)
-    speeds = {_link_number(torus, link): bandwidth for link, bandwidth in pairs}
+    speeds = {torus.read_link(str(link)): bandwidth for link, bandwidth in pairs}
     if nodes or links:
-        torus = torus.without(nodes=nodes, links=[_link_number(torus, link) for link in links])
+        torus = torus.without(nodes=nodes, links=[torus.read_link(str(link)) for link in links])
     return torus.with_links(speeds) if speeds else torus
 
 
-def _link_number(torus: Torus, link: object) -> int:
-    return torus.read_link(str(link))
-
-
-def content_of(torus: Torus) -> dict[str, Any]:
-    """Return the keys of a machine file that describe a torus; nothing that is a default."""
-    plain = Torus(torus.shape)
+def _torus_to_keys(torus: Torus) -> dict[str, Any]:
+    """Return the keys of a machine file that describe a torus, without defaults."""
+    default = Torus(torus.shape)
     content: dict[str, Any] = {"shape": torus.shape}
     for field in fields(Torus):
         value = getattr(torus, field.name)
         is_table = field.name in ("network", "exclusions")
-        if not is_table and field.name != "shape" and value != getattr(plain, field.name):
+        if not is_table and field.name != "shape" and value != getattr(default, field.name):
             content[field.name] = value
     if torus.name == "":
-        # Without it a file names its torus.
+        # Without this key the torus would take the name of the file.
         content["name"] = ""
     changed = {
         field.name: getattr(torus.network, field.name)
         for field in fields(Network)
-        if getattr(torus.network, field.name) != getattr(plain.network, field.name)
+        if getattr(torus.network, field.name) != getattr(default.network, field.name)
     }
     content |= {"network": changed} if changed else {}
-    values = {name: getattr(torus.exclusions, name) for name in _OF_EXCLUSIONS}
+    values = {name: getattr(torus.exclusions, name) for name in _EXCLUSION_KEYS}
     exclusions = {name: value for name, value in values.items() if value}
     return content | ({"exclusions": exclusions} if exclusions else {})
 
 
-def write_toml(torus: Torus, path: Path) -> None:
-    """Write all fields of a torus as TOML."""
-    content = content_of(torus)
+def _write_toml(torus: Torus, path: Path) -> None:
+    content = _torus_to_keys(torus)
     tables = {name: content.pop(name) for name in ("network", "exclusions") if name in content}
     lines = _toml_lines(content)
     for name, table in tables.items():
@@ -142,9 +137,8 @@ def _toml_lines(table: dict[str, Any]) -> list[str]:
     return [f"{key} = {_toml_value(value)}" for key, value in table.items()]
 
 
-def write_json(torus: Torus, path: Path) -> None:
-    """Write all fields of a torus as JSON."""
-    content = content_of(torus)
+def _write_json(torus: Torus, path: Path) -> None:
+    content = _torus_to_keys(torus)
     for key, value in content.get("network", {}).items():
         if value == math.inf:
             raise InputError("JSON has no infinite number", found=key, expected="TOML")
@@ -158,8 +152,7 @@ def _toml_value(value: Any) -> str:
         return f"[{', '.join(map(_toml_value, value))}]"
     if not isinstance(value, str):
         return repr(value)
-    # Texts of TOML and JSON have the same escapes, but TOML has no pairs of surrogates, so that
-    # other characters stand as they are; and it escapes the last of ASCII.
+    # TOML strings differ from JSON strings: they have no surrogate pairs, and they escape DEL.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -167,19 +160,18 @@ DIALECTS = (
     Dialect(
         name="toml",
         holds="torus",
-        title="machine file: the parameters of a torus and its network in TOML",
-        recognise=is_toml,
-        read=lambda source: torus_of(parse_toml(source.data, source.path), label(source.path)),
-        write=write_toml,
+        title="machine file: parameters of a torus and its network in TOML",
+        recognise=_is_toml,
+        read=_read_toml,
+        write=_write_toml,
         suffixes=(".toml",),
         documentation="""
-The keys are the parameters of `Torus` (`shape`, and `wrap`, `bandwidth`, `routing_order`,
-`tie_break`, `twist`, `axes`, a value or one for each dimension) and, in a table `[network]`,
-those of `Network`.
-`machine = "tpu_v4:4x4x8"` in place of `shape` takes all other values from a machine;
-`twisted = true` is a twist without its rows. A table `[exclusions]` has the `nodes` of others,
-missing `links` and `slow` ones (pairs of link and bytes per second); a link is its number, or a
-label such as `"(0,2,1) +Z"`.
+The keys are the parameters of `Torus` (`shape`, `wrap`, `bandwidth`, `routing_order`, `tie_break`,
+`twist`, `axes`; a value, or one for each dimension) and, in the table `[network]`, those of
+`Network`. `machine = "tpu_v4:4x4x8"` instead of `shape` takes all other values from a machine;
+`twisted = true` selects the default twist. The table `[exclusions]` lists excluded `nodes`, missing
+`links`, and `slow` links (pairs of link and bytes per second). A link is a number or a label such
+as `"(0,2,1) +Z"`.
 """,
         example="""shape = [8, 8, 16]
 wrap = [true, true, false]
@@ -192,9 +184,9 @@ hop_latency = 2e-7
         name="machine-json",
         holds="torus",
         title="machine file in JSON",
-        recognise=lambda source: bool(OBJECT.match(source.start[:4096])),
-        read=read_json,
-        write=write_json,
+        recognise=lambda source: bool(_JSON_START.match(source.start[:4096])),
+        read=_read_json,
+        write=_write_json,
         suffixes=(".json",),
         documentation="\nAn object with the keys of the TOML file.\n",
         example='{"shape": [4, 4], "wrap": [true, false], "network": {"payload": 256}}\n',
@@ -202,32 +194,32 @@ hop_latency = 2e-7
 )
 
 
-def with_unit(
-    text: Text, line: int | None, key: str, value: str, read: Callable[[str], float]
+def parse_quantity(
+    text: TextFile, line: int | None, key: str, value: str, read: Callable[[str], float]
 ) -> float:
-    """Return a bandwidth or time with its unit, or raise `InputError` at the line."""
+    """Return a value with a unit, or raise `InputError` at the line."""
     try:
         return read(value)
     except InputError as error:
         raise text.fault(f"bad {key}", line, value or "none", error.expected) from None
 
 
-def whole_words(text: Text, line: int | None, key: str, words: Sequence[str]) -> tuple[int, ...]:
-    """Return one whole number or more, or raise `InputError` at the line."""
-    if not words or not all(re.fullmatch(r"[0-9]{1,9}", word) for word in words):
-        raise text.fault(f"bad {key}", line, ",".join(words) or "none", "sizes such as 4,4,8")
-    return tuple(map(int, words))
+def parse_sizes(text: TextFile, line: int | None, key: str, sizes: list[str]) -> tuple[int, ...]:
+    """Return at least one whole number, or raise `InputError` at the line."""
+    if not sizes or not all(re.fullmatch(r"[0-9]{1,9}", word) for word in sizes):
+        raise text.fault(f"bad {key}", line, ",".join(sizes) or "none", "sizes such as 4,4,8")
+    return tuple(map(int, sizes))
 
 
-def torus_at(source: Source, line: int | None, sizes: Sequence[int], **options: Any) -> Torus:
-    """Return a torus, named after the file if nothing else is; errors name the line."""
+def build_torus(source: Source, line: int | None, sizes: Sequence[int], **options: Any) -> Torus:
+    """Return a torus, by default named after the file; errors name the line."""
     hop_latency = options.pop("hop_latency", None)
-    with source.text.at(line):
-        torus = Torus(tuple(sizes), **{"name": label(source.path)} | options)
+    with source.text.locate_errors(line):
+        torus = Torus(tuple(sizes), **{"name": name_from_path(source.path)} | options)
         return torus if hop_latency is None else torus.with_network(hop_latency=hop_latency)
 
 
-def check_supported(torus: Torus, tool: str, expected: str, good: bool = True) -> None:
-    """Raise `InputError` if a torus is twisted or not as a tool's tori are."""
-    if torus.twist or not good:
-        raise InputError(f"{tool} has no such torus", found=str(torus), expected=expected)
+def check_supported(torus: Torus, tool: str, expected: str, is_supported: bool = True) -> None:
+    """Raise `InputError` if a torus is twisted or a tool does not support it otherwise."""
+    if torus.twist or not is_supported:
+        raise InputError(f"torus not supported by {tool}", found=str(torus), expected=expected)

@@ -1,8 +1,4 @@
-"""Communication graphs as matrices: text with or without labels, Matrix Market, NumPy, SciPy.
-
-The pattern of labelled ones was `DataFrame.to_csv` of pandas. R's `write.table` leaves out the cell
-above the labels of the rows.
-"""
+"""Communication graphs as matrices: text with or without labels, Matrix Market, NumPy, SciPy."""
 
 from __future__ import annotations
 
@@ -24,28 +20,28 @@ from . import source as files
 from .dialect import Dialect
 from .graphs import (
     Array,
+    GraphHeader,
     GraphOptions,
-    Stated,
-    both_ways,
-    graph_of,
-    graph_of_columns,
-    names_of,
+    graph_from_columns,
+    graph_from_table,
+    match_columns,
     omit_columns,
+    with_reverse_edges,
 )
-from .source import LINES, NUMBER, Source, Text, cells
+from .source import LINES, NUMBER, Source, TextFile, split_cells
 from .tables import read_table, write_rows
 
 # A dense matrix of this many tasks takes 2 GiB.
 MAX_DENSE_TASKS = 16384
-# Tasks of a matrix that is written.
+# Maximum number of tasks of a written matrix.
 MAX_WRITTEN = 2**13
 _LAST_NUMBER = re.compile(r"(.*?)([0-9]{1,9})")
 
 
-def graph_of_matrix(source: Source, matrix: Any, options: GraphOptions) -> CommGraph:
-    """Return the graph of a square matrix, dense or SciPy's, row = source.
+def _graph_from_matrix(source: Source, matrix: Any, options: GraphOptions) -> CommGraph:
+    """Return the graph of a square matrix, row = source: a NumPy array or a SciPy sparse matrix.
 
-    Entries of SciPy's may stand twice if they are summed.
+    Duplicate entries of a sparse matrix need ``duplicates="sum"``.
     """
     with at_file(source.path):
         if matrix.dtype.kind not in "iufb":
@@ -54,140 +50,135 @@ def graph_of_matrix(source: Source, matrix: Any, options: GraphOptions) -> CommG
             shape = "x".join(map(str, matrix.shape))
             expected = "as many rows as columns"
             raise InputError("matrix is not square", found=shape, expected=expected)
-        options.agree(matrix.shape[0], source.path)
+        options.check_n_tasks(matrix.shape[0], source.path)
         if isinstance(matrix, np.ndarray):
             src, dst = np.nonzero(matrix)
             values = matrix[src, dst]
         else:
             entries = matrix.tocoo()
             src, dst, values = entries.row, entries.col, entries.data
-        return options.graph(matrix.shape[0], src, dst, values.astype(np.float64))
+        return options.build_graph(matrix.shape[0], src, dst, values.astype(np.float64))
 
 
-def read(source: Source, options: GraphOptions) -> CommGraph:
-    """Return the graph of a dense matrix."""
+def _read(source: Source, options: GraphOptions) -> CommGraph:
     text = source.text
     number, line = text.first_line()
-    width = len(cells(line)[1])
+    width = len(split_cells(line)[1])
     _check_width(text, number, width)
     names = [f"entry for task {task}" for task in range(width)]
     table = read_table(text, names, floats={*names})
     _check_rows(text, table.n_rows, width)
-    return graph_of_matrix(source, np.array(list(table.columns.values())).T, options)
+    return _graph_from_matrix(source, np.array(list(table.columns.values())).T, options)
 
 
-def _check_width(text: Text, number: int, width: int) -> None:
+def _check_width(text: TextFile, number: int, width: int) -> None:
     if width > MAX_DENSE_TASKS:
-        limit = f"at most {MAX_DENSE_TASKS}; write it as an edge list"
+        limit = f"at most {MAX_DENSE_TASKS}; use an edge list"
         raise text.fault("dense matrix too large", number, f"{width} columns", limit)
 
 
-def _check_rows(text: Text, n_rows: int, width: int) -> None:
+def _check_rows(text: TextFile, n_rows: int, width: int) -> None:
     if n_rows != width:
         found = counted(n_rows, "row") if n_rows < width else f"more than {width} rows"
         raise text.fault("matrix is not square", None, found, f"{width}, as many as columns")
 
 
-def is_labelled(source: Source) -> bool:
-    """Whether the first line holds the labels of columns, which stand before the rows as well."""
-    rows = [cells(line)[1] for _, line in source.lines]
+def _is_labelled(source: Source) -> bool:
+    rows = [split_cells(line)[1] for _, line in source.lines]
     if len(rows) < 2:
         return False
-    labels = _column_labels(rows[0], len(rows[1]))
-    before = [row[0] for row in rows[1:]]
+    column_labels = _split_labels(rows[0], len(rows[1]))
+    row_labels = [row[0] for row in rows[1:]]
     return (
-        labels is not None
-        and len(set(labels)) == len(labels)
-        and len(before) <= len(labels)
-        and set(before) <= set(labels)
-        and (len(rows) == LINES or len(before) == len(labels))
+        column_labels is not None
+        and len(set(column_labels)) == len(column_labels)
+        and len(row_labels) <= len(column_labels)
+        and set(row_labels) <= set(column_labels)
+        and (len(rows) == LINES or len(row_labels) == len(column_labels))
         and all(len(row) == len(rows[1]) for row in rows[1:])
         and all(NUMBER.fullmatch(cell) for cell in rows[1][1:])
-        # A corner of numbers would be a matrix of numbers.
+        # A number in the corner means a matrix without labels.
         and (len(rows[0]) < len(rows[1]) or not NUMBER.fullmatch(rows[0][0]))
     )
 
 
-def _column_labels(head: list[str], width: int) -> list[str] | None:
-    """Labels of the columns; the cell above the labels of the rows may be missing."""
+def _split_labels(head: list[str], width: int) -> list[str] | None:
+    """Column labels of the header; R omits the cell above the row labels, pandas writes it."""
     if width < 2 or not width - 1 <= len(head) <= width:
         return None
     return head[1:] if len(head) == width else head
 
 
-def read_labelled(source: Source, options: GraphOptions) -> CommGraph:
-    """Return the graph of a matrix whose labels say which task a row and a column is."""
+def _read_labelled(source: Source, options: GraphOptions) -> CommGraph:
     text = source.text
     number, line = text.first_line()
-    first = next(text.lines(skip=number), None)
-    if first is None:
+    first_row = next(text.lines(skip=number), None)
+    if first_row is None:
         raise text.fault("matrix without rows", number, line)
-    separator, parts = cells(first[1])
-    labels = _column_labels(cells(line)[1], len(parts))
+    separator, first_cells = split_cells(first_row[1])
+    labels = _split_labels(split_cells(line)[1], len(first_cells))
     if labels is None or len(set(labels)) < len(labels):
-        expected = "a label for each column, each once"
+        expected = "a distinct label for each column"
         raise text.fault("bad labels of a matrix", number, line[:80], expected)
     width = len(labels)
     _check_width(text, number, width)
-    task = _tasks_of(text, number, labels)
+    tasks = _tasks_by_label(text, number, labels)
     names = [f"entry for {label}" for label in labels]
     table = read_table(text, [None, *names], number, separator, {*names})
-    seen: dict[str, int] = {}
+    row_of_label: dict[str, int] = {}
     for row, (_, content) in enumerate(text.lines(skip=number)):
         label = content.split(separator)[0].strip().strip("\"'")
-        if label not in task or seen.setdefault(label, row) != row:
-            found = f"{label}, also on line {table.line(seen[label])}" if label in task else label
-            message = "row stands twice" if label in task else "row of no column"
-            raise table.fault(row, message, found, "a row for each column")
+        if label not in tasks:
+            raise table.fault(row, "row label without column", label, "a row for each column")
+        if row_of_label.setdefault(label, row) != row:
+            found = f"{label}, also on line {table.line(row_of_label[label])}"
+            raise table.fault(row, "duplicate row", found, "a row for each column")
     _check_rows(text, table.n_rows, width)
     dense = np.zeros((width, width))
-    rows = [task[label] for label in seen]
-    dense[np.ix_(rows, list(task.values()))] = np.array(list(table.columns.values())).T
-    return graph_of_matrix(source, dense, options)
+    rows = [tasks[label] for label in row_of_label]
+    dense[np.ix_(rows, list(tasks.values()))] = np.array(list(table.columns.values())).T
+    return _graph_from_matrix(source, dense, options)
 
 
-def _tasks_of(text: Text, number: int, labels: list[str]) -> dict[str, int]:
-    """The task of each label: its number where all have one, else its place."""
+def _tasks_by_label(text: TextFile, number: int, labels: list[str]) -> dict[str, int]:
+    """Task of each label: its trailing number if all labels have one, else its position."""
     matches = [_LAST_NUMBER.fullmatch(label) for label in labels]
-    before = {match[1] for match in matches if match}
-    if not all(matches) or len(before) != 1:
-        return {label: place for place, label in enumerate(labels)}
+    prefixes = {match[1] for match in matches if match}
+    if not all(matches) or len(prefixes) != 1:
+        return {label: index for index, label in enumerate(labels)}
     numbers = [int(match[2]) for match in matches if match]
-    least = min(numbers)
-    if sorted(numbers) != list(range(least, least + len(numbers))) or least > 1:
+    first = min(numbers)
+    if sorted(numbers) != list(range(first, first + len(numbers))) or first > 1:
         expected = f"the tasks 0 to {len(labels) - 1}, or 1 to {len(labels)}, each once"
         raise text.fault("bad labels of a matrix", number, ", ".join(labels)[:80], expected)
-    return {label: value - least for label, value in zip(labels, numbers, strict=True)}
+    return {label: value - first for label, value in zip(labels, numbers, strict=True)}
 
 
-def read_npy(source: Source, options: GraphOptions) -> CommGraph:
-    """Return the graph of a square array, or of an array of records with a field a column."""
+def _read_npy(source: Source, options: GraphOptions) -> CommGraph:
     array = array_of_npy(source.data, source.path)
     with at_file(source.path):
         if array.dtype.names is None:
-            options.only(source.path)
-            return graph_of_matrix(source, array, options)
-        values = _named_arrays({name: array[name] for name in array.dtype.names}, options, source)
-        return graph_of_columns(source, values, Stated(), options)
+            options.refuse_unused(source.path)
+            return _graph_from_matrix(source, array, options)
+        values = _select_arrays({name: array[name] for name in array.dtype.names}, options, source)
+        return graph_from_columns(source, values, GraphHeader(), options)
 
 
-def _named_arrays(
+def _select_arrays(
     arrays: dict[str, Array], options: GraphOptions, source: Source
 ) -> dict[str, Array]:
-    """Arrays by our names, which are those of the columns of a table."""
-    kinds = {name: array.dtype.kind in "iuf" for name, array in arrays.items()}
-    theirs = names_of(kinds, options, source.path)
-    return {name: arrays[their] for name, their in theirs.items()}
+    is_numeric = {name: array.dtype.kind in "iuf" for name, array in arrays.items()}
+    their_names = match_columns(is_numeric, options, source.path)
+    return {name: arrays[their_name] for name, their_name in their_names.items()}
 
 
-def write(comm: CommGraph, path: Path) -> None:
-    """Write the bytes of every pair; message counts are not kept."""
+def _write(comm: CommGraph, path: Path) -> None:
     if comm.n_tasks > MAX_WRITTEN:
-        expected = f"at most {MAX_WRITTEN}; an edge list or Matrix Market holds only what is sent"
+        expected = f"at most {MAX_WRITTEN}, or a sparse format such as Matrix Market"
         raise InputError("too many tasks for a dense matrix", found=comm.n_tasks, expected=expected)
     if comm.n_tasks == 1:
-        expected = "two tasks or more: a number alone is read as that of tasks"
-        raise InputError("too few tasks for a dense matrix", found=1, expected=expected)
+        # A single number would be read as a task count.
+        raise InputError("too few tasks for a dense matrix", found=1, expected="at least 2")
     matrix = np.zeros((comm.n_tasks, comm.n_tasks))
     matrix[comm.src, comm.dst] = comm.nbytes
     with path.open("w", encoding="utf-8", newline="") as file:
@@ -196,39 +187,38 @@ def write(comm: CommGraph, path: Path) -> None:
             file.write(" ".join(values) + "\n")
 
 
-_OURS = {"n_tasks", *COLUMNS}
-_SPARSE = {"format", "shape", "data", "indices", "indptr", "row", "col", "_is_array"}
+_OUR_ARRAYS = {"n_tasks", *COLUMNS}
+_SCIPY_ARRAYS = {"format", "shape", "data", "indices", "indptr", "row", "col", "_is_array"}
 
 
-def read_npz(source: Source, options: GraphOptions) -> CommGraph:
-    """Return the graph of our own archive, of SciPy's, or of arrays that the caller names."""
-    most = max_unpacked(source.path, files.MAX_BYTES)
-    arrays = arrays_of_npz(source.data, source.path, most)
+def _read_npz(source: Source, options: GraphOptions) -> CommGraph:
+    max_bytes = max_unpacked(source.path, files.MAX_BYTES)
+    arrays = arrays_of_npz(source.data, source.path, max_bytes)
     with at_file(source.path):
         if options.columns:
-            values = _named_arrays(arrays, options, source)
-            return graph_of_columns(source, values, Stated(), options)
+            values = _select_arrays(arrays, options, source)
+            return graph_from_columns(source, values, GraphHeader(), options)
         if {"format", "shape", "data"} <= arrays.keys():
-            omit_columns(arrays, _SPARSE, options)
-            return graph_of_matrix(source, _read_sparse(source), options)
-        if not arrays.keys() >= _OURS:
+            omit_columns(arrays, _SCIPY_ARRAYS, options)
+            return _graph_from_matrix(source, _read_sparse(source), options)
+        if not arrays.keys() >= _OUR_ARRAYS:
             raise InputError(
                 "unknown arrays",
                 found=", ".join(sorted(arrays)) or "none",
-                expected=f"{', '.join(sorted(_OURS))}, or a SciPy sparse matrix, or "
+                expected=f"{', '.join(sorted(_OUR_ARRAYS))}, or a SciPy sparse matrix, or "
                 "--columns src=NAME,dst=NAME,nbytes=NAME",
             )
-        omit_columns(arrays, _OURS | {"grid"}, options)
-        count = whole_array(arrays["n_tasks"].ravel(), "number of tasks")
+        omit_columns(arrays, _OUR_ARRAYS | {"grid"}, options)
+        n_tasks = whole_array(arrays["n_tasks"].ravel(), "number of tasks")
         grid = whole_array(arrays.get("grid", np.zeros(0, int)), "grid").tolist()
-        if count.size != 1:
-            raise InputError("bad n_tasks", found=counted(count.size, "number"), expected="one")
-        return graph_of_columns(source, arrays, Stated(int(count[0]), tuple(grid) or None), options)
+        if n_tasks.size != 1:
+            raise InputError("bad n_tasks", found=counted(n_tasks.size, "number"), expected="one")
+        header = GraphHeader(int(n_tasks[0]), tuple(grid) or None)
+        return graph_from_columns(source, arrays, header, options)
 
 
-def write_npz(comm: CommGraph, path: Path) -> None:
-    """Write the arrays n_tasks, src, dst, nbytes, n_messages and grid."""
-    # To a name without the suffix, NumPy would add it.
+def _write_npz(comm: CommGraph, path: Path) -> None:
+    # Given a name instead, NumPy would append the suffix.
     with path.open("wb") as file:
         np.savez_compressed(
             file,
@@ -239,11 +229,10 @@ def write_npz(comm: CommGraph, path: Path) -> None:
 
 
 def _read_sparse(source: Source) -> Any:
-    """SciPy's coo, csr or csc."""
     with as_damaged(source.path, ".npz file"):
         matrix: Any = sparse.load_npz(io.BytesIO(source.data))
         if matrix.format in ("csr", "csc"):
-            # Conversion trusts the pointers and indices.
+            # Conversion does not check pointers and indices.
             matrix.check_format(full_check=True)
     if matrix.format not in ("coo", "csr", "csc"):
         expected = "coo, csr or csc"
@@ -255,45 +244,43 @@ _FIELDS = ("real", "integer")
 _SYMMETRIES = ("general", "symmetric")
 
 
-def read_matrix_market(source: Source, options: GraphOptions) -> CommGraph:
-    """Return the graph of a Matrix Market file."""
+def _read_matrix_market(source: Source, options: GraphOptions) -> CommGraph:
     text = source.text
     with as_damaged(source.path, "Matrix Market file"):
         rows, width, entries, *kind = scipy_io.mminfo(io.BytesIO(text.data))
     if kind not in [["coordinate", f, s] for f in _FIELDS for s in _SYMMETRIES]:
         expected = "coordinate real|integer general|symmetric"
         if kind[1] == "pattern":
-            expected += "; a pattern has no amounts of bytes"
+            expected += "; a pattern has no bytes"
         raise text.fault("Matrix Market kind not supported", 1, " ".join(kind), expected)
     head = next(text.raw_lines())
     if len(head.split()) != 5:
-        raise text.fault("bad head of Matrix Market", 1, head, "five words")
+        raise text.fault("bad Matrix Market header", 1, head, "five words")
     number, line = text.first_line()
     if rows != width:
         raise text.fault("matrix is not square", number, line)
-    with text.at(number):
+    with text.locate_errors(number):
         rows = whole_number(rows, "number of tasks", 1, MAX_TASKS)
-    # SciPy would read 1,5 as 1 and 0x10 as 0.
+    # SciPy's own reader would accept 1,5 as 1 and 0x10 as 0.
     table = read_table(text, ["row", "column", "value"], number, floats=["value"])
     if table.n_rows != entries:
         raise text.fault("wrong number of entries", None, table.n_rows, entries)
-    for what in ("row", "column"):
-        ends = table[what]
-        outside = np.flatnonzero((ends < 1) | (ends > rows))
+    for role in ("row", "column"):
+        tasks = table[role]
+        outside = np.flatnonzero((tasks < 1) | (tasks > rows))
         if outside.size:
             row = int(outside[0])
-            raise table.fault(row, f"bad {what}", ends[row], f"1 to {rows}")
+            raise table.fault(row, f"bad {role}", tasks[row], f"1 to {rows}")
     table = table.assign(src=table["row"] - 1, dst=table["column"] - 1, nbytes=table["value"])
-    graph = graph_of(table, Stated(rows), options)
+    graph = graph_from_table(table, GraphHeader(rows), options)
     if kind[2] == "general":
         return graph
-    both = both_ways(graph.src, graph.dst, graph.nbytes, graph.n_messages)
+    columns = with_reverse_edges(graph.src, graph.dst, graph.nbytes, graph.n_messages)
     with at_file(text.file):
-        return CommGraph(graph.n_tasks, *both, name=options.name)
+        return CommGraph(graph.n_tasks, *columns, name=options.name)
 
 
-def write_matrix_market(comm: CommGraph, path: Path) -> None:
-    """Write bytes only; message counts are lost."""
+def _write_matrix_market(comm: CommGraph, path: Path) -> None:
     head = "%%MatrixMarket matrix coordinate real general\n"
     head += f"{comm.n_tasks} {comm.n_tasks} {comm.n_edges}\n"
     write_rows(path, head, [comm.src + 1, comm.dst + 1, comm.nbytes], " ")
@@ -305,16 +292,16 @@ DIALECTS = (
         uses=("messages",),
         holds="graph",
         title="dense matrix of bytes",
-        read=read,
-        write=write,
+        read=_read,
+        write=_write,
         suffixes=(".mat",),
         documentation="""
-N lines of N numbers: the bytes from the task of the line to the task of the column. Commas or
-blanks separate. A second matrix with the message counts may be given (`convert --messages FILE`,
-`messages=` in Python); without it every edge is one message.
+N lines of N numbers, separated by commas or blanks: the bytes from the task of the row to the task
+of the column. A second matrix gives the message counts (`convert --messages FILE`, `messages=` in
+Python); without it every edge is one message.
 
-Three lines of three numbers, or four of four, may be edges as well: `--format edges` or
-`--format matrix` says which.
+Three lines of three numbers, or four of four, may also be edges; `--format edges` or
+`--format matrix` decides.
 """,
         example="0 100.5 0 0 8\n100 0 100 0 0\n0 100 0 100 0\n0 0 100 0 100\n8 0 0 100 0\n",
     ),
@@ -322,13 +309,13 @@ Three lines of three numbers, or four of four, may be edges as well: `--format e
         name="labelled-matrix",
         uses=("messages",),
         holds="graph",
-        title="dense matrix of bytes with labels of rows and columns",
-        recognise=is_labelled,
-        read=read_labelled,
+        title="dense matrix of bytes with row and column labels",
+        recognise=_is_labelled,
+        read=_read_labelled,
         documentation="""
-What `DataFrame.to_csv` of pandas writes of a matrix: a line with the labels of the columns, then a
-line for each row behind its label. Labels that end in numbers (`0`, `rank3`) say which task it is;
-other labels count in their order. Commas, semicolons, tabs or blanks separate.
+A matrix as pandas' `DataFrame.to_csv` writes it: a line with the column labels, then for each row
+its label and numbers. If all labels end in numbers (`0`, `rank3`), these are the tasks; otherwise
+tasks are in the order of the columns. Commas, semicolons, tabs or blanks separate.
 """,
         example=",0,2,1\n0,0.0,64.0,100.0\n1,8.0,0.0,0.0\n2,0.0,0.0,0.0\n",
     ),
@@ -338,10 +325,10 @@ other labels count in their order. Commas, semicolons, tabs or blanks separate.
         holds="graph",
         title="NumPy array: a dense matrix of bytes, or records",
         recognise=lambda source: source.start.startswith(b"\x93NUMPY"),
-        read=read_npy,
+        read=_read_npy,
         documentation="""
-What `numpy.save` writes: a square array, row = source, or an array of records whose fields are
-named as the columns of a `table`; `--columns` gives others. Nothing is unpickled.
+The output of `numpy.save`: a square array, row = source, or records whose fields are named like the
+columns of a `table`; `--columns` selects other names. Nothing is unpickled.
 """,
         example=b"\x93NUMPY\x01\x00v\x00{'descr': '<f8', 'fortran_order': False, 'shape': (2, 2), }"
         + b" " * 58
@@ -354,12 +341,12 @@ named as the columns of a `table`; `--columns` gives others. Nothing is unpickle
         holds="graph",
         title="Matrix Market, coordinate",
         recognise=lambda source: source.start[:14].lower() == b"%%matrixmarket",
-        read=read_matrix_market,
-        write=write_matrix_market,
+        read=_read_matrix_market,
+        write=_write_matrix_market,
         suffixes=(".mtx",),
         documentation="""
 `real` or `integer`, `general` or `symmetric`; tasks count from 1, row = source. The values are
-bytes, one message an entry.
+bytes; each entry is one message.
 """,
         example="""%%MatrixMarket matrix coordinate integer general
 % row column bytes
@@ -373,15 +360,15 @@ bytes, one message an entry.
         name="npz",
         uses=("columns", "messages"),
         holds="graph",
-        title="NumPy archive: SciPy's sparse matrices, or ours",
+        title="NumPy archive of a SciPy sparse matrix or of edge arrays",
         recognise=lambda source: source.start.startswith(b"PK\x03\x04"),
-        read=read_npz,
-        write=write_npz,
+        read=_read_npz,
+        write=_write_npz,
         suffixes=(".npz",),
         documentation="""
-SciPy's sparse matrices of bytes (`scipy.sparse.save_npz`: coo, csr, csc; row = source), or the
-arrays `n_tasks`, `src`, `dst`, `nbytes`, `n_messages` and `grid` that toruscast writes, or others
-that `--columns` names. Entries that stand twice need `--duplicates sum`. Nothing is unpickled.
+A sparse matrix of bytes (`scipy.sparse.save_npz`: coo, csr, csc; row = source), or the arrays
+`n_tasks`, `src`, `dst`, `nbytes`, `n_messages` and `grid` that toruscast writes, or arrays that
+`--columns` names. Duplicate entries need `--duplicates sum`. Nothing is unpickled.
 """,
     ),
 )

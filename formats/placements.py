@@ -1,4 +1,4 @@
-"""What readers and writers of mappings share: their options, and mappings from rows of numbers."""
+"""Shared parts of the mapping readers and writers: options, and mappings from tables."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from toruscast.mapping.task_mapping import (
 from toruscast.mapping.torus import Torus
 from toruscast.text import counted
 
-from .source import Text, label, warn_of, whole
-from .tables import TextTable, Whole, table_of
+from .source import TextFile, name_from_path, parse_whole, warn_of
+from .tables import IntArray, TextTable, make_table
 
 MAX_RANKS = 2**20
 RANKS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
-# In place of a rank: the core stays idle.
+# Represents an idle core in a list of ranks.
 GAP = -1
 
 
@@ -38,257 +38,261 @@ class MappingOptions:
 
     torus: Torus
     capacity: int | None = None
-    """Tasks that a node takes; as many as the file needs if None."""
+    """Maximum tasks per node; None allows as many as the file needs."""
     n_tasks: int | None = None
-    """Tasks of the job, where the caller knows it."""
+    """Tasks of the job, if known."""
     hosts: Hosts | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
-    """Names of a table's columns by ours."""
+    """The file's column names by ours."""
 
     @property
     def n_hosts(self) -> int:
-        """Hosts of the allocation; the nodes that are ours without a table of them."""
+        """Number of hosts of the allocation, or of usable nodes without a host table."""
         return self.torus.usable_nodes.size if self.hosts is None else len(self.hosts.names)
 
     @property
-    def most(self) -> int:
-        """Hosts at the node that has most."""
+    def max_hosts_per_node(self) -> int:
+        """Hosts on the node with the most hosts."""
         return 1 if self.hosts is None else self.hosts.most
 
-    def describe(self, place: int) -> str:
-        """Return what a position in the allocation is called."""
-        return f"node {place}" if self.hosts is None else f"host {self.hosts.names[place]}"
+    def describe_host(self, position: int) -> str:
+        """Return the name of a position in the allocation for messages."""
+        return f"node {position}" if self.hosts is None else f"host {self.hosts.names[position]}"
 
-    def tasks_of_host(self, n_tasks: int) -> int:
-        """Return how many tasks a host takes, of so many in all."""
+    def tasks_per_host(self, n_tasks: int) -> int:
+        """Return the capacity of a host; without one given, the minimum for ``n_tasks``."""
         if self.capacity is None:
             return min_capacity(n_tasks, self.n_hosts)
-        return max(self.capacity // self.most, 1)
+        return max(self.capacity // self.max_hosts_per_node, 1)
 
-    def on_host(self, host: Whole, slot: Whole, share: int) -> tuple[Whole, Whole]:
-        """Return node and slot of places of hosts, by the hosts' positions in the allocation.
+    def place_on_hosts(
+        self, host: IntArray, slot: IntArray, size: int
+    ) -> tuple[IntArray, IntArray]:
+        """Return nodes and slots of tasks on hosts, given by position in the allocation.
 
-        A host's slots are ``share``; the hosts of a node follow each other in it.
+        Each host has ``size`` slots; hosts on the same node take consecutive slots.
         """
         if self.hosts is None:
             return self.torus.usable_nodes[host], slot
-        return self.hosts.node[host], slot + share * self.hosts.index[host]
+        return self.hosts.node[host], slot + size * self.hosts.index[host]
 
 
 @dataclass(frozen=True)
-class Target:
+class WriteOptions:
     """Options of `write_mapping`."""
 
-    host: Torus | None = None
+    optional_torus: Torus | None = None
     hosts: Hosts | None = None
     shape: tuple[int, ...] | None = None
-    """Sizes of the task grid, for formats that nest their list by it."""
+    """Sizes of the task grid, for formats that write nested lists."""
 
     @property
     def torus(self) -> Torus:
-        """The host, which coordinates need."""
-        if self.host is None:
+        """The torus; raises `InputError` if it is not known."""
+        if self.optional_torus is None:
             raise InputError(
-                "this format has coordinates, so it needs the torus",
-                expected="torus=, or a mapping that was made with its Torus",
+                "this format contains coordinates and needs the torus",
+                expected="torus=, or a mapping with a torus",
             )
-        return self.host
+        return self.optional_torus
 
     @property
-    def named(self) -> Hosts:
-        """The hosts, which launchers call by their names."""
+    def required_hosts(self) -> Hosts:
+        """The host table; raises `InputError` if there is none."""
         if self.hosts is None:
             raise InputError(
-                "this format has names of hosts, so it needs their table",
+                "this format contains host names and needs the host table",
                 expected="--hosts FILE (hosts= in Python), a CSV such as host,x,y,z",
             )
         return self.hosts
 
-    def positions(self, mapping: TaskMapping) -> Whole:
+    def host_positions(self, mapping: TaskMapping) -> IntArray:
         """Return the position of each task's host in the allocation.
 
-        Without a table of hosts, nodes that are ours are the hosts.
+        Without a host table, the usable nodes are the hosts.
         """
         if self.hosts is not None:
             return self.hosts.places(mapping)
         nodes = mapping.node.astype(np.int64)
-        if self.host is None or not self.host.exclusions.nodes:
+        if self.optional_torus is None or not self.optional_torus.exclusions.nodes:
             return nodes
-        return np.searchsorted(self.host.usable_nodes, nodes)
+        return np.searchsorted(self.optional_torus.usable_nodes, nodes)
 
 
 def read_ranks(
-    text: Text, lists: Iterable[tuple[int, Any, str]], *, gaps: bool = False
+    text: TextFile, lists: Iterable[tuple[int, Any, str]], *, gaps: bool = False
 ) -> tuple[list[int], list[Any], list[int]]:
-    """Return line, owner and rank of each rank in lists such as ``0-3,8``, at most 2^20 in all.
+    """Return line, owner and rank for each rank in lists such as ``0-3,8``, at most 2^20 in all.
 
-    A list comes with its line and its owner, such as the host of the ranks. Where there may be
-    ``gaps``, an empty field is one.
+    Each list has a line number and an owner such as a host. With ``gaps``, an empty field is `GAP`.
     """
-    at: list[int] = []
+    line_numbers: list[int] = []
     owners: list[Any] = []
     ranks: list[int] = []
-    for line, owner, words in lists:
-        for part in map(str.strip, words.strip().removesuffix(",").split(",")):
+    for line, owner, content in lists:
+        for part in map(str.strip, content.strip().removesuffix(",").split(",")):
             if gaps and not part:
                 ranks.append(GAP)
                 continue
             match = RANKS.fullmatch(part)
             if match is None:
-                raise text.fault("bad rank", line, part or words, "ranks such as 0,2,4-7")
+                raise text.fault("bad rank", line, part or content, "ranks such as 0,2,4-7")
             first, last = int(match[1]), int(match[2] or match[1])
             if last < first or len(ranks) + last + 1 - first > MAX_RANKS:
                 raise text.fault("bad range of ranks", line, part, "low-high")
             ranks += range(first, last + 1)
-        at += [line] * (len(ranks) - len(at))
+        line_numbers += [line] * (len(ranks) - len(line_numbers))
         owners += [owner] * (len(ranks) - len(owners))
-    return at, owners, ranks
+    return line_numbers, owners, ranks
 
 
 def check_range(table: TextTable, name: str, size: int) -> None:
-    """Raise, naming the line, unless all values of a column are from 0 to size - 1."""
+    """Raise an error with the line unless all values of a column are from 0 to size - 1."""
     values = table[name]
     bad = np.flatnonzero((values < 0) | (values >= size))
     if bad.size:
         row = int(bad[0])
         expected = f"0 to {size - 1}"
         if values.min() == 1 and values.max() == size:
-            expected += " (do the numbers start at 1?)"
+            expected += "; the numbers may start at 1"
         raise table.fault(row, f"{name} out of range", values[row], expected)
 
 
-def rows_by_task(table: TextTable) -> Whole:
-    """Find the row of each task, where every task from 0 on must stand once."""
+def _order_by_task(table: TextTable) -> IntArray:
+    """Return the row of each task; the tasks must be a permutation of 0 to n - 1."""
     task = table["task"]
     if repeat := first_repeat(task):
         found = f"task {task[repeat[1]]}, also on line {table.line(repeat[0])}"
-        raise table.fault(repeat[1], "task stands twice", found, "each task once")
+        raise table.fault(repeat[1], "duplicate task", found, "each task once")
     order = np.argsort(task, kind="stable")
-    gap = np.flatnonzero(task[order] != np.arange(task.size))
-    if gap.size:
-        row = int(order[gap[0]])
+    gaps = np.flatnonzero(task[order] != np.arange(task.size))
+    if gaps.size:
+        row = int(order[gaps[0]])
         raise table.fault(
-            row, f"task {gap[0]} missing", f"task {task[row]}", f"tasks 0 to {task.size - 1}"
+            row, f"task {gaps[0]} missing", f"task {task[row]}", f"tasks 0 to {task.size - 1}"
         )
     return order
 
 
-def mapping_of(
-    table: TextTable, options: MappingOptions, name: str | None = None, stated: int = 1
+def mapping_from_table(
+    table: TextTable, options: MappingOptions, name: str | None = None, file_capacity: int = 1
 ) -> TaskMapping:
-    """Build the mapping of the columns node and maybe slot, in the order of the column task.
+    """Return the mapping of the columns node and optionally slot, sorted by the column task.
 
-    A node takes as many tasks as slots say or ``stated`` does, else the least that suffices.
+    Without slots, a node takes ``options.capacity`` tasks, or as many as needed but at least
+    ``file_capacity``.
     """
     capacity, task = options.capacity, table.columns.get("task")
     check_range(table, "node", options.torus.n_nodes)
-    # Places are numbered below, which needs more than 32 bits.
+    # node * MAX_SLOTS + slot needs more than 32 bits.
     node, slot = table["node"].astype(np.int64), table.columns.get("slot")
     if slot is not None:
         check_range(table, "slot", min(capacity or MAX_SLOTS, MAX_SLOTS))
         if repeat := first_repeat(node * MAX_SLOTS + slot):
             first, second = repeat
             found = f"node {node[second]}, slot {slot[second]}, also on line {table.line(first)}"
-            raise table.fault(second, "place taken", found, "each place once")
-    order = np.arange(node.size) if task is None else rows_by_task(table)
-    order = order[: first_tasks(table.text.file, node.size, options)]
+            raise table.fault(second, "duplicate slot", found, "each slot of a node once")
+    order = np.arange(node.size) if task is None else _order_by_task(table)
+    order = order[: count_used_rows(table.text.file, node.size, options)]
     node, slot = node[order], None if slot is None else slot[order]
     if slot is None:
-        most = capacity or max(options.tasks_of_host(node.size) * options.most, stated)
+        needed = options.tasks_per_host(node.size) * options.max_hosts_per_node
+        limit = capacity or max(needed, file_capacity)
         with at_file(table.text.file):
-            check_capacity(node, most, line=lambda task: table.line(int(order[task])))
+            check_capacity(node, limit, line=lambda task: table.line(int(order[task])))
         capacity = capacity or int(np.bincount(node).max(initial=1))
-    name = label(table.text.file) if name is None else name
+    name = name_from_path(table.text.file) if name is None else name
     with at_file(table.text.file):
         return TaskMapping(node, options.torus, slot=slot, tasks_per_node=capacity, name=name)
 
 
-def first_tasks(file: str, n_places: int, options: MappingOptions) -> int:
-    """Return how many of a file's places the job's tasks take; say so if there are more."""
-    wanted = options.n_tasks
-    if wanted is None or n_places <= wanted:
-        return n_places
+def count_used_rows(file: str, n_rows: int, options: MappingOptions) -> int:
+    """Return how many rows the tasks of the job use; warn if there are more."""
+    n_tasks = options.n_tasks
+    if n_tasks is None or n_rows <= n_tasks:
+        return n_rows
     warn_of(
         file,
-        f"{counted(n_places, 'place')}; the {counted(wanted, 'task')} of the job take the first",
+        f"{counted(n_rows, 'row')}; the {counted(n_tasks, 'task')} of the job use the first",
     )
-    return wanted
+    return n_tasks
 
 
-def place_of(text: Text, line: int, parts: Sequence[str], torus: Torus) -> int:
-    """Return the node of coordinates."""
+def parse_node(text: TextFile, line: int, parts: Sequence[str], torus: Torus) -> int:
+    """Return the node at coordinates."""
     if len(parts) != torus.ndim:
         found = f"{counted(len(parts), 'coordinate')}: {', '.join(parts)}"
         raise text.fault("wrong number of coordinates", line, found, f"{torus.ndim}, on {torus}")
-    place = [
-        whole(text, line, f"coordinate {d}", part, size - 1)
+    coords = [
+        parse_whole(text, line, f"coordinate {d}", part, size - 1)
         for d, (part, size) in enumerate(zip(parts, torus.shape, strict=True))
     ]
-    return int(torus.node(place))
+    return int(torus.node(coords))
 
 
-def mapping_on_hosts(
-    text: Text,
+def mapping_from_hosts(
+    text: TextFile,
     options: MappingOptions,
-    at: Sequence[int] | Whole,
-    hosts: Sequence[str] | Sequence[int] | Whole,
+    lines: Sequence[int] | IntArray,
+    hosts: Sequence[str] | Sequence[int] | IntArray,
     *,
-    task: Sequence[int] | Whole | None = None,
-    slot: Sequence[int] | Whole | None = None,
-    stated: int = 1,
+    task: Sequence[int] | IntArray | None = None,
+    slot: Sequence[int] | IntArray | None = None,
+    file_capacity: int = 1,
 ) -> TaskMapping:
-    """Build the mapping of tasks on hosts, each by its name or its position in the allocation.
+    """Return the mapping of tasks on hosts, given by name or by position in the allocation.
 
-    ``at`` are the lines. Without slots, or with some below 0, tasks take those of a node by rank,
-    and a host takes the ``stated`` number of tasks or the least that suffices.
+    Without slots, or with negative ones, tasks take the slots of a host in rank order. A host takes
+    ``file_capacity`` tasks or as many as needed to hold all tasks.
     """
-    places = [_place_of(text, int(n), h, options) for n, h in zip(at, hosts, strict=True)]
-    if not places:
+    found = [_host_position(text, int(n), h, options) for n, h in zip(lines, hosts, strict=True)]
+    if not found:
         raise text.fault("file without data")
-    place = np.array(places, dtype=np.int64)
-    table = table_of(text, at, task=task, slot=slot)
-    given = table.columns.get("slot")
-    if given is not None and (given >= 0).all():
-        share = max(options.tasks_of_host(0), int(given.max()) + 1)
-        node, given = options.on_host(place, given, share)
+    position = np.array(found, dtype=np.int64)
+    table = make_table(text, lines, task=task, slot=slot)
+    slots = table.columns.get("slot")
+    if slots is not None and (slots >= 0).all():
+        slots_per_host = max(options.tasks_per_host(0), int(slots.max()) + 1)
+        node, slots = options.place_on_hosts(position, slots, slots_per_host)
     else:
-        node = options.on_host(place, place, 1)[0]
-        order = np.arange(place.size) if task is None else rows_by_task(table)
-        first = order[: options.n_tasks]
-        if options.most == 1 or options.capacity is None:
-            most = options.capacity or max(options.tasks_of_host(first.size), stated)
+        node = options.place_on_hosts(position, position, 1)[0]
+        order = np.arange(position.size) if task is None else _order_by_task(table)
+        used = order[: options.n_tasks]
+        if options.max_hosts_per_node == 1 or options.capacity is None:
+            limit = options.capacity or max(options.tasks_per_host(used.size), file_capacity)
             with at_file(text.file):
-                check_capacity(place[first], most, options.describe, lambda t: int(at[first[t]]))
-        rank = np.empty_like(place)
-        rank[order] = cumcount(place[order])
-        share = max(int(rank.max()) + 1, options.tasks_of_host(0))
-        given = options.on_host(place, rank, share)[1]
-    columns = {"node": node, "slot": given, "task": task}
-    return mapping_of(table_of(text, at, **columns), options)
+                check_capacity(
+                    position[used], limit, options.describe_host, lambda t: int(lines[used[t]])
+                )
+        rank = np.empty_like(position)
+        rank[order] = cumcount(position[order])
+        slots_per_host = max(int(rank.max()) + 1, options.tasks_per_host(0))
+        slots = options.place_on_hosts(position, rank, slots_per_host)[1]
+    columns = {"node": node, "slot": slots, "task": task}
+    return mapping_from_table(make_table(text, lines, **columns), options)
 
 
-def _place_of(text: Text, line: int, host: str | int, options: MappingOptions) -> int:
-    """The position of a host in the allocation."""
+def _host_position(text: TextFile, line: int, host: str | int, options: MappingOptions) -> int:
     if not isinstance(host, str):
-        place = int(host)
-        if not 0 <= place < options.n_hosts:
-            raise text.fault("node out of range", line, place, f"0 to {options.n_hosts - 1}")
-        return place
+        position = int(host)
+        if not 0 <= position < options.n_hosts:
+            raise text.fault("node out of range", line, position, f"0 to {options.n_hosts - 1}")
+        return position
     if options.hosts is None:
         raise text.fault(
-            "names of hosts without a table of them",
+            "host names without a host table",
             line,
             host,
-            "--hosts FILE (hosts= in Python) with the node of each, a CSV such as host,x,y,z",
+            "--hosts FILE (hosts= in Python), a CSV such as host,x,y,z",
         )
-    found: int | None = options.hosts.place(host)
-    if found is None:
-        known = ", ".join(options.hosts.names[:3])
-        raise text.fault("host that is not in the table of hosts", line, host, f"{known}, ...")
-    return found
+    known_position: int | None = options.hosts.place(host)
+    if known_position is None:
+        examples = ", ".join(options.hosts.names[:3])
+        raise text.fault("host not in the host table", line, host, f"{examples}, ...")
+    return known_position
 
 
-def first_fastest(torus: Torus) -> Whole:
-    """Return the node of each number of tools that count the first coordinate fastest."""
+def column_major_nodes(torus: Torus) -> IntArray:
+    """Return the node of each number in an order whose first coordinate varies fastest."""
     axes = range(torus.ndim - 1, -1, -1)
     return np.arange(torus.n_nodes).reshape(torus.shape).transpose(*axes).ravel()

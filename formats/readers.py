@@ -1,4 +1,4 @@
-"""Graphs, mappings and tori in and out, the format recognised."""
+"""Public readers and writers of graphs, mappings and tori, which identify the format."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ from toruscast.mapping.task_mapping import (
 from toruscast.mapping.torus import Torus
 from toruscast.validation import check_call, check_type, one_of, whole_number, whole_sizes
 
-from .graphs import AnyPath, Duplicates, Gathered, GraphOptions, Include, one_way_edge
-from .placements import MappingOptions, Target
-from .registry import dialect_of, dialect_to_write, formats_of, identify, suffixes_of
-from .source import Progress, Source, cells, label, warn_of
+from .graphs import Duplicates, Gathered, GraphOptions, Include, one_way_edge
+from .placements import MappingOptions, WriteOptions
+from .registry import dialect_to_write, find_dialect, identify, match_dialects, suffixes_of
+from .source import AnyPath, Progress, Source, name_from_path, split_cells, warn_of
 from .traces import check_algorithms
 
 AnyHosts = Hosts | AnyPath
 
 
 def read_hosts(path: AnyPath, torus: TorusLike) -> Hosts:
-    r"""Read the names of a job's hosts and the node of each, in the order of the file.
+    r"""Read the host names of a job and the node of each, in the order of the file.
 
-    That is a table below the names of its columns: ``host``, and ``x``, ``y``, ``z`` (the
-    dimensions of the torus) or ``node``; or, where there are as many as nodes, names alone.
+    The file is a table with columns ``host``, and either ``x``, ``y``, ``z`` (the dimensions of the
+    torus) or ``node``. It may also be a list of names, one for each node.
 
     Examples
     --------
@@ -78,28 +78,28 @@ def read_mapping(
 ) -> TaskMapping:
     r"""Read one task mapping. The file may be gzip.
 
-    ``toruscast formats`` lists what is read, and ``docs/reference/formats.md`` explains it: map
+    ``toruscast formats`` lists the formats, and ``docs/reference/formats.md`` explains them: map
     files of Blue Gene, ``MPICH_RANK_ORDER``, rankfiles, hostfiles, taskmaps, vcoordfiles, device
     lists, results of partitioners, tables with named columns, and others.
 
     Parameters
     ----------
     path : path-like
-        Its name without the suffix names the mapping.
+        The file name without suffix is the name of the mapping.
     torus : Torus, str or sequence of int
         The host.
     tasks_per_node : int, optional
-        Capacity of a node; as many as the file needs if not given.
+        Capacity of a node. Default: as many as the file needs.
     n_tasks : int, optional
-        Tasks of the job: a map of a whole partition is then read up to its last task, and some
-        files that fit two formats fit one.
+        Tasks of the job. Further rows, as in a map of a whole partition, are not used. It also
+        decides between some formats.
     hosts : Hosts or path-like, optional
-        Hosts and their nodes, or a file for `read_hosts`, for files that name hosts or count them
-        in the order of an allocation.
+        Hosts and their nodes, or a file for `read_hosts`. Needed for files that contain host names
+        or positions in an allocation.
     format : str
-        The format's name, for a file that fits several.
+        Format name, for a file that fits several formats.
     columns : mapping of str to str, optional
-        For tables: the file's names of task, node, slot, host or the torus's axes.
+        For tables: the file's column names for task, node, slot, host or the axes of the torus.
 
     Examples
     --------
@@ -126,9 +126,9 @@ def read_mappings(
     Parameters
     ----------
     path : path-like
-        A folder of files for `read_mapping` with the suffixes of their formats (also ``.gz``;
-        others are passed over), read in the order of their names; or one such file; or a file of
-        lines ``name,node of task 0,node of task 1,...``.
+        A folder of files for `read_mapping`, read in the order of their names; files without the
+        suffix of a format are skipped. Or one such file, or a file of lines
+        ``name,node of task 0,node of task 1,...``.
     torus : Torus, str or sequence of int
         The host.
 
@@ -147,43 +147,43 @@ def read_mappings(
 def each_mapping(
     paths: Sequence[AnyPath], options: MappingOptions, format: str = "auto"
 ) -> Iterator[tuple[AnyPath, TaskMapping]]:
-    """Yield the mappings of `read_mappings` and their files, each read when it is needed."""
-    seen: dict[str, AnyPath] = {}
+    """Yield the mappings of `read_mappings` with their files, each read on demand."""
+    file_of_name: dict[str, AnyPath] = {}
     n_tasks = 0
     for path in paths:
         files = mapping_files(path)
-        began, before = time.perf_counter(), len(seen)
+        began, n_before = time.perf_counter(), len(file_of_name)
         for file in [path] if files is None else files:
             for number, mapping in enumerate(_read_file(file, options, format)):
                 if number and files is not None:
                     raise InputError("several mappings in a file of a folder", file=file)
-                if mapping.name in seen:
-                    found = f"{mapping.name}, also {Path(seen[mapping.name]).name}"
-                    raise InputError("name of a mapping stands twice", file=file, found=found)
-                seen[mapping.name] = file
+                if mapping.name in file_of_name:
+                    found = f"{mapping.name}, also {Path(file_of_name[mapping.name]).name}"
+                    raise InputError("duplicate mapping name", file=file, found=found)
+                file_of_name[mapping.name] = file
                 n_tasks = n_tasks or mapping.n_tasks
                 if mapping.n_tasks != n_tasks:
                     fault = "mappings differ in their number of tasks"
                     raise InputError(fault, file=file, found=mapping.n_tasks, expected=n_tasks)
                 yield file, mapping
-        note_read("mappings", path, began, mappings=len(seen) - before, tasks=n_tasks)
+        note_read("mappings", path, began, mappings=len(file_of_name) - n_before, tasks=n_tasks)
 
 
 def mapping_files(path: AnyPath) -> list[Path] | None:
-    """Return the files of a folder that `read_mappings` reads, in order; None if it is none."""
+    """Return the files of a folder that `read_mappings` reads, in order; None for other paths."""
     with at_file(path):
         folder = Path(path)
         if not folder.is_dir():
             return None
         names = sorted(file.name for file in folder.iterdir())
-    known = suffixes_of("mapping")
+    suffixes = suffixes_of("mapping")
     files = [
         folder / name
         for name in names
-        if name.removesuffix(".gz").lower().endswith(known) and not name.startswith(".")
+        if name.removesuffix(".gz").lower().endswith(suffixes) and not name.startswith(".")
     ]
     if not files:
-        expected = f"files ending in {', '.join(known)}"
+        expected = f"files ending in {', '.join(suffixes)}"
         raise InputError("no mappings in folder", file=path, expected=expected)
     return files
 
@@ -202,25 +202,24 @@ def mapping_options(
     if n_tasks is not None:
         whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
     return MappingOptions(
-        torus, tasks_per_node, n_tasks, _as_hosts(hosts, torus), _names_of_columns(columns)
+        torus, tasks_per_node, n_tasks, _as_hosts(hosts, torus), _check_columns(columns)
     )
 
 
-def _names_of_columns(columns: Mapping[str, str] | None) -> dict[str, str]:
-    """Our names of columns and the file's."""
-    expected = "a dictionary of names of columns"
+def _check_columns(columns: Mapping[str, str] | None) -> dict[str, str]:
+    expected = "a dictionary of column names"
     check_type(columns, "columns", Mapping | None, expected)
-    known = dict(columns or {})
-    for name in known.values():
+    names = dict(columns or {})
+    for name in names.values():
         check_type(name, "name of a column", str, expected)
-    return known
+    return names
 
 
 def _as_hosts(hosts: AnyHosts | None, torus: Torus | None) -> Hosts | None:
     if hosts is None or isinstance(hosts, Hosts):
         return hosts
     if torus is None:
-        raise InputError("a table of hosts needs the torus", file=hosts, expected="torus=")
+        raise InputError("a host table needs the torus", file=hosts, expected="torus=")
     return read_hosts(hosts, torus)
 
 
@@ -243,28 +242,27 @@ def write_mapping(
     hosts: AnyHosts | None = None,
     shape: Sequence[int] | None = None,
 ) -> str:
-    """Write a task mapping; without a dialect the suffix of ``path`` names the format.
+    """Write a task mapping; without a dialect the suffix of ``path`` selects the format.
 
-    ``toruscast formats`` lists what is written. The file appears whole or not at all.
+    ``toruscast formats`` lists the formats. The file is written completely or not at all.
 
     Parameters
     ----------
     mapping : TaskMapping
     path : path-like
     dialect : str, optional
-        The format's name, such as "rank-order", "rankfile", "hostfile", "vcoord" or "table".
+        Format name, such as "rank-order", "rankfile", "hostfile", "vcoord" or "table".
     torus : Torus, str or sequence of int, optional
-        The host, for a mapping that was not made with it.
+        The torus, for a mapping without one.
     hosts : Hosts or path-like, optional
         Hosts and their nodes, or a file for `read_hosts`.
     shape : sequence of int, optional
-        Sizes of the mesh of tasks, in which "device-ids" nests its list.
+        Sizes of the task mesh, by which "device-ids" nests its list.
 
     Returns
     -------
     str
-        How the file is used, such as "mpiexec --vcoordfile best.vcoord"; empty where it needs no
-        word.
+        How to use the file, such as "mpiexec --vcoordfile best.vcoord"; may be empty.
 
     Examples
     --------
@@ -282,24 +280,24 @@ def write_mapping(
     if host is not None:
         mapping.check(mapping.n_tasks, host)
     sizes = None if shape is None else whole_sizes(shape, "shape of the mesh")
-    target = Target(host, _as_hosts(hosts, host), sizes)
+    options = WriteOptions(host, _as_hosts(hosts, host), sizes)
     with atomic_path(path) as temporary:
-        chosen.write(mapping, temporary, target)  # type: ignore[misc]
-    advice = chosen.how_to_use(os.fspath(path), host.name if host is not None else "")
+        chosen.write(mapping, temporary, options)  # type: ignore[misc]
+    advice = chosen.usage(os.fspath(path), host.name if host is not None else "")
     if chosen.name == "device-ids" and mapping.tasks_per_node > 1:
-        # The file does not hold the number of devices of a chip.
+        # The file does not contain the number of devices per chip.
         advice += f"; toruscast reads it with --tasks-per-node {mapping.tasks_per_node}"
     return advice
 
 
 def check_job(dialect: str, problem: MappingProblem, hosts: AnyHosts | None, share: int) -> None:
-    """Raise, before the work, what `write_mapping` would for most mappings of ``share`` a node."""
-    target = Target(problem.torus, _as_hosts(hosts, problem.torus))
+    """Raise what `write_mapping` would raise for most mappings with ``share`` tasks per node."""
+    options = WriteOptions(problem.torus, _as_hosts(hosts, problem.torus))
     nodes = problem.torus.usable_nodes
-    if target.hosts is not None:
-        nodes = np.intersect1d(nodes, target.hosts.node)
+    if options.hosts is not None:
+        nodes = np.intersect1d(nodes, options.hosts.node)
     check_tasks_fit(problem.n_tasks, nodes.size, share)
-    dialect_of(dialect, "mapping").check_job(target, problem.n_tasks, share)
+    find_dialect(dialect, "mapping").check_job(options, problem.n_tasks, share)
 
 
 def write_mappings(
@@ -308,7 +306,7 @@ def write_mappings(
     *,
     torus: TorusLike | None = None,
 ) -> None:
-    """Write each mapping as ``<name>.map`` into ``folder``, which is made if missing.
+    """Write each mapping as ``<name>.map`` into ``folder``, which is created if missing.
 
     Examples
     --------
@@ -324,17 +322,17 @@ def write_mappings(
     for mapping in mappings:
         check_type(mapping, "mapping", TaskMapping, "a TaskMapping")
     torus = None if torus is None else as_torus(torus)
-    seen: set[str] = set()
+    names: set[str] = set()
     for mapping in mappings:
         host = mapping.torus if torus is None else torus
         if host is not None:
             mapping.check(mapping.n_tasks, host)
         name = mapping.name
-        if name in seen:
-            raise InputError("name of a mapping stands twice", found=name)
+        if name in names:
+            raise InputError("duplicate mapping name", found=name)
         if not name or name.startswith(".") or not name.isprintable() or set(name) & set("/\\"):
-            raise InputError("name of a mapping is no file name", found=repr(name))
-        seen.add(name)
+            raise InputError("mapping name is not a valid file name", found=repr(name))
+        names.add(name)
     with folder_to_fill(folder) as place, folder_beside(place / "maps", place) as stage:
         for mapping in mappings:
             write_mapping(mapping, stage / f"{mapping.name}.map", torus=torus)
@@ -343,7 +341,7 @@ def write_mappings(
 
 
 def read_comm(path: AnyPath, **how: Any) -> CommGraph:
-    r"""Read a communication graph: all phases of what `read_workload` reads, together.
+    r"""Read a communication graph, the sum of the phases that `read_workload` returns.
 
     The options are those of `read_workload`.
 
@@ -379,45 +377,44 @@ def read_workload(
     ragged_bytes: float | None = None,
     progress: Progress | None = None,
 ) -> Workload:
-    r"""Read traffic: the phases of a file that has some, such as a GOAL schedule, or one phase.
+    r"""Read a workload: all phases of a file with phases, such as a GOAL schedule, or one phase.
 
-    ``docs/reference/formats.md`` explains what is read. Any file may be gzip.
+    ``docs/reference/formats.md`` explains the formats. Any file may be gzip.
 
     Parameters
     ----------
     path : path-like
         File, folder or prefix.
     include : {"all", "point_to_point", "collective"}
-        In monitoring output and traces: the application's own messages, those of its collective
-        operations, or all.
+        For monitoring output and traces: point-to-point messages, messages of collectives, or all.
     n_tasks : int, optional
-        Number of tasks; if not given, the file's own count, or the largest task plus one.
+        Number of tasks. Default: the count in the file, or else the largest task plus one.
     messages : path-like, optional
-        A second matrix with the message counts; one message an edge if not given.
+        A second matrix with the message counts. Default: one message per edge.
     format : str
-        The format's name, for a file that fits several, such as "edges" or "matrix".
+        Format name, for a file that fits several formats, such as "edges" or "matrix".
     name : str, optional
-        Name of the graph; that of the file without its suffix if not given.
+        Name of the graph. Default: the file name without its suffix.
     columns : mapping of str to str, optional
-        For tables: the file's names of src, dst, nbytes and n_messages; for lists of edges without
-        names, their positions from "1"; for .npz archives the names of arrays.
+        The file's names of src, dst, nbytes and n_messages: columns of a table, column numbers from
+        "1" of an edge list, or arrays of an .npz archive.
     duplicates : {"refuse", "sum"}
-        Whether pairs on several lines are added up, as in a trace of messages.
+        Whether repeated edges, as in a trace of messages, raise an error or are added.
     collectives : mapping of str to str, optional
         For traces with collectives: the algorithm of each, such as ``{"allreduce": "ring"}``.
     gathered : {"each", "whole"}
-        For Chakra traces: whether the size of a gather or all-gather is what each rank puts in, or
-        the whole gathered buffer.
+        For Chakra traces: whether the size of a gather or all-gather is the contribution of one
+        rank or the whole gathered buffer.
     trips : int or mapping of str to int, optional
-        For HLO text: turns of the loops whose number the program does not state, or of each by the
-        name of its instruction; "" is for all others. If not given they count once.
+        For HLO text: trip count of the loops for which the program gives none, or of each loop by
+        its instruction name; "" means all others. Default: 1.
     branches : mapping of str to int, optional
-        For HLO text: which branch of a conditional runs, from 0, by the name of its instruction; if
-        not given, the branch that sends most.
+        For HLO text: the branch, from 0, that a conditional takes, by its instruction name.
+        Default: the branch that sends most bytes.
     ragged_bytes : float, optional
-        For HLO text: bytes that each device sends in a ragged all-to-all, as many to each other.
+        For HLO text: bytes that each device sends in a ragged all-to-all, in equal parts.
     progress : callable, optional
-        Called with the bytes of a long text that were read, and all of them.
+        Called with the bytes read so far and the total.
 
     Examples
     --------
@@ -443,10 +440,10 @@ def read_workload(
     if n_tasks is not None:
         n_tasks = whole_number(n_tasks, "number of tasks", 0, MAX_TASKS)
     options = GraphOptions(
-        label(path) if name is None else name,
+        name_from_path(path) if name is None else name,
         n_tasks,
         include,
-        _names_of_columns(columns),
+        _check_columns(columns),
         duplicates,
         algorithms,
         gathered,
@@ -455,46 +452,46 @@ def read_workload(
         ragged_bytes,
     )
     source = Source(path, n_tasks=n_tasks, progress=progress)
-    dialect = identify(source, "graph", _format_name(source, format, options.columns))
-    options.only(path, *dialect.uses)
+    dialect = identify(source, "graph", _choose_format(source, format, options.columns))
+    options.refuse_unused(path, *dialect.uses)
     workload = as_workload(dialect.read(source, options))
-    options.at_least(workload.n_tasks, path)
+    options.resolve_n_tasks(workload.n_tasks, path)
     if messages is not None:
         counted = dialect.name == "npz" and b"n_messages.npy" in source.data
         if "messages" not in dialect.uses or counted:
-            raise InputError("message counts stand apart for matrices only", file=messages)
-        workload = as_workload(_with_counts(workload.total, messages, options))
+            raise InputError("only a matrix takes a second file with message counts", file=messages)
+        workload = as_workload(_add_message_counts(workload.total, messages, options))
     workload = replace(workload, summed=dialect.summed, omitted=merge_omissions(options.omitted))
     edges = sum(phase.n_edges for phase in workload)
     note_read("graph", path, began, tasks=workload.n_tasks, edges=edges, phases=len(workload))
     return workload
 
 
-def _format_name(source: Source, form: str, columns: Mapping[str, str]) -> str:
-    """The format's name: a table where the caller gives the names above it."""
-    names = {*columns.values()} - {str(place) for place in range(10)}
-    is_open = form == "auto" and bool(names)
-    return "table" if is_open and names <= {*cells(source.first_line()[1])[1]} else form
+def _choose_format(source: Source, format_name: str, columns: Mapping[str, str]) -> str:
+    """Return "table" if the caller gives names of its header, else the given format."""
+    names = {*columns.values()} - {str(number) for number in range(10)}
+    if format_name == "auto" and names and names <= {*split_cells(source.first_line()[1])[1]}:
+        return "table"
+    return format_name
 
 
-def _with_counts(graph: CommGraph, path: AnyPath, options: GraphOptions) -> CommGraph:
-    """Return the graph with the message counts of a second matrix."""
+def _add_message_counts(graph: CommGraph, path: AnyPath, options: GraphOptions) -> CommGraph:
     source = Source(path)
-    fits = [dialect for dialect in formats_of(source, "graph") if "messages" in dialect.uses]
-    dialect = fits[0] if fits else dialect_of("matrix", "graph")
-    options.only(path, *dialect.uses)
+    matches = [dialect for dialect in match_dialects(source, "graph") if "messages" in dialect.uses]
+    dialect = matches[0] if matches else find_dialect("matrix", "graph")
+    options.refuse_unused(path, *dialect.uses)
     second = dialect.read(source, replace(options, n_tasks=None))
     with at_file(path):
         return from_scipy(graph.to_scipy(), second.to_scipy(), name=options.name)
 
 
 def write_comm(comm: CommGraph, path: AnyPath, dialect: str | None = None) -> None:
-    """Write a communication graph; without a dialect the suffix of ``path`` names the format.
+    """Write a communication graph; without a dialect the suffix of ``path`` selects the format.
 
     ``.txt`` or ``.edges``: an edge list after a line with the number of tasks. ``.csv``: named
-    columns, number of tasks and task grid in comments. ``.npz``: NumPy arrays n_tasks, src, dst,
-    nbytes, n_messages and grid. ``.mtx``: Matrix Market; message counts are lost. The name
-    is not written. The file appears whole or not at all.
+    columns, with the number of tasks and the task grid in comments. ``.npz``: NumPy arrays n_tasks,
+    src, dst, nbytes, n_messages and grid. ``.mtx``: Matrix Market, without message counts. The name
+    is not written. The file is written completely or not at all.
 
     Examples
     --------
@@ -515,15 +512,15 @@ def write_comm(comm: CommGraph, path: AnyPath, dialect: str | None = None) -> No
 
 
 _MAX_BYTES = 2**20
-# Bytes of a directed link in a simulation.
+# Memory per directed link in a simulation.
 _LINK_BYTES = 50
 
 
 def read_torus(path: AnyPath, *, format: str = "auto") -> Torus:
     r"""Read a torus from a file.
 
-    ``toruscast formats`` lists what is read: a machine file, a target of Scotch, a platform of
-    SimGrid, and others. ``format`` names one, for a file that fits several.
+    ``toruscast formats`` lists the formats: machine files, targets of Scotch, platforms of SimGrid,
+    and others. ``format`` selects one, for a file that fits several.
 
     Examples
     --------
@@ -548,14 +545,14 @@ def read_torus(path: AnyPath, *, format: str = "auto") -> Torus:
 
 
 def write_torus(torus: TorusLike, path: AnyPath, dialect: str | None = None) -> str:
-    """Write a torus; without a dialect the suffix of ``path`` names the format.
+    """Write a torus; without a dialect the suffix of ``path`` selects the format.
 
-    Only a machine file holds everything. The file appears whole or not at all.
+    Only a machine file keeps all parameters. The file is written completely or not at all.
 
     Returns
     -------
     str
-        How the file is used; empty where it needs no word.
+        How to use the file; may be empty.
 
     Examples
     --------
@@ -570,24 +567,24 @@ def write_torus(torus: TorusLike, path: AnyPath, dialect: str | None = None) -> 
     torus = as_torus(torus)
     chosen = dialect_to_write("torus", path, dialect)
     if torus.exclusions and chosen.name not in ("toml", "machine-json"):
-        expected = "a machine file (.toml), which does"
-        raise InputError(f"{chosen.name} holds no missing or slow links", expected=expected)
+        expected = "a machine file (.toml)"
+        raise InputError(f"{chosen.name} cannot store missing or slow links", expected=expected)
     with atomic_path(path) as temporary:
         chosen.write(torus, temporary)  # type: ignore[misc]
-    return chosen.how_to_use(os.fspath(path))
+    return chosen.usage(os.fspath(path))
 
 
-# Isolated tasks that are listed.
-NAMED = 8
+# Maximum number of isolated tasks in `graph_facts`.
+_MAX_LISTED_TASKS = 8
 
 
 def graph_facts(traffic: Workload | CommGraph) -> dict[str, Any]:
-    """Return tasks, edges, bytes, messages, and how they are spread, of all phases together."""
+    """Return tasks, edges, bytes, messages and isolated tasks of the sum of all phases."""
     workload = as_workload(traffic)
     total, n = workload.total, workload.n_tasks
-    seen = np.zeros(n, bool)
-    seen[total.src] = seen[total.dst] = True
-    silent = np.flatnonzero(~seen)
+    is_used = np.zeros(n, bool)
+    is_used[total.src] = is_used[total.dst] = True
+    isolated = np.flatnonzero(~is_used)
     return {
         "tasks": n,
         "grid": workload.grid,
@@ -596,9 +593,9 @@ def graph_facts(traffic: Workload | CommGraph) -> dict[str, Any]:
         "messages": float(total.n_messages.sum()),
         "symmetric": one_way_edge(total) is None,
         "to_itself": float(total.nbytes[total.src == total.dst].sum()),
-        "isolated": silent.size,
-        "first_isolated": silent[:NAMED].tolist(),
-        "counted_from_1": n > 2 and silent.size == 1 and not silent[0],
+        "isolated": isolated.size,
+        "first_isolated": isolated[:_MAX_LISTED_TASKS].tolist(),
+        "counted_from_1": n > 2 and isolated.size == 1 and not isolated[0],
         "phases": len(workload),
     }
 
@@ -607,14 +604,14 @@ _FILE = re.compile(r"\.[A-Za-z][A-Za-z0-9]{1,9}$")
 
 
 def torus(of: TorusLike) -> Torus:
-    """Return a torus from its sizes, a machine's name, a file, or a shape.
+    """Return a torus from its sizes, a machine name, a file, or a shape.
 
     Parameters
     ----------
     of : str, sequence of int or Torus
         Sizes such as ``8x8x8``, where an ``m`` after a size makes that dimension a mesh; a machine
-        such as ``tpu_v4:4x4x8`` or ``bluegene_q:1024``; the path of a file that `read_torus` reads;
-        or the sizes as numbers. The text of any torus, ``str(torus)``, gives the same torus.
+        such as ``tpu_v4:4x4x8`` or ``bluegene_q:1024``; the path of a file for `read_torus`; or the
+        sizes as numbers. ``torus(str(t))`` returns the same torus as ``t``.
 
     Examples
     --------

@@ -1,16 +1,12 @@
-"""The registry of dialects: which files are read and written, and which format a file has.
+"""The registry of file formats, and the rules that identify the format of a file.
 
-A dialect is added in two steps:
+To add a format, list its record ``Dialect(...)`` in the ``DIALECTS`` of a module of this package,
+and list a new module in ``_MODULES`` below. Another package registers its record by an entry point
+of the group ``toruscast.formats``.
 
-1. Write its reader, its writer if there is one, and a frozen record ``Dialect(...)``, in a module
-   of this room, and list the record in the module's ``DIALECTS``.
-2. Name a new module in ``_MODULES`` below.
-
-Another package adds one by an entry point of the group ``toruscast.formats`` that names its record.
-
-Where the caller does not name the format, `formats_of` applies the four rules of
-``docs/reference/formats.md``: the file's own name, its signature or header (`Dialect.recognise`),
-its suffix, and the shape of bare numbers.
+If the caller does not name the format, `match_dialects` applies the four rules of
+``docs/reference/formats.md``: the file name, a signature or header (`Dialect.recognise`), the
+suffix, and the shape of bare numbers.
 """
 
 from __future__ import annotations
@@ -28,11 +24,11 @@ from toruscast.errors import InputError
 from toruscast.files import PROMISED
 from toruscast.text import closest
 
-from .dialect import NOUNS, OPTIONS, Dialect, Holds
-from .graphs import COMMENT, COUNTS
-from .source import LINES, WHOLE, Source, cells
+from .dialect import KIND_NAMES, KIND_OPTIONS, DataKind, Dialect
+from .graphs import COLUMN_COMMENT, HEADER_COMMENT
+from .source import LINES, WHOLE, AnyPath, Source, split_cells
 
-# Modules that list what they read in `DIALECTS`, imported when a format is first looked for.
+# Imported when a format is first looked up.
 _MODULES = (
     "toruscast.formats.profilers",
     "toruscast.formats.graphs",
@@ -52,7 +48,7 @@ _MODULES = (
     "toruscast._mesh.tenstorrent",
 )
 _COMPILED = "the compiled program: jax.jit(f).lower(...).compile().as_text()"
-# Texts without what a reader needs: how they start, what they lack, and what has it instead.
+# Texts that lack the data a reader needs: start of the file, error message, what to use instead.
 _UNREADABLE = (
     (
         re.compile(rb"\s*+(?:\w+\s*+=\s*+)?(?:Mesh|AbstractMesh|NamedSharding)\("),
@@ -69,34 +65,26 @@ _UNREADABLE = (
         "MLIR before partitioning",
         _COMPILED,
     ),
-    (
-        re.compile(rb"\s*+\{ ?lambda\b"),
-        "jaxpr before compilation",
-        _COMPILED,
-    ),
-    (
-        re.compile(rb"\s*+=+ OTF2-PRINT"),
-        "events as otf2-print prints them",
-        "the trace itself, such as traces.otf2",
-    ),
+    (re.compile(rb"\s*+\{ ?lambda\b"), "jaxpr before compilation", _COMPILED),
+    (re.compile(rb"\s*+=+ OTF2-PRINT"), "output of otf2-print", "the trace, such as traces.otf2"),
     (
         re.compile(rb"(?:[\w.:@= -]*+\n)*+\^\w"),
-        "hostfile with hosts that are left out (^)",
-        "the host of each task, a line each",
+        "hostfile that excludes hosts (^)",
+        "one line with a host for each task",
     ),
 )
 
 
-def dialects(holds: Holds | None = None) -> tuple[Dialect, ...]:
-    """Return all dialects, or those that hold one kind of data."""
-    others = (dialect for _, dialect in plugins.load("formats") if isinstance(dialect, Dialect))
-    return tuple(each for each in (*_built_in(), *others) if holds in (None, each.holds))
+def dialects(holds: DataKind | None = None) -> tuple[Dialect, ...]:
+    """Return all dialects, or those of one kind of data."""
+    loaded = (each for _, each in plugins.load("formats") if isinstance(each, Dialect))
+    return tuple(each for each in (*_built_in(), *loaded) if holds in (None, each.holds))
 
 
-def suffixes_of(holds: Holds) -> tuple[str, ...]:
-    """Return the suffixes of files that hold one kind of data."""
-    known = (suffix for dialect in dialects(holds) for suffix in dialect.suffixes)
-    return tuple(dict.fromkeys(suffix for suffix in known if suffix.startswith(".")))
+def suffixes_of(holds: DataKind) -> tuple[str, ...]:
+    """Return the file suffixes of one kind of data."""
+    suffixes = (suffix for dialect in dialects(holds) for suffix in dialect.suffixes)
+    return tuple(dict.fromkeys(suffix for suffix in suffixes if suffix.startswith(".")))
 
 
 @cache
@@ -104,25 +92,23 @@ def _built_in() -> tuple[Dialect, ...]:
     return tuple(dialect for module in _MODULES for dialect in import_module(module).DIALECTS)
 
 
-def dialect_of(name: object, holds: Holds) -> Dialect:
-    """Return the dialect of a name."""
+def find_dialect(name: object, holds: DataKind) -> Dialect:
+    """Return the dialect with a name, or raise `InputError`."""
     known = {dialect.name: dialect for dialect in dialects(holds)}
     if isinstance(name, str) and name in known:
         return known[name]
     expected = f"{closest(str(name), known, ', '.join(known))} (toruscast formats lists all)"
-    raise InputError(f"unknown format of a {NOUNS[holds]}", found=name, expected=expected)
+    raise InputError(f"unknown format of a {KIND_NAMES[holds]}", found=name, expected=expected)
 
 
-def dialect_to_write(
-    holds: Holds, path: str | os.PathLike[str], name: str | None = None
-) -> Dialect:
-    """Return the dialect with a name, or else the one that a written file's suffix means."""
-    written = [dialect for dialect in dialects(holds) if dialect.write]
+def dialect_to_write(holds: DataKind, path: AnyPath, name: str | None = None) -> Dialect:
+    """Return the dialect with a name, or the one that the suffix of the path selects."""
+    writable = [dialect for dialect in dialects(holds) if dialect.write]
     if name is not None:
-        dialect = dialect_of(name, holds)
+        dialect = find_dialect(name, holds)
         if dialect.write is None:
-            expected = ", ".join(dialect.name for dialect in written)
-            raise InputError("a format that is read, not written", found=name, expected=expected)
+            expected = ", ".join(dialect.name for dialect in writable)
+            raise InputError("format is read-only", found=name, expected=expected)
         suffix = os.path.splitext(os.fspath(path))[1].lower()  # noqa: PTH122
         if suffix in PROMISED and suffix not in dialect.suffixes:
             expected = f"{' or '.join(dialect.suffixes) or '.txt'} for {dialect.name}"
@@ -130,113 +116,116 @@ def dialect_to_write(
         return dialect
     file = os.path.basename(os.fspath(path)).lower().removesuffix(".gz")  # noqa: PTH119
     suffix = os.path.splitext(file)[1]  # noqa: PTH122
-    for dialect in written:
-        # Launchers look for some files by their whole name, which has no dot.
+    for dialect in writable:
+        # Some launchers expect a fixed file name without a dot.
         if suffix in dialect.suffixes or (file in dialect.suffixes and not file.startswith(".")):
             return dialect
-    known = [suffix for dialect in written for suffix in dialect.suffixes]
-    expected = f"{', '.join(known[:-1])} or {known[-1]}; or --out-format (dialect=) with its name"
+    suffixes = [suffix for dialect in writable for suffix in dialect.suffixes]
+    expected = f"{', '.join(suffixes[:-1])} or {suffixes[-1]}; or --out-format (dialect=)"
     raise InputError("unknown suffix", file=path, found=suffix or "none", expected=expected)
 
 
-def identify(source: Source, holds: Holds, name: str = "auto") -> Dialect:
-    """Return the dialect of a file, by the rules or by the name that the caller gives."""
+def identify(source: Source, holds: DataKind, name: str = "auto") -> Dialect:
+    """Return the dialect with a name, or the one that the rules select for ``"auto"``."""
     if name != "auto":
-        return dialect_of(name, holds)
-    fits = formats_of(source, holds)
-    if len(fits) == 1:
-        return fits[0]
-    # Raises the error of a file that cannot be read, or is no text.
+        return find_dialect(name, holds)
+    matches = match_dialects(source, holds)
+    if len(matches) == 1:
+        return matches[0]
+    # An unreadable or binary file raises its own error here.
     number, found = source.text.first_line()
     for pattern, message, expected in _UNREADABLE:
-        if not fits and pattern.match(source.start):
+        if not matches and pattern.match(source.start):
             raise InputError(
                 message, file=source.path, line=number, found=found[:80], expected=expected
             )
-    known = {_line_shape(str(dialect.example)): dialect.name for dialect in dialects(holds)}
-    names = [dialect.name for dialect in fits]
-    names = names or [known[shape] for shape in get_close_matches(_line_shape(found), known, 2, 0)]
-    close = " or ".join(f"--format {name}" for name in names)
-    if not fits and (others := formats_of(source)):
-        close += f"; {OPTIONS[others[0].holds]} takes a {NOUNS[others[0].holds]} ({others[0].name})"
-    message = f"{NOUNS[holds]} in a format that is not clear"
-    raise InputError(message, file=source.path, line=number, found=found[:80], expected=close)
+    name_of_shape = {_line_shape(str(dialect.example)): dialect.name for dialect in dialects(holds)}
+    names = [dialect.name for dialect in matches]
+    close = get_close_matches(_line_shape(found), name_of_shape, 2, 0)
+    hint = " or ".join(f"--format {name}" for name in names or map(name_of_shape.get, close))
+    if not matches and (others := match_dialects(source)):
+        kind = others[0].holds
+        hint += f"; {KIND_OPTIONS[kind]} takes a {KIND_NAMES[kind]} ({others[0].name})"
+    message = f"cannot identify the format of the {KIND_NAMES[holds]}"
+    raise InputError(message, file=source.path, line=number, found=found[:80], expected=hint)
 
 
-def formats_of(source: Source, holds: Holds | None = None) -> list[Dialect]:
-    """Return the dialects that the first matching rule gives, for all kinds of files if None."""
-    known = dialects(holds)
+def match_dialects(source: Source, holds: DataKind | None = None) -> list[Dialect]:
+    """Return the dialects that the first applicable rule selects; ``None`` stands for all kinds."""
+    candidates = dialects(holds)
     file = Path(source.path).name.lower().removesuffix(".gz")
-    fixed = [d for d in known if any(s[0] != "." and file.startswith(s) for s in d.suffixes)]
-    if signed := fixed or [dialect for dialect in known if dialect.recognise(source)]:
-        return signed
+    by_name = [d for d in candidates if any(s[0] != "." and file.startswith(s) for s in d.suffixes)]
+    if recognised := by_name or [dialect for dialect in candidates if dialect.recognise(source)]:
+        return recognised
     suffix = Path(file).suffix
-    named = [d for d in dialects() if suffix in d.suffixes and suffix != ".txt"]
-    names = _by_numbers(source) if source.has_numbers else set()
-    fits = [dialect for dialect in known if f"{dialect.holds}/{dialect.name}" in names]
-    if not named or (fits and suffix == ".csv"):
-        return fits
-    return [d for d in named if d in fits] or [d for d in named if d in known][:1]
+    by_suffix = [d for d in dialects() if suffix in d.suffixes and suffix != ".txt"]
+    by_shape = _match_numbers(source) if source.has_numbers else set()
+    matches = [dialect for dialect in candidates if f"{dialect.holds}/{dialect.name}" in by_shape]
+    if not by_suffix or (matches and suffix == ".csv"):
+        return matches
+    return [d for d in by_suffix if d in matches] or [d for d in by_suffix if d in candidates][:1]
 
 
-def _by_numbers(source: Source) -> set[str]:
-    """Return the dialects that rows of bare numbers fit, such as "graph/edges"."""
-    rows = [cells(line)[1] for _, line in source.lines]
-    width, below = len(rows[0]), {len(row) for row in rows[1:]}
-    edges = (width == 1 and below <= {3, 4}) or width in (3, 4)
-    matrix = below == {width} and 1 < width == len(rows) < LINES
-    if edges and matrix:
-        # Comments stand above edges only, whose ends are whole numbers.
-        matrix = not _is_stated(source) and source.n_tasks in (None, width)
-        edges = not matrix or all(WHOLE.fullmatch(end) for row in rows for end in row[:2])
+def _match_numbers(source: Source) -> set[str]:
+    """Return the dialects that fit rows of bare numbers, such as "graph/edges"."""
+    rows = [split_cells(line)[1] for _, line in source.lines]
+    width, widths_below = len(rows[0]), {len(row) for row in rows[1:]}
+    is_constant = widths_below == {width}
+    are_edges = (width == 1 and widths_below <= {3, 4}) or width in (3, 4)
+    is_matrix = is_constant and 1 < width == len(rows) < LINES
+    if are_edges and is_matrix:
+        # Only edge lists have header comments, and their endpoints are whole numbers.
+        is_matrix = not _has_header_comment(source) and source.n_tasks in (None, width)
+        are_edges = not is_matrix or all(WHOLE.fullmatch(cell) for row in rows for cell in row[:2])
     ndim = source.torus.ndim if source.torus else 0
-    is_place = width in (ndim, ndim + 1) and source.n_tasks in (None, 1)
-    places = width > 1 and (below == {width} or (ndim > 0 if below else is_place))
+    is_one_place = width in (ndim, ndim + 1) and source.n_tasks in (None, 1)
+    are_coordinates = width > 1 and (is_constant or (ndim > 0 if widths_below else is_one_place))
     count = int(rows[0][0]) if re.fullmatch("[0-9]{1,9}", rows[0][0]) else -1
-    counts = 0 < count == sum(1 for _ in islice(source.stream.lines(), count + 2)) - 1
-    vertices = edges and not matrix and _may_be_vertices(source, rows, counts)
-    heads = {
-        "mapping/sst-macro": counts and (width, below) == (1, {1}),
-        "mapping/scotch-map": counts and (width, below) == (1, {2}),
-        "mapping/sst-coordinates": counts and [*map(str, below)] == rows[0][1:],
+    has_count = 0 < count == sum(1 for _ in islice(source.streamed_text.lines(), count + 2)) - 1
+    are_vertices = are_edges and not is_matrix and _may_be_vertices(source, rows, has_count)
+    counted_forms = {
+        "mapping/sst-macro": has_count and (width, widths_below) == (1, {1}),
+        "mapping/scotch-map": has_count and (width, widths_below) == (1, {2}),
+        "mapping/sst-coordinates": has_count and [*map(str, widths_below)] == rows[0][1:],
     }
-    is_head = any(heads.values()) and (source.n_tasks == count or below != {width})
-    fits = heads | {
-        "graph/edges": edges and not (counts and width > 1 and below != {width}),
-        "graph/matrix": matrix or width > 4,
-        "graph/metis": (counts and width > 1) or vertices,
-        "mapping/nodes": (not below or {width} == below == {1}) and not places and not is_head,
-        "mapping/bluegene": places and not is_head,
+    starts_with_count = any(counted_forms.values()) and (source.n_tasks == count or not is_constant)
+    are_nodes = not widths_below or (is_constant and width == 1)
+    matches = counted_forms | {
+        "graph/edges": are_edges and not (has_count and width > 1 and not is_constant),
+        "graph/matrix": is_matrix or width > 4,
+        "graph/metis": (has_count and width > 1) or are_vertices,
+        "mapping/nodes": are_nodes and not are_coordinates and not starts_with_count,
+        "mapping/bluegene": are_coordinates and not starts_with_count,
     }
-    return {name for name, is_one in fits.items() if is_one}
+    return {name for name, is_match in matches.items() if is_match}
 
 
-def _is_stated(source: Source) -> bool:
-    """Whether a comment states the number of tasks or names the columns, as above edges."""
+def _has_header_comment(source: Source) -> bool:
     lines = [line.strip() for line in source.raw_lines]
-    return COUNTS in lines or any(map(COMMENT.fullmatch, lines))
+    return COLUMN_COMMENT in lines or any(map(HEADER_COMMENT.fullmatch, lines))
 
 
-def _may_be_vertices(source: Source, rows: list[list[str]], counts: bool) -> bool:
-    """Whether all numbers may be vertices: corners below their count, or neighbours of the first.
+def _may_be_vertices(source: Source, rows: list[list[str]], has_count: bool) -> bool:
+    """Whether the numbers may be vertices: counted mesh elements, or lists of neighbours.
 
-    Corners count from 1. A list of neighbours has a row for each vertex, and no column beside the
-    first two holds the same number everywhere, as equal amounts of bytes do.
+    Vertices count from 1. A list of neighbours has a row for each vertex, and no column after the
+    second is constant, as equal amounts of bytes would be.
     """
     words = [word for row in rows for word in row]
-    if _is_stated(source) or not all(re.fullmatch("[0-9]{1,9}", word) for word in words):
+    if _has_header_comment(source) or not all(re.fullmatch("[0-9]{1,9}", word) for word in words):
         return False
     if len(rows[0]) == 1:
-        return counts and all(map(int, words))
+        return has_count and all(map(int, words))
     if source.n_tasks is not None and len(rows) not in (source.n_tasks, LINES):
         return False
     columns = [{*map(int, column)} for column in zip(*rows, strict=False)]
-    top = max(map(max, columns))
+    last_vertex = max(map(max, columns))
     is_list = len(columns[0]) == len(rows) and all(len(column) > 1 for column in columns[2:])
-    return is_list and sum(1 for _ in islice(source.stream.lines(), top)) == top
+    lines = islice(source.streamed_text.lines(), last_vertex)
+    return is_list and sum(1 for _ in lines) == last_vertex
 
 
 def _line_shape(text: str) -> str:
-    """Return the first line that is no comment, each word and each number as one letter."""
+    """First line that is no comment, with each word and each number reduced to one character."""
     line = next((line for line in text.splitlines() if line[:1] not in "#%"), "")
     return re.sub("[0-9]+", "0", re.sub("[A-Za-z_]+", "a", line[:200]))

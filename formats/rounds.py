@@ -1,4 +1,4 @@
-"""From the events of all ranks to rounds, with the algorithms that MPI libraries choose."""
+"""Rounds of messages from the events of all ranks, with the algorithms of MPI libraries."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from toruscast.text import counted
 
 from ._round_kernels import COLLECTIVE, RECEIVE, SEND, set_rounds
 
-# Lines are "ranks below: bytes below algorithm, ..."; the last entry of both has no bound. A
-# message of Open MPI's knomial tree and its segments of no size are as in the algorithm named.
-# Source: ompi/mca/coll/tuned/coll_tuned_decision_fixed.c of v4.1.4, commutative operations, and the
-# algorithms that coll/base takes instead where there are too few ranks or elements.
+# Each line is "upper bound of ranks: upper bound of bytes algorithm, ..."; the last entries have no
+# bound. Source: ompi/mca/coll/tuned/coll_tuned_decision_fixed.c of v4.1.4 for commutative
+# operations, and the fallbacks of coll/base for few ranks or elements. The knomial tree and
+# unsegmented algorithms are replaced by their nearest equivalents.
 _OPEN_MPI = """
 allreduce of all
 4: 8 ring, 4096 recursive_doubling, 8192 ring, 16384 recursive_doubling, 262144 ring, rabenseifner
@@ -45,7 +45,6 @@ alltoall of a block
 16: linear
 32: 4 linear, 512 bruck, linear
 64: 512 bruck, linear
-128: 1024 bruck, 262144 linear, pairwise
 256: 1024 bruck, 262144 linear, pairwise
 512: 1024 bruck, 32768 linear, pairwise
 1024: 512 bruck, 262144 linear, pairwise
@@ -100,8 +99,8 @@ scatter of a block
 64: 512 binomial, 8192 linear, 16384 binomial, linear
 512 binomial, linear
 """
-# Source: the defaults of MPIR_CVAR_ALLREDUCE_SHORT_MSG_SIZE and its like in src/mpi/coll of MPICH
-# 4.0, from which those of Cray, Intel and Ohio State descend.
+# Source: defaults of MPIR_CVAR_ALLREDUCE_SHORT_MSG_SIZE and similar in src/mpi/coll of MPICH 4.0,
+# from which the libraries of Cray, Intel and Ohio State are derived.
 _MPICH = """
 allreduce of all
 2049 recursive_doubling, rabenseifner
@@ -122,8 +121,8 @@ binomial
 scatter of all
 binomial
 """
-# Where the library is not known: what most take for large messages.
-_OTHERS = {
+# For unknown libraries: the most common choices for large messages.
+_DEFAULT_ALGORITHMS = {
     "allreduce": "ring",
     "alltoall": "pairwise",
     "allgather": "ring",
@@ -133,10 +132,10 @@ _OTHERS = {
     "gather": "linear",
     "scatter": "linear",
 }
-COLLECTIVES = tuple(_OTHERS)
-"""Collectives that become the messages of an algorithm."""
-# Algorithms made of two of ours, or of one of another collective.
-_MADE_OF = {
+COLLECTIVES = tuple(_DEFAULT_ALGORITHMS)
+"""Collectives that are expanded to the messages of an algorithm."""
+# Algorithms that are one or two algorithms of other collectives.
+_COMPOSED = {
     "allreduce/nonoverlapping": "reduce/binomial+bcast/binomial",
     "bcast/scatter_doubling": "scatter/binomial+allgather/recursive_doubling",
     "bcast/scatter_ring": "scatter/binomial+allgather/ring",
@@ -144,42 +143,42 @@ _MADE_OF = {
     "reduce_scatter/nonoverlapping": "reduce/binomial+scatter/linear",
     "reduce_scatter/pairwise": "alltoall/pairwise",
 }
-_ELEMENT = 8
+_ELEMENT_BYTES = 8
 Rules = list[tuple[float, list[tuple[float, str]]]]
 
 
 @lru_cache
 def _library_rules(family: str) -> dict[str, tuple[bool, Rules]]:
-    """By collective: whether bytes are those of a block; rows of ranks, of bytes and algorithm."""
+    """For each collective: whether bytes are those of a block, and the rows of rules."""
     text = _OPEN_MPI if family == "Open MPI" else _MPICH
-    found: dict[str, tuple[bool, Rules]] = {}
+    rules: dict[str, tuple[bool, Rules]] = {}
     for line in text.strip().splitlines():
-        collective, of, unit = line.partition(" of ")
-        if of:
+        collective, separator, unit = line.partition(" of ")
+        if separator:
             rows: Rules = []
-            found[collective] = (unit == "a block", rows)
+            rules[collective] = (unit == "a block", rows)
             continue
         ranks, colon, entries = line.rpartition(":")
-        each = []
+        row = []
         for entry in entries.split(","):
             *below, name = entry.split()
-            each.append((float(below[0]) if below else float("inf"), name))
-        rows.append((float(ranks) if colon else float("inf"), each))
-    return found
+            row.append((float(below[0]) if below else float("inf"), name))
+        rows.append((float(ranks) if colon else float("inf"), row))
+    return rules
 
 
-def family_of(library: str) -> str:
-    """Return whose rules a library follows, by the name that it gives itself; "" if not known."""
+def library_family(library: str) -> str:
+    """Return the family whose rules a library follows, by its own name; "" if unknown."""
     if "open mpi" in library.lower():
         return "Open MPI"
-    heirs = ("mpich", "intel", "mvapich")
-    return "MPICH" if any(name in library.lower() for name in heirs) else ""
+    derived = ("mpich", "intel", "mvapich")
+    return "MPICH" if any(name in library.lower() for name in derived) else ""
 
 
-def algorithm_of(family: str, collective: str, n: int, nbytes: float) -> str:
-    """Return the algorithm of a collective; of two that follow each other, with + between."""
+def choose_algorithm(family: str, collective: str, n: int, nbytes: float) -> str:
+    """Return the algorithm of a collective; "+" joins two consecutive ones."""
     if not family:
-        return f"{collective}/{_OTHERS[collective]}"
+        return f"{collective}/{_DEFAULT_ALGORITHMS[collective]}"
     of_block, rows = _library_rules(family)[collective]
     size = nbytes / n if of_block else nbytes
     entries = next(each for below, each in rows if n < below)
@@ -191,39 +190,39 @@ def algorithm_of(family: str, collective: str, n: int, nbytes: float) -> str:
         name = "scatter_ring"
     if name == "neighbor_exchange" and n % 2:
         name = "ring"
-    # Fewer elements than ranks; an element is taken for 8 bytes.
-    if family == "Open MPI" and collective == "allreduce" and nbytes < _ELEMENT * n:
+    # Fewer elements than ranks, if an element has 8 bytes.
+    if family == "Open MPI" and collective == "allreduce" and nbytes < _ELEMENT_BYTES * n:
         name = {"ring": "recursive_doubling", "rabenseifner": "linear"}.get(name, name)
-    whole = f"{collective}/{name}"
-    return _MADE_OF.get(whole, whole)
+    full_name = f"{collective}/{name}"
+    return _COMPOSED.get(full_name, full_name)
 
 
 MAX_PERIOD = 4096
-# An iteration is that of the program only if it sends so much of all bytes.
+# Minimum share of all bytes that a repeated sequence must send to be the program's iteration.
 MIN_SHARE = 0.25
 
 
 @dataclass(frozen=True)
 class Events:
-    """What all ranks did, rank after rank, in each rank's own order; e events of t tasks."""
+    """Events of all ranks, rank after rank in program order; e events of t tasks."""
 
     # (t + 1): events of task i are first[i] to first[i + 1].
     first: NDArray[np.int64]
-    # (e): SEND, RECEIVE (one that was completed) or COLLECTIVE.
+    # (e): SEND, RECEIVE (a completed one) or COLLECTIVE.
     kind: NDArray[np.uint8]
     # (e): receiver, sender or root; -1 for none.
     peer: NDArray[np.int64]
     communicator: NDArray[np.int64]
     tag: NDArray[np.int64]
-    # (e): of a collective, what this task puts in, or the vector that all hold.
+    # (e): for a collective, the contribution of this task, or the vector that all tasks have.
     nbytes: NDArray[np.float64]
-    # (e): place in `operations` of a collective, 0 else.
+    # (e): index into `operations` for a collective, otherwise 0.
     operation: NDArray[np.int64]
     # Tasks of each communicator.
     members: Mapping[int, tuple[int, ...]]
-    # Names of the collectives; "" for none and for barriers.
+    # Names of collectives; "" for barriers and other events.
     operations: tuple[str, ...]
-    # Bytes to each member of collectives whose tasks send different amounts, by event.
+    # Bytes to each member, by event, for collectives with unequal amounts.
     blocks: Mapping[int, NDArray[np.float64]] = field(default_factory=dict)
 
     @property
@@ -239,68 +238,69 @@ class Events:
 
 @dataclass(frozen=True)
 class Rounds:
-    """Messages by round, and how well the events fit each other."""
+    """Messages by round, and how consistent the events are."""
 
-    # Rounds of the iteration that repeats, if ``fold`` found one.
+    # Rounds of the repeated iteration, if there is one.
     workload: Workload
-    # Of the whole trace.
+    # Number of rounds of the whole trace.
     n_rounds: int
-    # How often the iteration repeats; 1 where none was found.
+    # Repetitions of the iteration; 1 if there is none.
     iterations: int
-    # Messages that one side has and the other has not, and collectives that a task lacks.
+    # Sends without receive, receives without send, and incomplete collectives.
     unmatched: int
-    # Events that never come, for tasks wait for each other in a circle.
+    # Events that cannot occur because of a cyclic wait.
     unreached: int
-    # Calls of collectives by the algorithm that they are taken for.
+    # Number of collective calls by algorithm.
     algorithms: Mapping[str, int]
-    # Events whose messages are in no round.
+    # Events without a message in any round.
     omitted: Sequence[Omission]
 
     @property
     def repeats_text(self) -> str:
-        """What was read of an iteration that repeats; empty where none does."""
+        """Message about a repeated iteration; "" if there is none."""
         if self.iterations == 1:
             return ""
         rounds = f"{len(self.workload)} of {self.n_rounds} rounds"
-        return f"{rounds} repeat {self.iterations} times: one iteration is read, the mean of all"
+        return f"{rounds} repeat {self.iterations} times; the mean iteration is used"
 
     @property
     def unmatched_text(self) -> str:
-        """How many messages have one side only; empty where none has."""
+        """Message about unmatched events; "" if there are none."""
         if not self.unmatched:
             return ""
-        return f"{counted(self.unmatched, 'message')} without its other side"
+        return f"{counted(self.unmatched, 'message')} without a matching send or receive"
 
 
-def rounds_of(
+def build_rounds(
     events: Events,
     *,
     name: str = "",
     algorithms: Mapping[str, str] | None = None,
     library: str = "",
     fold: bool = True,
-    most: int | None = None,
+    max_messages: int | None = None,
 ) -> Rounds:
     """Return the rounds of a program's messages.
 
-    Collectives take the ``algorithms`` that are given, such as ``{"allreduce": "ring"}``, or those
-    of the ``library``, as it names itself. ``fold`` looks for the iteration that repeats and
-    returns one, the mean of all. Where collectives have more than ``most`` messages, each is one
-    round.
+    Collectives use the given ``algorithms``, such as ``{"allreduce": "ring"}``, or else those of
+    the MPI ``library``. With ``fold``, a repeated iteration is replaced by its mean. If collectives
+    have more than ``max_messages`` messages, each call becomes a single round.
     """
     partner, unmatched = _match_messages(events)
-    calls, missing = _match_collectives(events, partner)
-    unmatched += missing
-    family = family_of(library)
-    named = [_algorithm_of(events, call, algorithms or {}, family) for call in calls]
+    calls, n_incomplete = _match_collectives(events, partner)
+    unmatched += n_incomplete
+    family = library_family(library)
+    plans = [_plan_call(events, call, algorithms or {}, family) for call in calls]
     n_messages = sum(
-        _n_messages(name, each.ranks.size, each.nbytes)
-        for each in named
-        if each.name
-        for name in each.name.split("+")
+        _count_messages(name, call_plan.ranks.size, call_plan.nbytes)
+        for call_plan in plans
+        if call_plan.name
+        for name in call_plan.name.split("+")
     )
-    at_once = most is not None and n_messages > most
-    plans = [_plan_rounds(events, *each, at_once) for each in zip(calls, named, strict=True)]
+    at_once = max_messages is not None and n_messages > max_messages
+    steps_of_calls = [
+        _plan_rounds(events, *pair, at_once) for pair in zip(calls, plans, strict=True)
+    ]
     sizes = np.array([len(call) for call in calls], np.int64)
     start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     task = events.task
@@ -312,7 +312,7 @@ def rounds_of(
         events.first,
         task,
         sizes,
-        np.array([len(plan) for plan in plans], np.int64),
+        np.array([len(call_steps) for call_steps in steps_of_calls], np.int64),
         members,
         start,
         rounds,
@@ -324,123 +324,124 @@ def rounds_of(
         if part.size:
             graph = sum_edges(events.n_tasks, task[part], events.peer[part], events.nbytes[part])
             parts[int(rounds[part[0]])].append(graph)
-    # Marks that tell rounds apart: sender and receiver, or the step of a collective.
+    # Rounds are compared by these marks: sender and receiver, or the step of a collective.
     marks = [(rounds[sends], task[sends] * events.n_tasks + events.peer[sends])]
-    for call, plan in zip(calls, plans, strict=True):
-        begins = int(rounds[call[0]])
-        for turn, graph in enumerate(plan, begins):
-            if begins > 0 and graph.n_edges:
-                parts[turn].append(graph)
-        what = int(events.communicator[call[0]]) * len(events.operations)
-        what += int(events.operation[call[0]]) + events.n_tasks**2
-        steps = np.arange(len(plan) if begins > 0 else 0)
-        marks.append((begins + steps, what + (steps + 1) * 2**45))
+    for call, call_steps in zip(calls, steps_of_calls, strict=True):
+        first_round = int(rounds[call[0]])
+        for round_number, graph in enumerate(call_steps, first_round):
+            if first_round > 0 and graph.n_edges:
+                parts[round_number].append(graph)
+        call_mark = int(events.communicator[call[0]]) * len(events.operations)
+        call_mark += int(events.operation[call[0]]) + events.n_tasks**2
+        numbers = np.arange(len(call_steps) if first_round > 0 else 0)
+        marks.append((first_round + numbers, call_mark + (numbers + 1) * 2**45))
     if not parts:
         raise InputError("trace without a message")
-    phases, times = _one_iteration(parts, marks, fold)
-    # Equal rounds of an algorithm are the same object, and stay it.
+    phases, times = _fold_iterations(parts, marks, fold)
+    # Equal rounds of an algorithm stay one shared object.
     named_phases = {id(phase): phase.renamed(name) for phase in phases}
     workload = Workload([named_phases[id(phase)] for phase in phases], name, dependent=True)
-    taken = Counter(each.name for each in named if each.name)
+    algorithm_counts = Counter(call_plan.name for call_plan in plans if call_plan.name)
     unreached = events.kind.size - reached
     omitted = _omitted_events(events, partner, rounds)
-    return Rounds(workload, len(parts), times, unmatched, unreached, taken, omitted)
+    return Rounds(workload, len(parts), times, unmatched, unreached, algorithm_counts, omitted)
 
 
 def _omitted_events(
     events: Events, partner: NDArray[np.int64], rounds: NDArray[np.int64]
 ) -> list[Omission]:
-    """Receives without a send, collectives that ranks lack, and sends that never come."""
-    alone = partner < 0
+    is_unmatched = partner < 0
     kinds = {
-        "receive without its send": (events.kind == RECEIVE) & alone & (events.peer >= 0),
-        "send of ranks that wait for each other": (events.kind == SEND) & (rounds == 0),
+        "receive without a send": (events.kind == RECEIVE) & is_unmatched & (events.peer >= 0),
+        "send in a cyclic wait": (events.kind == SEND) & (rounds == 0),
     }
-    lacking = (events.kind == COLLECTIVE) & alone
-    for place in np.unique(events.operation[lacking]):
-        if word := events.operations[place]:
-            kinds[f"{word} that other ranks lack"] = lacking & (events.operation == place)
+    is_incomplete = (events.kind == COLLECTIVE) & is_unmatched
+    for operation in np.unique(events.operation[is_incomplete]):
+        if word := events.operations[operation]:
+            selected = is_incomplete & (events.operation == operation)
+            kinds[f"{word} missing on other ranks"] = selected
     return [
-        Omission(what, "", int(which.sum()), float(events.nbytes[which].sum()) or None)
-        for what, which in kinds.items()
-        if which.any()
+        Omission(description, "", int(selected.sum()), float(events.nbytes[selected].sum()) or None)
+        for description, selected in kinds.items()
+        if selected.any()
     ]
 
 
-def _one_iteration(
+def _fold_iterations(
     parts: Mapping[int, Sequence[CommGraph]],
     marks: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
     fold: bool,
 ) -> tuple[list[CommGraph], int]:
-    """The rounds of the iteration that repeats, and how often it does; else all rounds, once."""
+    """Mean rounds of the repeated iteration and its count; otherwise all rounds and 1."""
     used = np.array(sorted(parts))
     number, mark = (np.concatenate(column) for column in zip(*marks, strict=True))
     kept = np.isin(number, used)
     number, mark = np.searchsorted(used, number[kept]), mark[kept]
     begin, period, times = _find_iteration(mark, number, used.size) if fold else (0, used.size, 1)
-    sent = np.array([sum(float(each.nbytes.sum()) for each in parts[number]) for number in used])
+    sent = np.array([sum(float(graph.nbytes.sum()) for graph in parts[number]) for number in used])
     if times == 1 or sent[begin : begin + period * times].sum() < MIN_SHARE * sent.sum():
         begin, period, times = 0, used.size, 1
     return [
         _mean_graph(
-            [each for turn in range(times) for each in parts[used[first + turn * period]]], times
+            [graph for turn in range(times) for graph in parts[used[first + turn * period]]], times
         )
         for first in range(begin, begin + period)
     ], times
 
 
 def _match_messages(events: Events) -> tuple[NDArray[np.int64], int]:
-    """The send of each receive, the n-th with the n-th of one source, destination and tag."""
-    which = np.flatnonzero(np.isin(events.kind, (SEND, RECEIVE)) & (events.peer >= 0))
-    is_send = events.kind[which] == SEND
-    ends = events.task[which], events.peer[which]
-    columns = (*ends, events.communicator[which], events.tag[which])
+    """Send of each receive, in order per source, destination, communicator and tag."""
+    indexes = np.flatnonzero(np.isin(events.kind, (SEND, RECEIVE)) & (events.peer >= 0))
+    is_send = events.kind[indexes] == SEND
+    endpoints = events.task[indexes], events.peer[indexes]
+    columns = (*endpoints, events.communicator[indexes], events.tag[indexes])
     table = pd.DataFrame(dict(enumerate(columns)))
-    table[0], table[1] = np.where(is_send, ends, ends[::-1])
+    table[0], table[1] = np.where(is_send, endpoints, endpoints[::-1])
     channel = table.groupby([*table], sort=False).ngroup().to_numpy()
-    key = channel * which.size + cumcount(2 * channel + is_send)
-    sends, receives = which[is_send], which[~is_send]
+    key = channel * indexes.size + cumcount(2 * channel + is_send)
+    sends, receives = indexes[is_send], indexes[~is_send]
     _, sent, received = np.intersect1d(
         key[is_send], key[~is_send], assume_unique=True, return_indices=True
     )
     partner = np.full(events.kind.size, -1, np.int64)
     partner[receives[received]] = sends[sent]
-    return partner, which.size - 2 * sent.size
+    return partner, indexes.size - 2 * sent.size
 
 
 def _match_collectives(
     events: Events, partner: NDArray[np.int64]
 ) -> tuple[list[NDArray[np.int64]], int]:
-    """The events of each collective call, a task each; ``partner`` of an event is its call."""
-    which = np.flatnonzero(events.kind == COLLECTIVE)
-    if not which.size:
+    """Events of each collective call; sets ``partner`` of an event to its call."""
+    indexes = np.flatnonzero(events.kind == COLLECTIVE)
+    if not indexes.size:
         return [], 0
-    communicator = events.communicator[which]
-    turn = cumcount(communicator * events.n_tasks + events.task[which])
-    order = np.lexsort([turn, communicator])
-    which, communicator, turn = which[order], communicator[order], turn[order]
-    begins = np.flatnonzero(np.diff(communicator, prepend=-1) | np.diff(turn, prepend=-1))
+    communicator = events.communicator[indexes]
+    call_number = cumcount(communicator * events.n_tasks + events.task[indexes])
+    order = np.lexsort([call_number, communicator])
+    indexes, communicator, call_number = indexes[order], communicator[order], call_number[order]
+    begins = np.flatnonzero(np.diff(communicator, prepend=-1) | np.diff(call_number, prepend=-1))
     calls: list[NDArray[np.int64]] = []
-    missing = 0
-    for call in np.split(which, begins[1:]):
+    n_incomplete = 0
+    for call in np.split(indexes, begins[1:]):
         kinds = set(events.operation[call].tolist())
         if len(kinds) > 1 or call.size < len(events.members[int(events.communicator[call[0]])]):
-            missing += 1
+            n_incomplete += 1
             continue
         partner[call] = len(calls)
         calls.append(call)
-    return calls, missing
+    return calls, n_incomplete
 
 
 class _CallPlan(NamedTuple):
-    """The algorithm of a collective call, "" where nothing is sent; its ranks, the root first."""
+    """Algorithm, ranks with the root first, and bytes of a collective call."""
 
+    # "" if nothing is sent.
     name: str
     ranks: NDArray[np.int64]
     nbytes: float
 
 
-def _algorithm_of(
+def _plan_call(
     events: Events, call: NDArray[np.int64], chosen: Mapping[str, str], family: str
 ) -> _CallPlan:
     collective = events.operations[int(events.operation[call[0]])]
@@ -457,32 +458,31 @@ def _algorithm_of(
         ranks = np.roll(ranks, -int(np.flatnonzero(ranks == root)[0]))
     if collective in chosen:
         return _CallPlan(f"{collective}/{chosen[collective]}", ranks, amount)
-    return _CallPlan(algorithm_of(family, collective, ranks.size, amount), ranks, amount)
+    return _CallPlan(choose_algorithm(family, collective, ranks.size, amount), ranks, amount)
 
 
 def _plan_rounds(
-    events: Events, call: NDArray[np.int64], named: _CallPlan, at_once: bool
+    events: Events, call: NDArray[np.int64], call_plan: _CallPlan, at_once: bool
 ) -> list[CommGraph]:
-    """Messages of each round of a collective call, between tasks of the program."""
-    n_tasks, ranks = events.n_tasks, named.ranks
+    n_tasks, ranks = events.n_tasks, call_plan.ranks
     if int(call[0]) in events.blocks:
         nbytes = np.stack([events.blocks[int(event)][: ranks.size] for event in call])
-        at, to = np.nonzero(nbytes)
-        # Members are sorted by task in the call, as blocks are by rank.
-        own = np.sort(ranks)
-        away = own[at] != ranks[to]
-        return [sum_edges(n_tasks, own[at][away], ranks[to][away], nbytes[at, to][away])]
-    if not named.name:
+        # The events of a call are sorted by task, the blocks by rank.
+        is_remote = np.sort(ranks)[:, None] != ranks
+        src, dst = np.nonzero(is_remote & (nbytes > 0))
+        return [sum_edges(n_tasks, np.sort(ranks)[src], ranks[dst], nbytes[src, dst])]
+    if not call_plan.name:
         return []
     members = tuple(ranks.tolist())
     parts = [
-        _algorithm_steps(n, members, named.nbytes, n_tasks, at_once) for n in named.name.split("+")
+        _build_steps(name, members, call_plan.nbytes, n_tasks, at_once)
+        for name in call_plan.name.split("+")
     ]
     return [graph for part in parts for graph in part]
 
 
 @lru_cache(maxsize=4096)
-def _n_messages(name: str, n: int, nbytes: float) -> int:
+def _count_messages(name: str, n: int, nbytes: float) -> int:
     if name in ALL_PAIRS:
         return n * (n - 1)
     rounds = schedule(name, n, nbytes).rounds()
@@ -490,48 +490,47 @@ def _n_messages(name: str, n: int, nbytes: float) -> int:
 
 
 @lru_cache(maxsize=64)
-def _algorithm_steps(
+def _build_steps(
     name: str, ranks: tuple[int, ...], nbytes: float, n_tasks: int, at_once: bool
 ) -> tuple[CommGraph, ...]:
     tasks = np.array(ranks, np.int64)
     plan = None if at_once else schedule(name, len(ranks), nbytes)
     if plan is None or plan.at_once:
         return (collective_total(name, tasks[None], nbytes, n_tasks),)
-    found: list[CommGraph] = []
+    graphs: list[CommGraph] = []
     for times, steps in plan.rounds():
         graph = merged(len(ranks), steps)
-        ends = tasks[graph.src], tasks[graph.dst]
-        found += [CommGraph(n_tasks, *ends, graph.nbytes, graph.n_messages)] * times
-    return tuple(found)
+        endpoints = tasks[graph.src], tasks[graph.dst]
+        graphs += [CommGraph(n_tasks, *endpoints, graph.nbytes, graph.n_messages)] * times
+    return tuple(graphs)
 
 
 def _mean_graph(graphs: Sequence[CommGraph], times: int) -> CommGraph:
-    """The sum of graphs, a share of it for each of so many times."""
     if len(graphs) == 1:
         return graphs[0]
-    whole = Workload(graphs).total
-    amounts = whole.nbytes / times, whole.n_messages / times
-    return CommGraph(whole.n_tasks, whole.src, whole.dst, *amounts)
+    total = Workload(graphs).total
+    amounts = total.nbytes / times, total.n_messages / times
+    return CommGraph(total.n_tasks, total.src, total.dst, *amounts)
 
 
 def _find_iteration(
     mark: NDArray[np.int64], number: NDArray[np.int64], n_rounds: int
 ) -> tuple[int, int, int]:
-    """First round, length and count of the rounds that repeat most; counts below 2 mean none."""
-    sent = pd.DataFrame({"number": number, "mark": mark}).drop_duplicates()
+    """First round, length and count of the longest repetition; a count of 1 means none."""
+    unique_marks = pd.DataFrame({"number": number, "mark": mark}).drop_duplicates()
     sums = np.zeros(n_rounds, np.uint64)
-    np.add.at(sums, sent["number"], pd.util.hash_array(sent["mark"].to_numpy()))
+    np.add.at(sums, unique_marks["number"], pd.util.hash_array(unique_marks["mark"].to_numpy()))
     best = (0, 0, 1)
     covered = 0
     for period in range(1, min(MAX_PERIOD, n_rounds // 2) + 1):
-        same = np.concatenate([[False], sums[period:] == sums[:-period], [False]])
-        edges = np.flatnonzero(np.diff(same.astype(np.int8)))
+        is_repeated = np.concatenate([[False], sums[period:] == sums[:-period], [False]])
+        edges = np.flatnonzero(np.diff(is_repeated.astype(np.int8)))
         if not edges.size:
             continue
         lengths = edges[1::2] - edges[::2]
         longest = int(np.argmax(lengths))
         times = int(lengths[longest]) // period + 1
-        # A longer period has to cover clearly more: it is often a multiple of a shorter one.
+        # Longer periods are often multiples, so they must cover clearly more rounds.
         if times >= 2 and times * period > 1.1 * covered:
             covered = times * period
             best = (int(edges[::2][longest]), period, times)

@@ -1,4 +1,4 @@
-"""Tori in the files of network simulators and of Scotch."""
+"""Tori in files of network simulators and of Scotch."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from toruscast.mapping.torus import TieRule, Torus
 from toruscast.validation import read_bandwidth, read_seconds, read_sizes
 
 from .dialect import Dialect
-from .machine_file import check_supported, torus_at, whole_words, with_unit
+from .machine_file import build_torus, check_supported, parse_quantity, parse_sizes
 from .source import (
     NUMBER,
     Source,
-    Text,
-    comments,
-    label,
+    TextFile,
+    comment_pattern,
+    name_from_path,
+    parse_whole,
     warn_of,
     warn_of_unused,
-    whole,
     write_text,
 )
 
 _CLUSTER = re.compile(r"<cluster\b([^<>]*)>", re.S)
 _ATTRIBUTE = re.compile(r"(?<![\w:.-])([\w:.-]++)\s*+=\s*(\"[^\"]*\"|'[^']*')")
-# Names of hosts and what they compute say nothing about the links.
+# Attributes that are read, or that do not concern links.
 _CLUSTER_KEYS = {
     *("id", "prefix", "suffix", "radical", "speed", "core", "topology", "topo_parameters"),
     *("bw", "lat", "limiter_link", "sharing_policy", "version", "encoding", "routing"),
@@ -44,7 +44,7 @@ _TORUS_CLUSTER = re.compile(rb"<cluster\b[^<>]*topology\s*=\s*[\"']TORUS[\"']", 
 _ASTRA_KEYS = ("topology", "npus_count", "bandwidth", "latency")
 _ASTRA_LINE = re.compile(r"\s*+([A-Za-z_][\w-]*+)\s*+:\s*+(.*+)")
 _ASTRA_ITEM = re.compile(r"\s*+-\s*+(.++)")
-# Its gigabytes are binary ones, and its times nanoseconds.
+# Units of ASTRA-sim.
 _GIGABYTE = 2**30
 _NANOSECOND = 1e-9
 _ASTRA_SHAPES = {"ring": True, "line": False, "mesh": False}
@@ -69,38 +69,37 @@ _BOOKSIM_KEYS = {
 } | {"link_failures"}
 
 
-def read_simgrid(source: Source) -> Torus:
-    """Return the torus of the cluster."""
+def _read_simgrid(source: Source) -> Torus:
     text = source.text
-    words = _XML_COMMENT.sub(lambda m: "\n" * m[0].count("\n"), text.data.decode())
-    found = []
-    for match in _CLUSTER.finditer(words):
+    content = _XML_COMMENT.sub(lambda m: "\n" * m[0].count("\n"), text.data.decode())
+    clusters = []
+    for match in _CLUSTER.finditer(content):
         keys = {key.lower(): value[1:-1] for key, value in _ATTRIBUTE.findall(match[1])}
         if keys.get("topology", "").upper() == "TORUS":
-            found.append((words.count("\n", 0, match.start()) + 1, keys))
-    if len(found) != 1:
-        raise text.fault("no single torus", None, f"{len(found)} of them", "one <cluster> of TORUS")
-    number, keys = found[0]
-    names = [name for name, _ in _ATTRIBUTE.findall(words) if name.lower() not in _CLUSTER_KEYS]
-    others = [*names, *_ELEMENT.findall(words), *_TAG.sub(" ", words).split()]
-    others += _ATTRIBUTE.sub(" ", " ".join(_CLUSTER.findall(words))).strip("/ \n").split()
-    warn_of_unused(text.file, others)
-    given = [size.strip() for size in keys.get("topo_parameters", "").split(",")]
-    sizes = whole_words(text, number, "topo_parameters", given)
-    bandwidth = with_unit(text, number, "bw", keys.get("bw", ""), read_bandwidth)
-    latency = with_unit(text, number, "lat", keys.get("lat", "0s"), read_seconds)
+            clusters.append((content.count("\n", 0, match.start()) + 1, keys))
+    if len(clusters) != 1:
+        raise text.fault("no single torus", None, len(clusters), "one <cluster> of TORUS")
+    number, keys = clusters[0]
+    names = (name for name, _ in _ATTRIBUTE.findall(content))
+    unused = [name for name in names if name.lower() not in _CLUSTER_KEYS]
+    unused += [*_ELEMENT.findall(content), *_TAG.sub(" ", content).split()]
+    unused += _ATTRIBUTE.sub(" ", " ".join(_CLUSTER.findall(content))).strip("/ \n").split()
+    warn_of_unused(text.file, unused)
+    size_texts = [size.strip() for size in keys.get("topo_parameters", "").split(",")]
+    sizes = parse_sizes(text, number, "topo_parameters", size_texts)
+    bandwidth = parse_quantity(text, number, "bw", keys.get("bw", ""), read_bandwidth)
+    latency = parse_quantity(text, number, "lat", keys.get("lat", "0s"), read_seconds)
     if keys.get("limiter_link", "0") != "0":
-        expected = "none: a torus has no limit on all links of a node together"
-        raise text.fault("limiter_link", number, keys["limiter_link"], expected)
+        raise text.fault("limiter_link is not supported", number, keys["limiter_link"], "none")
     policy = keys.get("sharing_policy", "SPLITDUPLEX").upper()
     if policy not in ("SPLITDUPLEX", "SHARED"):
-        expected = "SPLITDUPLEX or SHARED: links that messages share"
+        expected = "SPLITDUPLEX or SHARED"
         raise text.fault("bad sharing_policy", number, policy, expected)
     if policy == "SHARED":
-        # Both ways share a link: on the average each has half of it.
+        # Both directions share the link, so each has half of it on average.
         bandwidth /= 2
-    name = keys.get("id") or label(source.path)
-    torus = torus_at(
+    name = keys.get("id") or name_from_path(source.path)
+    torus = build_torus(
         source,
         number,
         sizes,
@@ -114,21 +113,19 @@ def read_simgrid(source: Source) -> Torus:
 
 
 def _check_radical(source: Source, number: int, radical: str | None, torus: Torus) -> None:
-    """Raise if the cluster has another number of hosts than the torus."""
     parts = [re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", p) for p in (radical or "").split(",")]
     if radical is None or not all(parts):
         return
     hosts = sum(int(p[2] or p[1]) - int(p[1]) + 1 for p in parts if p)
     if hosts != torus.n_nodes:
         found = f"{hosts} hosts in radical {radical}"
-        raise source.text.fault("hosts and torus differ", number, found, torus.n_nodes)
+        raise source.text.fault("wrong number of hosts", number, found, torus.n_nodes)
 
 
-def write_simgrid(torus: Torus, path: Path) -> None:
-    """Write a platform with one cluster; all dimensions wrap and are as fast."""
-    good = all(torus.wrap) and len({*torus.bandwidth}) == 1
-    expected = "all dimensions wrap and have one bandwidth, and there is no twist"
-    check_supported(torus, "SimGrid", expected, good)
+def _write_simgrid(torus: Torus, path: Path) -> None:
+    is_supported = all(torus.wrap) and len({*torus.bandwidth}) == 1
+    expected = "wrap and equal bandwidth in all dimensions, no twist"
+    check_supported(torus, "SimGrid", expected, is_supported)
     name = re.sub(r"[^\w-]", "_", torus.name) or "torus"
     sizes = ",".join(map(str, torus.shape))
     if not math.isfinite(torus.bandwidth[0]):
@@ -146,85 +143,82 @@ def write_simgrid(torus: Torus, path: Path) -> None:
     )
 
 
-def is_network(source: Source) -> bool:
-    """Whether the keys of a topology and of its sizes stand at the start of lines."""
+def _is_astra(source: Source) -> bool:
     keys = {match[1] for line in source.raw_lines if (match := _ASTRA_LINE.fullmatch(line))}
     return {"topology", "npus_count"} <= keys
 
 
-def read_astra(source: Source) -> Torus:
-    """Return the torus of rings and lines."""
+def _read_astra(source: Source) -> Torus:
     text = source.text
     lists = _astra_lists(text)
     for key, (_, number) in lists.items():
-        # Others, such as the links of a dimension, would change the answer.
+        # Other keys of this kind, such as links per dimension, would change the torus.
         if key not in _ASTRA_KEYS and re.search("link|count|dim|width|topolog", key):
             raise text.fault("unknown key", number, key, " or ".join(_ASTRA_KEYS))
     warn_of_unused(text.file, [key for key in lists if key not in _ASTRA_KEYS])
-    kinds, line = lists.get("topology", ([], None))
+    topologies, line = lists.get("topology", ([], None))
     sizes, size_line = lists.get("npus_count", ([], None))
-    if not kinds or len(kinds) != len(sizes):
-        found = f"{len(kinds)} topologies and {len(sizes)} sizes"
-        raise text.fault("dimensions differ", size_line, found, "one of each for each dimension")
-    numbers = whole_words(text, size_line, "npus_count", sizes)
-    for kind, size in zip(kinds, numbers, strict=True):
-        # Two chips have one link in any topology.
-        if kind.lower() not in _ASTRA_SHAPES and size not in (1, 2):
-            raise text.fault("no torus", line, kind, "Ring (or Line) in every dimension")
+    if not topologies or len(topologies) != len(sizes):
+        found = f"{len(topologies)} topologies and {len(sizes)} sizes"
+        raise text.fault("lists differ in length", size_line, found, "one of each per dimension")
+    shape = parse_sizes(text, size_line, "npus_count", sizes)
+    for topology, size in zip(topologies, shape, strict=True):
+        # With one or two chips every topology is a line.
+        if topology.lower() not in _ASTRA_SHAPES and size not in (1, 2):
+            raise text.fault("not a torus", line, topology, "Ring (or Line) in every dimension")
     speeds = _astra_numbers(text, lists, "bandwidth", len(sizes))
     latencies = _astra_numbers(text, lists, "latency", len(sizes))
     if len({*latencies}) > 1:
         warn_of(
             text.file,
-            f"dimensions differ in their latency: {max(latencies):g} ns, the longest, is taken",
+            f"latencies of dimensions differ; the longest, {max(latencies):g} ns, is used for all",
         )
-    return torus_at(
+    return build_torus(
         source,
         size_line,
-        numbers,
-        wrap=tuple(_ASTRA_SHAPES.get(kind.lower(), False) for kind in kinds),
+        shape,
+        wrap=tuple(_ASTRA_SHAPES.get(topology.lower(), False) for topology in topologies),
         bandwidth=tuple(speed * _GIGABYTE for speed in speeds),
         hop_latency=max(latencies) * _NANOSECOND,
     )
 
 
-def _astra_lists(text: Text) -> dict[str, tuple[list[str], int]]:
-    """The lists of all keys with their lines: in brackets, or an item a line."""
+def _astra_lists(text: TextFile) -> dict[str, tuple[list[str], int]]:
+    """Value list and line of each key; lists are in brackets or have an item per line."""
     lists: dict[str, tuple[list[str], int]] = {}
-    last = ""
+    key = ""
     for number, raw in enumerate(text.raw_lines(), start=1):
-        line = comments("#").sub("", raw).rstrip()
+        line = comment_pattern("#").sub("", raw).rstrip()
         item = _ASTRA_ITEM.fullmatch(line)
         match = _ASTRA_LINE.fullmatch(line)
-        if item and last:
-            lists[last][0].append(item[1].strip("\"'"))
+        if item and key:
+            lists[key][0].append(item[1].strip("\"'"))
         elif match:
-            last = match[1]
-            if last in lists:
-                raise text.fault("key stands twice", number, last, "each key once")
+            key = match[1]
+            if key in lists:
+                raise text.fault("duplicate key", number, key, "each key once")
             value = match[2]
             if value.startswith("[") != value.endswith("]"):
-                raise text.fault(f"bad {last}", number, value, "a list such as [ Ring, Ring ]")
+                raise text.fault(f"bad {key}", number, value, "a list such as [ Ring, Ring ]")
             parts = [p.strip().strip("\"'") for p in value.strip("[]").split(",")]
-            lists[last] = ([part for part in parts if part], number)
+            lists[key] = ([part for part in parts if part], number)
         elif line.strip():
             raise text.fault("bad line of a network", number, line, "key: [ value, value ]")
     return lists
 
 
 def _astra_numbers(
-    text: Text, lists: dict[str, tuple[list[str], int]], key: str, count: int
+    text: TextFile, lists: dict[str, tuple[list[str], int]], key: str, count: int
 ) -> list[float]:
     values, line = lists.get(key, ([], None))
-    good = [float(value) for value in values if NUMBER.fullmatch(value) and len(value) < 40]
-    if len(good) != len(values) or len(values) != count or any(value < 0 for value in good):
-        expected = f"{count} numbers, one for each dimension"
+    numbers = [float(value) for value in values if NUMBER.fullmatch(value) and len(value) < 40]
+    if len(numbers) != len(values) or len(values) != count or any(value < 0 for value in numbers):
+        expected = f"{count} numbers, one per dimension"
         raise text.fault(f"bad {key}", line, ", ".join(values) or "none", expected)
-    return good
+    return numbers
 
 
-def write_astra(torus: Torus, path: Path) -> None:
-    """Write rings and lines."""
+def _write_astra(torus: Torus, path: Path) -> None:
     check_supported(torus, "ASTRA-sim", "no twist")
     columns = {
         "topology": ["Ring" if wrap else "Line" for wrap in torus.wrap],
@@ -236,82 +230,77 @@ def write_astra(torus: Torus, path: Path) -> None:
     write_text(path, "\n".join(lines) + "\n")
 
 
-def read_codes(source: Source) -> Torus:
-    """Return the torus of the parameters; it must have a place for each of the network's nodes."""
+def _read_codes(source: Source) -> Torus:
     text = source.text
-    found: dict[str, tuple[int | None, list[str]]] = {}
-    rest: list[str] = []
-    for number, words in text.lines("#"):
-        for key, value in _CODES_KEY.findall(words):
-            plain = [word.strip(' "') for word in value.strip("()").split(",")]
-            if key in found and found[key][1] != plain:
-                raise text.fault("key stands twice", number, key, "one network")
-            found[key] = (number, plain)
-        left = _CODES_KEY.sub(" ", words).translate(dict.fromkeys(map(ord, "{};"), " ")).split()
-        rest += [word for word in left if not any(group in word for group in _CODES_GROUP)]
-    warn_of_unused(text.file, [*(key for key in found if key not in _CODES_KEYS), *rest])
-    networks = {key for key in found if key.startswith("modelnet_")}
-    other = networks - {"modelnet_torus", "modelnet_order", "modelnet_scheduler"}
-    if other:
-        raise text.fault(
-            "more than a torus", found[min(other)][0], min(other), "modelnet_torus alone"
-        )
-    line, given = found.get("dim_length", (None, []))
-    sizes = whole_words(text, line, "dim_length", given)
+    settings: dict[str, tuple[int | None, list[str]]] = {}
+    unknown: list[str] = []
+    for number, line_text in text.lines("#"):
+        for key, value in _CODES_KEY.findall(line_text):
+            parsed = [word.strip(' "') for word in value.strip("()").split(",")]
+            if key in settings and settings[key][1] != parsed:
+                raise text.fault("duplicate key", number, key, "one network")
+            settings[key] = (number, parsed)
+        words = re.sub("[{};]", " ", _CODES_KEY.sub(" ", line_text)).split()
+        unknown += [word for word in words if not any(group in word for group in _CODES_GROUP)]
+    warn_of_unused(text.file, [*(key for key in settings if key not in _CODES_KEYS), *unknown])
+    networks = {key for key in settings if key.startswith("modelnet_")}
+    others = networks - {"modelnet_torus", "modelnet_order", "modelnet_scheduler"}
+    if others:
+        name = min(others)
+        raise text.fault("network besides a torus", settings[name][0], name, "only modelnet_torus")
+    line, size_texts = settings.get("dim_length", (None, []))
+    sizes = parse_sizes(text, line, "dim_length", size_texts)
     values = {
-        key: whole_words(text, found[key][0], key, found[key][1][:1])[0]
+        key: parse_sizes(text, settings[key][0], key, settings[key][1][:1])[0]
         for key in _CODES_WHOLE
-        if key in found
+        if key in settings
     }
     if values.get("n_dims", len(sizes)) != len(sizes):
-        raise text.fault("dimensions differ", found["n_dims"][0], values["n_dims"], len(sizes))
-    # Bytes a nanosecond; CODES has 2 by default.
-    at, speeds = found.get("link_bandwidth", (None, ["2.0"]))
+        raise text.fault("wrong n_dims", settings["n_dims"][0], values["n_dims"], len(sizes))
+    # Bytes per nanosecond, by default 2.
+    speed_line, speeds = settings.get("link_bandwidth", (None, ["2.0"]))
     if not NUMBER.fullmatch(speeds[0]) or len(speeds[0]) > 40:
-        raise text.fault("bad link_bandwidth", at, speeds[0], "GB/s such as 5.0")
-    torus = torus_at(source, line, sizes, bandwidth=float(speeds[0]) * 1e9)
+        raise text.fault("bad link_bandwidth", speed_line, speeds[0], "GB/s such as 5.0")
+    torus = build_torus(source, line, sizes, bandwidth=float(speeds[0]) * 1e9)
     count = values.get("repetitions", 1) * values.get("modelnet_torus", 1)
     if "repetitions" in values and count != torus.n_nodes:
-        at = found["repetitions"][0]
-        raise text.fault("nodes and torus differ", at, f"{count} nodes", torus.n_nodes)
+        line = settings["repetitions"][0]
+        raise text.fault("wrong number of nodes", line, count, torus.n_nodes)
     return torus
 
 
-def is_booksim(source: Source) -> bool:
-    """Whether lines of BookSim's settings choose a topology."""
+def _is_booksim(source: Source) -> bool:
     keys = {key for line in source.raw_lines for key, _ in _BOOKSIM.findall(line.split("//")[0])}
     return "topology" in keys and len(keys & _BOOKSIM_KEYS) > 1
 
 
-def read_booksim(source: Source) -> Torus:
-    """Return the torus or mesh of ``k`` nodes in each of ``n`` dimensions."""
+def _read_booksim(source: Source) -> Torus:
     text = source.text
     lines = [line.partition("//")[0] for line in text.raw_lines()]
-    found = {
+    settings = {
         key: (number, value.strip())
         for number, line in enumerate(lines, start=1)
         for key, value in _BOOKSIM.findall(line)
     }
     rest = [line for line in (_BOOKSIM.sub("", line) for line in lines) if line.strip(" ;")]
-    warn_of_unused(text.file, [*(key for key in found if key not in _BOOKSIM_KEYS), *rest])
-    number, kind = found.get("topology", (None, "none"))
-    if kind not in ("torus", "mesh"):
-        raise text.fault("no torus", number, kind, "topology = torus, or mesh")
-    at, failures = found.get("link_failures", (None, "0"))
+    warn_of_unused(text.file, [*(key for key in settings if key not in _BOOKSIM_KEYS), *rest])
+    number, topology = settings.get("topology", (None, "none"))
+    if topology not in ("torus", "mesh"):
+        raise text.fault("not a torus", number, topology, "topology = torus, or mesh")
+    failures_line, failures = settings.get("link_failures", (None, "0"))
     if failures != "0":
-        expected = "0; a machine file says under [exclusions] which links are missing"
-        raise text.fault("link_failures drawn at random", at, failures, expected)
-    given = [(key, *found.get(key, (number, usual))) for key, usual in (("k", "8"), ("n", "2"))]
-    k, n = (whole_words(text, line, key, [value])[0] for key, line, value in given)
+        expected = "0, or a machine file with [exclusions]"
+        raise text.fault("random link_failures", failures_line, failures, expected)
+    sizes = [(key, *settings.get(key, (number, usual))) for key, usual in (("k", "8"), ("n", "2"))]
+    k, n = (parse_sizes(text, line, key, [value])[0] for key, line, value in sizes)
     if n > 8:
-        raise text.fault("bad n", found["n"][0], n, "at most 8 dimensions")
-    # Its tie rule is for rings; a mesh has none.
-    tie: TieRule = "booksim" if kind == "torus" else "source_parity"
-    return torus_at(source, number, [k] * n, wrap=kind == "torus", tie_break=tie)
+        raise text.fault("bad n", settings["n"][0], n, "at most 8 dimensions")
+    # A mesh has no ties.
+    tie: TieRule = "booksim" if topology == "torus" else "source_parity"
+    return build_torus(source, number, [k] * n, wrap=topology == "torus", tie_break=tie)
 
 
-def read_scotch(source: Source) -> Torus:
-    """Return the torus of a line such as ``torus3D 8 8 4`` or ``torusXD 3 8 8 4``."""
+def _read_scotch(source: Source) -> Torus:
     text = source.text
     lines = list(text.lines("#"))
     if not lines:
@@ -319,10 +308,10 @@ def read_scotch(source: Source) -> Torus:
     number, line = lines[0]
     match = _SCOTCH_LINE.fullmatch(line)
     if match is None or len(lines) > 1:
-        at, found = (number, line) if match is None else lines[1]
-        raise text.fault("bad target of Scotch", at, found, "torus3D 8 8 8 on one line")
-    words = [word for _, each in lines for word in each.split()][1:]
-    numbers = [whole(text, number, "size", word) for word in words]
+        error_line, found = (number, line) if match is None else lines[1]
+        raise text.fault("bad Scotch target", error_line, found, "torus3D 8 8 8 on one line")
+    size_words = [word for _, content in lines for word in content.split()][1:]
+    numbers = [parse_whole(text, number, "size", word) for word in size_words]
     count = match[2]
     if count is None or count.upper() == "XD":
         if len(numbers) != numbers[0] + 1:
@@ -332,17 +321,16 @@ def read_scotch(source: Source) -> Torus:
     elif len(numbers) != int(count[0]):
         raise text.fault("wrong number of sizes", number, len(numbers), count[0])
     wrap = match[1].lower() == "torus"
-    return torus_at(source, number, numbers, wrap=wrap)
+    return build_torus(source, number, numbers, wrap=wrap)
 
 
-def write_scotch(torus: Torus, path: Path) -> None:
-    """Write the sizes; all dimensions must wrap, or none."""
+def _write_scotch(torus: Torus, path: Path) -> None:
     wraps = {wrap for wrap, size in zip(torus.wrap, torus.shape, strict=True) if size > 1}
     check_supported(torus, "Scotch", "all dimensions wrap, or none", len(wraps) < 2)
     kind = "mesh" if wraps == {False} else "torus"
     sizes = " ".join(map(str, torus.shape))
-    counted = f"{torus.ndim}D" if torus.ndim in (2, 3) else f"XD {torus.ndim}"
-    write_text(path, f"{kind}{counted} {sizes}\n")
+    dimensions = f"{torus.ndim}D" if torus.ndim in (2, 3) else f"XD {torus.ndim}"
+    write_text(path, f"{kind}{dimensions} {sizes}\n")
 
 
 _NETWORKS = (
@@ -353,13 +341,13 @@ _NETWORKS = (
         recognise=lambda source: bool(
             _TORUS_CLUSTER.search(source.start) or _PLATFORM.search(source.start)
         ),
-        read=read_simgrid,
-        write=write_simgrid,
+        read=_read_simgrid,
+        write=_write_simgrid,
         suffixes=(".xml",),
         documentation="""
-`topo_parameters` are the sizes; `bw` and `lat` the bandwidth of a link each way and the latency of
-a hop; with `sharing_policy="SHARED"` each way has half. Ties go as SimGrid's do. SimGrid counts
-hosts with the first coordinate fastest.
+`topo_parameters` are the sizes, `bw` is the bandwidth of a link in each direction, and `lat` the
+latency of a hop. With `sharing_policy="SHARED"` each direction has half of the bandwidth. Ties
+follow SimGrid's rule. In SimGrid's host numbers the first coordinate varies fastest.
 """,
         example="""<?xml version='1.0'?>
 <platform version="4.1">
@@ -372,14 +360,14 @@ hosts with the first coordinate fastest.
         name="astra-sim",
         holds="torus",
         title="network of ASTRA-sim's analytical back end (YAML)",
-        recognise=is_network,
-        read=read_astra,
-        write=write_astra,
+        recognise=_is_astra,
+        read=_read_astra,
+        write=_write_astra,
         suffixes=(".yml", ".yaml"),
         documentation="""
-For each dimension `topology` (`Ring`, or `Line` for a mesh; a `Switch` or `FullyConnected` of more
-than two is no torus), `npus_count`, `bandwidth` (GB/s of 2^30 bytes) and `latency` (nanoseconds;
-the longest is taken for all). ASTRA-sim counts chips with the first dimension fastest.
+For each dimension `topology` (`Ring`, or `Line` for a mesh; `Switch` and `FullyConnected` only up
+to two chips), `npus_count`, `bandwidth` (GB/s of 2^30 bytes) and `latency` (nanoseconds; the
+longest is used for all). In ASTRA-sim's chip numbers the first dimension varies fastest.
 """,
         example="""topology: [ Ring, Ring ]
 npus_count: [ 4, 8 ]
@@ -392,10 +380,11 @@ latency: [ 500.0, 500.0 ]  # ns
         holds="torus",
         title="configuration of CODES with modelnet_torus",
         recognise=lambda source: bool(_CODES.search(source.start)) and b"PARAMS" in source.start,
-        read=read_codes,
+        read=_read_codes,
         documentation="""
-`dim_length` are the sizes, `link_bandwidth` the GB/s of a link; `repetitions` times
-`modelnet_torus` must be its nodes. CODES counts nodes with the first dimension fastest.
+`dim_length` gives the sizes and `link_bandwidth` the GB/s of a link. `repetitions` times
+`modelnet_torus` must be the number of nodes. In CODES' node numbers the first dimension varies
+fastest.
 """,
         example="""LPGROUPS { MODELNET_GRP { repetitions="32"; server="1"; modelnet_torus="1"; } }
 PARAMS {
@@ -410,12 +399,12 @@ PARAMS {
         name="booksim",
         holds="torus",
         title="settings of BookSim: topology = torus (or mesh), k and n",
-        recognise=is_booksim,
-        read=read_booksim,
+        recognise=_is_booksim,
+        read=_read_booksim,
         documentation="""
-`k` nodes in each of `n` dimensions (8 and 2 if not given). Ties go as BookSim's do. BookSim counts
-in flits and cycles, so bandwidths and latencies stay at their defaults. It counts nodes with the
-first dimension fastest.
+`k` nodes in each of `n` dimensions (by default 8 and 2). Ties follow BookSim's rule. BookSim uses
+flits and cycles, so bandwidths and latencies keep their defaults. In its node numbers the first
+dimension varies fastest.
 """,
         example="topology = torus;\nk = 4;\nn = 3;\nrouting_function = dim_order;\n",
     ),
@@ -424,13 +413,13 @@ first dimension fastest.
         holds="torus",
         title="target architecture of Scotch: torus3D, torusXD, mesh2D, ...",
         recognise=lambda source: bool(_SCOTCH_LINE.fullmatch(source.first_line()[1])),
-        read=read_scotch,
-        write=write_scotch,
+        read=_read_scotch,
+        write=_write_scotch,
         suffixes=(".tgt",),
         documentation="""
-One line: `torus2D`, `torus3D` or `mesh3D` and the sizes, or `torusXD` with the number of dimensions
-before them. It has no bandwidths. Scotch counts nodes with the first coordinate fastest, which
-`scotch-map` turns.
+One line: `torus2D`, `torus3D` or `mesh3D` and the sizes, or `torusXD`, the number of dimensions and
+the sizes; no bandwidths. In Scotch's node numbers the first coordinate varies fastest; `scotch-map`
+converts them.
 """,
         example="torusXD 3 4 4 8\n",
         advice="gmap GRAPH.grf {file} best.map",
@@ -438,7 +427,7 @@ before them. It has no bandwidths. Scotch counts nodes with the first coordinate
 )
 
 
-# Parallel links in the slowest dimension.
+# Upper bound of the parallel links in the slowest dimension.
 _MAX_LINKS = 17
 _SIZES = re.compile(r"\[?\s*+[0-9]++(?>\s*+[x,]\s*+[0-9]++|\s++[0-9]++)*+\s*+\]?")
 _WORD = re.compile(r"\w+")
@@ -447,7 +436,7 @@ _MESH = re.compile(r"\btopoMesh\s*\(|\bmesh[:.]\w|name[\"']?\s*[=:]\s*[\"']?mesh
 _SETTING = re.compile(
     r"([^=\"']*+(?:[\"'][^\"']*+[\"'][^=\"':]*+)?)(?:=(?!=)|(?<=[\"'\s]):(?=\s))(.*)"
 )
-# Sections and keys of other topologies, and of parts that are no links of the network.
+# Sections and keys of other topologies, and of components other than links.
 _OTHER_TOPOLOGIES = {"fattree", "dragonfly", "hyperx", "fully_connected", "switch"}
 _OTHER_PARTS = (
     "nic",
@@ -459,23 +448,23 @@ _OTHER_PARTS = (
     "injection",
     "ejection",
 )
-_OLD = re.compile(r"(topology|network|switch)_(\w+)")
+_OLD_KEY = re.compile(r"(topology|network|switch)_(\w+)")
 _SIZE_KEYS = ("shape", "geometry")
 _WIDTH_KEYS = ("width", "redundant")
 _PORT_KEYS = ("local_ports", "concentration", "nodes_per_switch")
-# Keys that are read, and those of names.
+# Keys that are read, or that only name something.
 _READ_KEYS = {
     *(*_SIZE_KEYS, *_WIDTH_KEYS, *_PORT_KEYS, "name", "topology", "topo", "link_bw", "bandwidth"),
     *("link_latency", "link_lat", "latency", "sendlatency", "hop_latency"),
 }
 
 
-# Words that are neither a setting nor a statement of Python.
+# Lines that are neither a setting nor a Python statement.
 _STRAY = re.compile(r"\s*+(?!include\b)\w++(?:[ \t]++[\w.]++)*+\s*+|\s*+\[[\w. ]++\]\s*+")
 
 
-class SstSetting(NamedTuple):
-    """A key with the sections that it stands in, in lower case, and its value."""
+class _SstSetting(NamedTuple):
+    """A setting: its lower-case path of sections and key, and its value."""
 
     line: int
     path: tuple[str, ...]
@@ -483,144 +472,141 @@ class SstSetting(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The last word of the path."""
         return self.path[-1]
 
 
-def is_settings(source: Source) -> bool:
-    """Whether settings of SST have the shape or geometry of a torus."""
-    words = source.start.decode("utf-8", "replace")
-    if not (_TORUS.search(words) or _MESH.search(words)):
+def _is_sst(source: Source) -> bool:
+    content = source.start.decode("utf-8", "replace")
+    if not (_TORUS.search(content) or _MESH.search(content)):
         return False
-    settings = _read_settings(enumerate(words.splitlines(), start=1))
-    return any(_SIZES.fullmatch(value) for _, _, value in _of_topology(settings, _SIZE_KEYS))
+    settings = _read_settings(enumerate(content.splitlines(), start=1))
+    return any(_SIZES.fullmatch(value) for _, _, value in _topology_settings(settings, _SIZE_KEYS))
 
 
-def _read_settings(lines: Iterable[tuple[int, str]]) -> list[SstSetting]:
-    """Settings of an ini file or of assignments and dictionaries of Python, with their sections."""
-    found: list[SstSetting] = []
+def _read_settings(lines: Iterable[tuple[int, str]]) -> list[_SstSetting]:
+    settings: list[_SstSetting] = []
     sections: list[list[str]] = []
-    for number, piece, mark in _cut_lines(lines):
-        if mark == "{":
-            sections.append(_key_words(piece.rstrip(" =:")))
+    for number, piece, delimiter in _split_lines(lines):
+        if delimiter == "{":
+            sections.append(_split_key(piece.rstrip(" =:")))
             continue
         match = _SETTING.fullmatch(piece)
         if match and match[1].strip():
-            inside = [word for section in sections for word in section]
-            path = tuple(inside + _key_words(match[1]))
+            prefix = [word for section in sections for word in section]
+            path = tuple(prefix + _split_key(match[1]))
             value = match[2].strip().strip("\"'").strip()
             if path:
-                found.append(SstSetting(number, path, value))
-        if mark == "}" and sections:
+                settings.append(_SstSetting(number, path, value))
+        if delimiter == "}" and sections:
             sections.pop()
-    variables = {s.path[0]: s.value for s in found if len(s.path) == 1}
-    return [s._replace(value=variables.get(s.value.lower(), s.value)) for s in found]
+    variables = {s.path[0]: s.value for s in settings if len(s.path) == 1}
+    return [s._replace(value=variables.get(s.value.lower(), s.value)) for s in settings]
 
 
-def _cut_lines(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str, str]]:
-    """Lines cut at braces, and at commas and semicolons between settings; what ends each piece."""
+def _split_lines(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str, str]]:
+    """Lines split at braces, semicolons and commas between settings, with these delimiters."""
     for number, line in lines:
         piece, quote, depth = "", "", 0
-        for at, letter in enumerate(line):
+        for at, char in enumerate(line):
             if quote:
-                quote = "" if letter == quote else quote
-            elif letter in "\"'":
-                quote = letter
-            elif letter == "#":
+                quote = "" if char == quote else quote
+            elif char in "\"'":
+                quote = char
+            elif char == "#":
                 break
-            elif letter in "[(":
+            elif char in "[(":
                 depth += 1
-            elif letter in "])":
+            elif char in "])":
                 depth -= 1
-            elif letter in "{};" or (letter == "," and depth <= 0 and _ends_entry(line, at)):
-                yield number, piece.strip(), letter
+            elif char in "{};" or (char == "," and depth <= 0 and _ends_entry(line, at)):
+                yield number, piece.strip(), char
                 piece, depth = "", 0
                 continue
-            piece += letter
+            piece += char
         yield number, piece.strip(), ""
 
 
 def _ends_entry(line: str, comma: int) -> bool:
-    """Whether a comma ends an entry of a dictionary; within a value, numbers follow it."""
+    """Whether a comma ends a dictionary entry; commas within a value precede numbers."""
     rest = line[comma + 1 :].lstrip()
     return not rest or rest[0] in "\"'}#"
 
 
-def _key_words(key: str) -> list[str]:
-    """The words of a key, in lower case; `topology_geometry` of older versions is two."""
+def _split_key(key: str) -> list[str]:
+    """Lower-case words of a key; `topology_geometry` of older versions counts as two."""
     words = [word.lower() for word in _WORD.findall(key)]
-    parts = ((old.groups() if (old := _OLD.fullmatch(word)) else (word,)) for word in words)
-    return [part for several in parts for part in several]
+    parts = ((match.groups() if (match := _OLD_KEY.fullmatch(word)) else (word,)) for word in words)
+    return [part for group in parts for part in group]
 
 
-def _of_topology(settings: list[SstSetting], keys: tuple[str, ...]) -> list[SstSetting]:
-    known = (s for s in settings if s.key in keys and not _is_other(s))
-    return [s for s in known if not _OTHER_TOPOLOGIES & {*s.path}]
+def _topology_settings(settings: list[_SstSetting], keys: tuple[str, ...]) -> list[_SstSetting]:
+    matching = (s for s in settings if s.key in keys and not _is_other(s))
+    return [s for s in matching if not _OTHER_TOPOLOGIES & {*s.path}]
 
 
-def read_torus_settings(source: Source) -> Torus:
-    """Return the torus of the settings; links beside each other are one, so much faster."""
+def _read_sst(source: Source) -> Torus:
+    """Return the torus; parallel links become one link with their total bandwidth."""
     text = source.text
     raw = list(text.raw_lines())
     settings = _read_settings(enumerate(raw, start=1))
-    words = "\n".join(line.partition("#")[0] for line in raw)
-    included = re.search(r"^\s*include\s+(\S+)", words, re.M)
-    size = _only_value(text, _of_topology(settings, _SIZE_KEYS), "sizes")
+    content = "\n".join(line.partition("#")[0] for line in raw)
+    included = re.search(r"^\s*include\s+(\S+)", content, re.M)
+    size = _single_setting(text, _topology_settings(settings, _SIZE_KEYS), "sizes")
     if size is None:
         found = f"include {included[1]}, which is not read" if included else None
         raise text.fault("no shape", None, found, 'shape = "4x4x8" or geometry = [4,4,8]')
     sizes = _read_shape(text, size)
-    width = _only_value(text, _of_topology(settings, _WIDTH_KEYS), "widths")
+    width = _single_setting(text, _topology_settings(settings, _WIDTH_KEYS), "widths")
     widths = (1,) * len(sizes) if width is None else _read_shape(text, width)
     if len(widths) != len(sizes) or 0 in widths:
         line, value = (size.line, "none") if width is None else (width.line, width.value)
-        raise text.fault("bad width", line, value, "one a dimension")
-    for setting in _of_topology(settings, _PORT_KEYS):
+        raise text.fault("bad width", line, value, "one per dimension")
+    for setting in _topology_settings(settings, _PORT_KEYS):
         if setting.value != "1":
-            plain = "x".join(map(str, sizes))
-            expected = f"1; else {plain} as the torus, and a router's tasks in --tasks-per-node"
+            sizes_text = "x".join(map(str, sizes))
+            expected = f"1; otherwise torus {sizes_text} with --tasks-per-node for each router"
             raise text.fault(f"bad {setting.key}", setting.line, setting.value, expected)
-    # The calls of a program say more than the names that it imports.
-    called = {name.lower() for name in re.findall(r"\btopo(Torus|Mesh)\s*\(", words)}
-    if len(called) > 1:
+    # Calls are more specific than imports.
+    topologies = {name.lower() for name in re.findall(r"\btopo(Torus|Mesh)\s*\(", content)}
+    if len(topologies) > 1:
         raise text.fault("both a torus and a mesh", size.line, size.value, "one topology")
-    is_mesh = called == {"mesh"} or (not called and not _TORUS.search(words))
-    others = [s for s in settings if s.key not in _READ_KEYS and not _is_other(s)]
-    stray = [line for line in words.splitlines() if _STRAY.fullmatch(line)]
-    stray = [line for line in stray if not iskeyword(line.split()[0])]
-    warn_of_unused(text.file, [*(".".join(setting.path) for setting in others), *stray])
-    bandwidth = _of_links(text, settings, _BANDWIDTHS, read_bandwidth)
-    latency = _of_links(text, settings, _LATENCIES, read_seconds)
+    is_mesh = topologies == {"mesh"} or (not topologies and not _TORUS.search(content))
+    unknown = [s for s in settings if s.key not in _READ_KEYS and not _is_other(s)]
+    stray_lines = [line for line in content.splitlines() if _STRAY.fullmatch(line)]
+    stray_lines = [line for line in stray_lines if not iskeyword(line.split()[0])]
+    warn_of_unused(text.file, [*(".".join(setting.path) for setting in unknown), *stray_lines])
+    bandwidth = _read_link_value(text, settings, _BANDWIDTHS, read_bandwidth)
+    latency = _read_link_value(text, settings, _LATENCIES, read_seconds)
     if included:
         warn_of(
             text.file,
-            f"{included[1]} is not read, and what it sets is missing: links beside "
-            "each other, nodes of a router, bandwidth and latency",
+            f"{included[1]} is not read; parallel links, nodes per router, bandwidth and latency "
+            "that it sets are missing",
         )
-    speed = Torus.bandwidth[0] if bandwidth is None else bandwidth
-    speeds = tuple(width * speed for width in widths)
-    return torus_at(
-        source, size.line, sizes, wrap=not is_mesh, bandwidth=speeds, hop_latency=latency
+    link_bandwidth = Torus.bandwidth[0] if bandwidth is None else bandwidth
+    bandwidths = tuple(width * link_bandwidth for width in widths)
+    return build_torus(
+        source, size.line, sizes, wrap=not is_mesh, bandwidth=bandwidths, hop_latency=latency
     )
 
 
-def _only_value(text: Text, settings: list[SstSetting], what: str) -> SstSetting | None:
-    """The only value of settings that a file may repeat."""
+def _single_setting(text: TextFile, settings: list[_SstSetting], what: str) -> _SstSetting | None:
+    """The setting, if all given ones have the same value; None if there is none."""
     for setting in settings[1:]:
-        if _value_numbers(setting) != _value_numbers(settings[0]):
+        if _normalize_value(setting) != _normalize_value(settings[0]):
             found = f"{setting.value}, on line {settings[0].line} {settings[0].value}"
-            expected = "one value; else give the sizes as the torus, such as 4x4x8"
-            raise text.fault(f"two {what}", setting.line, found, expected)
+            expected = "one value, or a torus such as 4x4x8 instead of this file"
+            raise text.fault(f"different {what}", setting.line, found, expected)
     return settings[0] if settings else None
 
 
-def _value_numbers(setting: SstSetting) -> list[str] | str:
-    """The sizes of a value, however they are joined; another value as it stands."""
+def _normalize_value(setting: _SstSetting) -> list[str] | str:
+    """Numbers of sizes, independent of their separators; other values unchanged."""
     value = setting.value
     return re.findall(r"[0-9]+", value) if _SIZES.fullmatch(value) else value
 
 
-def _read_shape(text: Text, setting: SstSetting) -> tuple[int, ...]:
+def _read_shape(text: TextFile, setting: _SstSetting) -> tuple[int, ...]:
     sizes = None
     if _SIZES.fullmatch(setting.value):
         sizes = read_sizes(re.sub(r"\s*[x ,]\s*", "x", setting.value.strip("[] ")))
@@ -630,8 +616,8 @@ def _read_shape(text: Text, setting: SstSetting) -> tuple[int, ...]:
     return sizes
 
 
-# Which settings hold what a link does, those first that say it of the links themselves.
-_Rule = Callable[[SstSetting], bool]
+# Settings of link parameters, the most specific first.
+_Rule = Callable[[_SstSetting], bool]
 _BANDWIDTHS: tuple[_Rule, ...] = (
     lambda s: s.key == "link_bw" and not _is_other(s),
     lambda s: s.key == "bandwidth" and "link" in s.path and not _is_other(s),
@@ -646,33 +632,33 @@ _LATENCIES: tuple[_Rule, ...] = (
 )
 
 
-def _is_other(setting: SstSetting) -> bool:
-    """Whether it is about memory, a network interface or another part, not a link."""
+def _is_other(setting: _SstSetting) -> bool:
     return any(part.startswith(_OTHER_PARTS) for part in setting.path)
 
 
-def _of_links(
-    text: Text,
-    settings: list[SstSetting],
+def _read_link_value(
+    text: TextFile,
+    settings: list[_SstSetting],
     rules: tuple[_Rule, ...],
     read: Callable[[str], float],
 ) -> float | None:
     for rule in rules:
-        setting = _only_value(text, [s for s in settings if rule(s)], "values for the links")
+        setting = _single_setting(text, [s for s in settings if rule(s)], "values for the links")
         if setting is not None:
-            return with_unit(text, setting.line, setting.key, setting.value, read)
+            return parse_quantity(text, setting.line, setting.key, setting.value, read)
     return None
 
 
-def write_torus_settings(torus: Torus, path: Path) -> None:
-    """Write the lines of a configuration of merlin."""
-    # Every bandwidth is a whole number of links, the smallest so many.
+def _write_sst(torus: Torus, path: Path) -> None:
+    # Possible numbers of parallel links for the smallest bandwidth; each bandwidth must be a whole
+    # number of links.
     ratios = np.array(torus.bandwidth) / min(torus.bandwidth)
-    counts = np.outer(np.arange(1, _MAX_LINKS), ratios)
-    parts = 1 + np.flatnonzero((abs(counts - counts.round()) < 1e-9 * counts).all(axis=1))
-    expected = "all dimensions wrap, and bandwidths are whole multiples of one"
-    check_supported(torus, "SST", expected, all(torus.wrap) and parts.size > 0)
-    link = min(torus.bandwidth) / int(parts[0])
+    multiples = np.outer(np.arange(1, _MAX_LINKS), ratios)
+    is_whole = (abs(multiples - multiples.round()) < 1e-9 * multiples).all(axis=1)
+    link_counts = 1 + np.flatnonzero(is_whole)
+    expected = "wrap in all dimensions, and bandwidths that are multiples of one value"
+    check_supported(torus, "SST", expected, all(torus.wrap) and link_counts.size > 0)
+    link = min(torus.bandwidth) / int(link_counts[0])
     widths = [str(round(speed / link)) for speed in torus.bandwidth]
     write_text(
         path,
@@ -685,20 +671,20 @@ def write_torus_settings(torus: Torus, path: Path) -> None:
     )
 
 
-SETTINGS = Dialect(
+SST = Dialect(
     name="sst",
     holds="torus",
-    title="settings of SST's torus: merlin's shape and width, SST-macro's geometry",
-    recognise=is_settings,
-    read=read_torus_settings,
-    write=write_torus_settings,
+    title="torus settings of SST: shape and width of merlin, geometry of SST-macro",
+    recognise=_is_sst,
+    read=_read_sst,
+    write=_write_sst,
     suffixes=(".py", ".ini"),
     documentation="""
 Lines that set `shape` and `width` (merlin) or `geometry` and `redundant` (SST-macro) of a torus, in
-Python, as `_params["torus:shape"]`, or in an ini file with dots or braces. `link_bw` or the
-bandwidth of `switch.link`, and its latency, with their units; those of memory, network interfaces
-and crossbars are not taken. Links beside each other become one that is as fast as all of them.
-`topoMesh` is a mesh. Included files are not read.
+Python, as `_params["torus:shape"]`, or in an ini file with dots or braces. Bandwidth and latency
+with units are those of `link_bw` or `switch.link`, not of memory, network interfaces or crossbars.
+Parallel links become one link with their total bandwidth. `topoMesh` is a mesh. Included files are
+not read.
 """,
     example="""topo = topoTorus()
 topo.shape = "4x4x8"
@@ -707,4 +693,4 @@ topo.local_ports = 1
 router.link_bw = "4GB/s"
 """,
 )
-DIALECTS = (*_NETWORKS, SETTINGS)
+DIALECTS = (*_NETWORKS, SST)

@@ -1,4 +1,4 @@
-"""Tables of words or numbers, read line by line or in pieces."""
+"""Tables of text or numbers, read line by line or in chunks."""
 
 from __future__ import annotations
 
@@ -19,39 +19,40 @@ from toruscast._slow import pyarrow as pa
 from toruscast.errors import InputError
 from toruscast.files import check_text
 
-from .source import NUMBER, Text, cells, comments, separator_of, whole
+from .source import NUMBER, TextFile, comment_pattern, find_separator, parse_whole, split_cells
 
-# A name with a blank before a comma, or a number with one in place of its point.
+# Either a decimal comma, or a name that contains a blank.
 _DECIMAL_COMMA = re.compile(r"[^\s\"]+\s+[0-9]+,[0-9]+")
 _MAX_CELL = 2**17
 Rows = list[tuple[int, list[str]]]
-Whole = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 # Type of each column that is read, by its name.
 Dtypes = dict[str, type[np.float64] | type[np.int64]]
 
 
 def read_words(
-    text: Text,
+    text: TextFile,
     lines: Iterable[tuple[int, str]],
     is_header: Callable[[list[str]], object],
     columns: Sequence[str] = (),
 ) -> tuple[list[str], Rows]:
-    """Return the names of the columns, and line and cells of each row.
+    """Return the column names, and the line number and cells of each row.
 
-    The first of the ``lines`` names the columns if it is a header; else they are ``columns``.
-    Every row has a cell for each.
+    The first of the ``lines`` is a header if ``is_header`` accepts its cells; otherwise ``columns``
+    are the names. Each row must have one cell for each column.
+
     """
     names, separator, rows = list(columns), None, []
-    for at, (number, line) in enumerate(lines):
-        mark, parts = cells(line, separator)
+    for index, (number, line) in enumerate(lines):
+        mark, parts = split_cells(line, separator)
         if max(map(len, parts)) > _MAX_CELL:
-            raise text.fault("cell too long", number, line, f"at most {_MAX_CELL} letters")
-        if at == 0 and is_header(parts):
+            raise text.fault("cell too long", number, line, f"at most {_MAX_CELL} characters")
+        if index == 0 and is_header(parts):
             names, separator = parts, mark
             continue
         if separator is None and _DECIMAL_COMMA.fullmatch(line):
-            expected = "a decimal point; or the name in quotes, if the comma stands behind it"
-            raise text.fault("a decimal comma, or a name with a blank", number, line, expected)
+            expected = "a decimal point, or quotes around a name that contains a blank"
+            raise text.fault("decimal comma or unquoted blank", number, line, expected)
         if len(parts) != len(names):
             expected = f"{len(names)} ({','.join(names)[:60]})"
             raise text.fault("wrong number of columns", number, len(parts), expected)
@@ -61,19 +62,20 @@ def read_words(
     return names, rows
 
 
-_COMMENT = re.compile(comments().pattern.encode())
+_COMMENT = re.compile(comment_pattern().pattern.encode())
 _HEXADECIMAL = re.compile(rb"\b0[xX]")
 _BLANKS = re.compile(rb"(?m)^ +| +$")
 
 
 @dataclass(frozen=True)
 class TextTable:
-    """Columns of a text file by name, and where each row stands.
+    """Columns of a text file by name, and the line of each row.
 
-    That is ``lines[row]``, or if there are no ``lines``, the row-th line with data after ``skip``.
+    Row i is on ``lines[i]``; without ``lines`` it is the i-th line with data after ``skip``.
+
     """
 
-    text: Text
+    text: TextFile
     columns: dict[str, NDArray[Any]]
     skip: int = 0
     lines: NDArray[np.int64] | None = None
@@ -87,11 +89,11 @@ class TextTable:
         return next(iter(self.columns.values())).size
 
     def assign(self, **columns: NDArray[Any]) -> TextTable:
-        """Return the table with more columns, or others of the same names."""
+        """Return the table with added or replaced columns."""
         return replace(self, columns=self.columns | columns)
 
     def line(self, row: int) -> int:
-        """Return the line that holds a row."""
+        """Return the line number of a row."""
         if self.lines is not None:
             return int(self.lines[row])
         return next(islice(self.text.lines(skip=self.skip), row, None))[0]
@@ -101,8 +103,10 @@ class TextTable:
         return self.text.fault(message, self.line(row), found, expected)
 
 
-def table_of(
-    text: Text, at: Sequence[int] | Whole, **columns: Sequence[int] | Whole | None
+def make_table(
+    text: TextFile,
+    lines: Sequence[int] | IntArray,
+    **columns: Sequence[int] | IntArray | None,
 ) -> TextTable:
     """Return a table of columns that were read line by line; None columns are left out."""
     arrays = {
@@ -110,41 +114,42 @@ def table_of(
         for name, column in columns.items()
         if column is not None
     }
-    return TextTable(text, arrays, lines=np.array(at, dtype=np.int64))
+    return TextTable(text, arrays, lines=np.array(lines, dtype=np.int64))
 
 
 def read_table(
-    text: Text,
+    text: TextFile,
     columns: Sequence[str | None],
     skip: int = 0,
     separator: str | None = "",
     floats: Collection[str] = (),
 ) -> TextTable:
-    """Return all lines after the first ``skip`` as columns of these names; None is not read.
+    """Return all lines after the first ``skip`` as named columns; columns named None are skipped.
 
-    An empty ``separator`` is that of the first line, None is blanks.
-    Every line must hold one number for each column, 0 or more: finite in ``floats``, else whole.
+    An empty ``separator`` means that of the first line, and None means blanks. Each cell must be a
+    number of at least 0: finite in the columns ``floats``, otherwise whole.
+
     """
     if separator == "":
-        separator = separator_of(next(text.lines(skip=skip), (0, ""))[1])
+        separator = find_separator(next(text.lines(skip=skip), (0, ""))[1])
     dtypes = {name: np.float64 if name in floats else np.int64 for name in columns if name}
-    pieces: list[list[NDArray[Any]]] = []
+    chunks: list[list[NDArray[Any]]] = []
     line = skip
-    for data in text.pieces(skip):
-        parsed = _parse_piece(data, columns, dtypes, separator)
-        pieces.append(
-            _parse_lines(text, data, line, columns, dtypes, separator) if parsed is None else parsed
+    for data in text.chunks(skip):
+        fast = _parse_chunk(data, columns, dtypes, separator)
+        chunks.append(
+            _parse_lines(text, data, line, columns, dtypes, separator) if fast is None else fast
         )
         line += data.count(b"\n")
-    pieces = pieces or [[np.zeros(0, dtype) for dtype in dtypes.values()]]
-    joined = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+    chunks = chunks or [[np.zeros(0, dtype) for dtype in dtypes.values()]]
+    joined = (np.concatenate(arrays) for arrays in zip(*chunks, strict=True))
     return TextTable(text, dict(zip(dtypes, joined, strict=True)), skip)
 
 
-def _parse_piece(
+def _parse_chunk(
     data: bytes, columns: Sequence[str | None], dtypes: Dtypes, separator: str | None
 ) -> list[NDArray[Any]] | None:
-    """Columns of a piece of whole lines; None if one of them is not easy."""
+    """Columns of a chunk of lines by pyarrow; None if it needs the slow parser."""
     if b"#" in data or b"%" in data:
         data = _COMMENT.sub(b"", data)
     if separator is None:
@@ -153,7 +158,7 @@ def _parse_piece(
             data = data.replace(b"  ", b" ")
     if b" \n" in data or b"\n " in data or data[:1] == b" ":
         data = _BLANKS.sub(b"", data)
-    # pyarrow would read them.
+    # pyarrow would accept hexadecimal numbers.
     if (b"x" in data or b"X" in data) and _HEXADECIMAL.search(data):
         return None
     types = {name: pa.from_numpy_dtype(dtype) for name, dtype in dtypes.items()}
@@ -179,64 +184,63 @@ def _parse_piece(
 
 
 def _parse_lines(
-    text: Text,
+    text: TextFile,
     data: bytes,
-    before: int,
+    n_before: int,
     columns: Sequence[str | None],
     dtypes: Dtypes,
     separator: str | None,
 ) -> list[NDArray[Any]]:
-    """Columns of a piece, read line by line; the first bad line is an `InputError`."""
     rows = []
-    for number, raw in enumerate(data.split(b"\n"), start=before + 1):
+    for number, raw in enumerate(data.split(b"\n"), start=n_before + 1):
         check_text(raw, text.file, number)
-        if line := comments().sub("", raw.decode()).strip():
+        if line := comment_pattern().sub("", raw.decode()).strip():
             rows.append(_parse_line(text, number, line, columns, dtypes, separator))
     values = zip(*rows, strict=True) if rows else [()] * len(dtypes)
     return [np.array(value, dtype) for dtype, value in zip(dtypes.values(), values, strict=True)]
 
 
 def _parse_line(
-    text: Text,
+    text: TextFile,
     number: int,
     line: str,
     columns: Sequence[str | None],
     dtypes: Dtypes,
     separator: str | None,
 ) -> list[float]:
-    """The numbers of one line, without those of columns that are None."""
-    parts = [part.strip() for part in line.split(separator)]
-    if len(parts) != len(columns):
-        kind = {None: "blanks", ",": "commas", ";": "semicolons"}.get(separator, f"'{separator}'")
+    cells = [cell.strip() for cell in line.split(separator)]
+    if len(cells) != len(columns):
+        known = {None: "blanks", ",": "commas", ";": "semicolons"}
+        separator_name = known.get(separator, f"'{separator}'")
         names = ", ".join(name or "..." for name in columns[:4])
         names += ", ..." if len(columns) > 4 else ""
-        expected = f"{len(columns)} columns ({names}) separated by {kind}"
-        raise text.fault("wrong number of columns", number, f"{len(parts)}: {line[:80]}", expected)
+        expected = f"{len(columns)} columns ({names}) separated by {separator_name}"
+        raise text.fault("wrong number of columns", number, f"{len(cells)}: {line[:80]}", expected)
     values: list[float] = []
-    for name, part in zip(columns, parts, strict=True):
+    for name, cell in zip(columns, cells, strict=True):
         if name is None:
             continue
         if dtypes[name] is np.int64:
-            values.append(whole(text, number, name, part))
-        elif NUMBER.fullmatch(part) and 0 <= float(part) < math.inf:
-            values.append(float(part))
+            values.append(parse_whole(text, number, name, cell))
+        elif NUMBER.fullmatch(cell) and 0 <= float(cell) < math.inf:
+            values.append(float(cell))
         else:
-            point = ", with a decimal point" if "," in part else ""
-            raise text.fault(f"bad {name}", number, part, f"a number, 0 or more{point}")
+            point = ", with a decimal point" if "," in cell else ""
+            raise text.fault(f"bad {name}", number, cell, f"a number, 0 or more{point}")
     return values
 
 
 def write_rows(path: Path, head: str, columns: Sequence[NDArray[Any]], separator: str) -> None:
-    """Write a line for each row below ``head``; whole numbers without a point."""
-    table = pd.DataFrame({i: _without_point(column) for i, column in enumerate(columns)})
+    """Write ``head``, then one line per row; integral columns are written without a point."""
+    table = pd.DataFrame({i: _as_integers(column) for i, column in enumerate(columns)})
     with path.open("w", encoding="utf-8", newline="") as stream:
         stream.write(head)
         table.to_csv(stream, sep=separator, header=False, index=False, lineterminator="\n")
 
 
-def _without_point(values: NDArray[Any]) -> NDArray[Any]:
-    """Return numbers that are all whole as such, so that they are written without a point."""
+def _as_integers(values: NDArray[Any]) -> NDArray[Any]:
+    """Convert an array of whole floats to integers, which are written without a point."""
     if values.dtype.kind != "f":
         return values
-    exact = (values == np.floor(values)) & (values < 2**53)
-    return values.astype(np.int64) if exact.all() else values
+    is_whole = (values == np.floor(values)) & (values < 2**53)
+    return values.astype(np.int64) if is_whole.all() else values

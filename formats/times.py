@@ -1,4 +1,4 @@
-"""Measured times of mappings: a line each, in files that grow by a line with each run."""
+"""Files of measured times of mappings, to which each run appends a line."""
 
 from __future__ import annotations
 
@@ -20,20 +20,29 @@ from toruscast.files import note_read
 from toruscast.validation import SECONDS
 
 from .dialect import Dialect
-from .source import DECIMAL_COMMA, NUMBER, Source, Text, cells, read_text, warn_of_unused
+from .source import (
+    DECIMAL_COMMA,
+    NUMBER,
+    AnyPath,
+    Source,
+    TextFile,
+    read_text,
+    split_cells,
+    warn_of_unused,
+)
 from .tables import read_words
 
 MAPPING = "mapping"
-# Columns where none are named.
+# Columns of files without a header.
 _HEADER = (MAPPING, "time")
-_PLAIN: tuple[int, dict[int, float]] = (0, {1: 1.0})
-# A column of times, and the seconds in its unit: "time", "time_ms", "seconds", and of several
-# repetitions "rep1", "rep2" or "time1", "time2".
+_DEFAULT_COLUMNS: tuple[int, dict[int, float]] = (0, {1: 1.0})
+# Columns of times with an optional unit: "time", "time_ms", "seconds"; "rep1", "rep2" for
+# repetitions.
 _TIME = re.compile(r"(?:time|seconds|rep|run)(?:[ _]?\d+)?(?:[ _\[(]+(s|ms|us|ns)[\])]?)?", re.I)
 _NUMBERED = re.compile(r"(?:rep|run)(?:[ _\[(]|$)", re.I)
 
 
-class Run(NamedTuple):
+class MeasuredRun(NamedTuple):
     """One run of a mapping."""
 
     mapping: str
@@ -43,17 +52,16 @@ class Run(NamedTuple):
     """Line of the file, from 1."""
 
 
-def read_runs(path: str | os.PathLike[str]) -> list[Run]:
-    r"""Read the measured times of mappings, each as often as it ran, in the order of the file.
+def read_runs(path: AnyPath) -> list[MeasuredRun]:
+    r"""Read the measured times of all runs of mappings, in the order of the file.
 
-    A line holds the name of a mapping and its time; or the first line names the columns:
-    ``mapping`` and ``time``, or ``rep1``, ``rep2`` and so on for several runs of a mapping;
-    ``time_ms``, ``time_us`` or ``time_ns`` where the unit is another one. Rows of the same name are
-    runs of the same mapping.
+    Each line has the name of a mapping and its time. A header may name the columns: ``mapping``,
+    and ``time`` or, for several runs, ``rep1``, ``rep2`` and so on; ``time_ms``, ``time_us`` and
+    ``time_ns`` have other units. Rows with the same name are runs of the same mapping.
 
     Returns
     -------
-    list of Run
+    list of MeasuredRun
 
     Examples
     --------
@@ -67,33 +75,33 @@ def read_runs(path: str | os.PathLike[str]) -> list[Run]:
     began = time.perf_counter()
     source = Source(path)
     text = source.text
-    names, rows = read_words(text, _data_lines(text), columns_of_times, _HEADER)
+    names, rows = read_words(text, _data_lines(text), _find_time_columns, _HEADER)
     if "p_best" in names:
-        expected = "measured times; those of rank --csv are forecasts"
-        raise text.fault("not measured times", found=",".join(names), expected=expected)
-    place, units = columns_of_times(names) or _PLAIN
-    others = (at for at in range(len(names)) if at not in {place, *units})
-    numbers = (names[at] for at in others if any(NUMBER.fullmatch(parts[at]) for _, parts in rows))
-    warn_of_unused(text.file, numbers, "columns that are not used")
-    runs: list[Run] = []
-    for number, parts in rows:
-        # A mapping may have run less often than another.
-        filled = [at for at in units if parts[at]] or list(units)
-        times = (_read_time(text, number, parts[at], units[at]) for at in filled)
-        runs += [Run(parts[place], seconds, number) for seconds in times]
+        expected = "measured times, not the forecasts of rank --csv"
+        raise text.fault("forecast times", found=",".join(names), expected=expected)
+    name_column, units = _find_time_columns(names) or _DEFAULT_COLUMNS
+    others = (column for column in range(len(names)) if column not in {name_column, *units})
+    unused = (names[i] for i in others if any(NUMBER.fullmatch(parts[i]) for _, parts in rows))
+    warn_of_unused(text.file, unused, "unused columns")
+    runs: list[MeasuredRun] = []
+    for line, parts in rows:
+        # Mappings may have different numbers of runs.
+        filled = [column for column in units if parts[column]] or list(units)
+        times = (_read_time(text, line, parts[column], units[column]) for column in filled)
+        runs += [MeasuredRun(parts[name_column], seconds, line) for seconds in times]
     note_read("times", path, began, runs=len(runs))
     return runs
 
 
-def read_times(path: str | os.PathLike[str]) -> dict[str, float]:
-    r"""Read what each mapping was measured to take: the median of its runs.
+def read_times(path: AnyPath) -> dict[str, float]:
+    r"""Read the measured time of each mapping, the median of its runs.
 
-    `read_runs` describes the file; it gives the runs one by one.
+    Each line has the name of a mapping and its time; ``docs/reference/formats.md`` explains it.
 
     Returns
     -------
     dict
-        Seconds by the name of the mapping.
+        Seconds by mapping name.
 
     Examples
     --------
@@ -104,31 +112,30 @@ def read_times(path: str | os.PathLike[str]) -> dict[str, float]:
     >>> read_times(path)
     {'row-major': 1.5, 'by-hand': 0.75}
     """
-    each: dict[str, list[float]] = {}
+    times_by_name: dict[str, list[float]] = {}
     for run in read_runs(path):
-        each.setdefault(run.mapping, []).append(run.time)
-    return {name: median(times) for name, times in each.items()}
+        times_by_name.setdefault(run.mapping, []).append(run.time)
+    return {name: median(times) for name, times in times_by_name.items()}
 
 
-def columns_of_times(header: list[str]) -> tuple[int, dict[int, float]] | None:
-    """Place of the mapping's name, and seconds in the unit of each column of times, if named."""
+def _find_time_columns(header: list[str]) -> tuple[int, dict[int, float]] | None:
+    """Return the column of mapping names, and the unit in seconds of each time column."""
     if MAPPING not in header:
         return None
-    found = {place: _TIME.fullmatch(name) for place, name in enumerate(header)}
-    times = {place: match for place, match in found.items() if match is not None}
+    matches = {column: _TIME.fullmatch(name) for column, name in enumerate(header)}
+    times = {column: match for column, match in matches.items() if match is not None}
     # A column "rep" or "run" without a number counts the runs.
-    times = {place: match for place, match in times.items() if not _NUMBERED.match(match[0])}
+    times = {column: match for column, match in times.items() if not _NUMBERED.match(match[0])}
     if not times:
         return None
-    if any(header[place][-1].isdigit() for place in times):
-        # Beside the runs one by one, a column without a number sums them up.
-        times = {place: match for place, match in times.items() if header[place][-1].isdigit()}
-    units = {place: SECONDS[(match[1] or "s").lower()] for place, match in times.items()}
+    if any(header[column][-1].isdigit() for column in times):
+        # Next to numbered runs, a column without a number is a summary.
+        times = {column: match for column, match in times.items() if header[column][-1].isdigit()}
+    units = {column: SECONDS[(match[1] or "s").lower()] for column, match in times.items()}
     return header.index(MAPPING), units
 
 
-def _read_time(text: Text, number: int, value: str, unit: float) -> float:
-    """Return a cell of line ``number`` in seconds; ``unit`` is that of the column."""
+def _read_time(text: TextFile, number: int, value: str, unit: float) -> float:
     seconds = float(value) * unit if NUMBER.fullmatch(value) else math.nan
     if not 0 < seconds < math.inf:
         point = ", with a decimal point" if DECIMAL_COMMA.fullmatch(value) else ""
@@ -136,10 +143,10 @@ def _read_time(text: Text, number: int, value: str, unit: float) -> float:
     return seconds
 
 
-def is_times(source: Source) -> bool:
-    """Whether the first line names a mapping and a time, or holds a name and a number."""
-    rows = [cells(line)[1] for _, line in source.lines[:9]]
-    if not rows or columns_of_times(rows[0]) is not None:
+def _is_times(source: Source) -> bool:
+    """Whether the first line is a header of times, or all lines are a name and a number."""
+    rows = [split_cells(line)[1] for _, line in source.lines[:9]]
+    if not rows or _find_time_columns(rows[0]) is not None:
         return bool(rows)
     return all(
         len(row) == 2 and NUMBER.fullmatch(row[1]) and not NUMBER.fullmatch(row[0]) for row in rows
@@ -150,14 +157,14 @@ DIALECT = Dialect(
     name="times",
     holds="times",
     title="mapping and its measured seconds",
-    recognise=is_times,
+    recognise=_is_times,
     read=read_times,
     documentation="""
-What mappings were measured to take, for `--times` and `tc.read_times`: the name of each mapping of
-`--mappings` (that of its file, without the suffix) and its seconds. Rows of the same name, and
-columns `rep1`, `rep2` and so on, are runs of the same mapping. A column `time_ms`, `time_us` or
-`time_ns` has another unit. The names of the columns may be left out where there are a mapping and
-its time only. With them there may be others, in any order.
+Measured times, for `--times` and `tc.read_times`: the name of each mapping of `--mappings` (its
+file name without suffix) and its seconds. Rows with the same name, and columns `rep1`, `rep2` and
+so on, are runs of the same mapping. Columns `time_ms`, `time_us` and `time_ns` have other units.
+The header is optional if there are only these two columns. With a header, columns may be in any
+order, and others are ignored.
 """,
     example="mapping,time\nidentity,0.00125\nturned,0.00214\n",
 )
@@ -166,26 +173,25 @@ its time only. With them there may be others, in any order.
 _GZIP = b"\x1f\x8b"
 
 
-def holds_runs(path: str | os.PathLike[str]) -> bool:
-    """Whether a file holds a run; a missing one, or one that only names columns, holds none."""
-    lines = _lines_of(path)
-    return len(lines) > 1 or (len(lines) == 1 and not columns_of_times(cells(lines[0])[1]))
+def has_runs(path: AnyPath) -> bool:
+    """Whether a file exists and contains at least one run."""
+    lines = _read_data_lines(path)
+    return len(lines) > 1 or (len(lines) == 1 and not _find_time_columns(split_cells(lines[0])[1]))
 
 
-def check_appendable(path: str | os.PathLike[str], mappings: Iterable[str]) -> None:
-    """Raise unless runs of these mappings can be added to a file by `append_run`."""
+def check_appendable(path: AnyPath, mappings: Iterable[str]) -> None:
+    """Raise `InputError` unless `append_run` can add runs of these mappings to a file."""
     if Path(path).exists() and Path(path).read_bytes()[:2] == _GZIP:
-        raise InputError("packed file, to which no line can be added", file=path)
-    lines = _lines_of(path)
+        raise InputError("cannot append to a gzip file", file=path)
+    lines = _read_data_lines(path)
     for mapping in mappings:
-        _run_line(path, lines, mapping, 1.0)
+        _format_run(path, lines, mapping, 1.0)
 
 
-def append_run(path: str | os.PathLike[str], mapping: str, seconds: float) -> None:
-    r"""Add a run to a file of `read_runs`, in its columns and its unit; make it if it is missing.
+def append_run(path: AnyPath, mapping: str, seconds: float) -> None:
+    r"""Append a run to a file for `read_runs`, in its columns and unit; create a missing file.
 
-    The line is on the disk when this returns. If it cannot be written whole, the file stays as it
-    was.
+    The line is synchronised to disk. If it cannot be written completely, the file is unchanged.
 
     Examples
     --------
@@ -197,55 +203,53 @@ def append_run(path: str | os.PathLike[str], mapping: str, seconds: float) -> No
     'mapping,time\nrow-major,1.25\nby-hand,0.75\n'
     """
     check_appendable(path, ())
-    lines = _lines_of(path)
-    row = ("" if lines else ",".join(_HEADER) + "\n") + _run_line(path, lines, mapping, seconds)
-    target = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+    lines = _read_data_lines(path)
+    row = ("" if lines else ",".join(_HEADER) + "\n") + _format_run(path, lines, mapping, seconds)
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
     try:
-        size = os.fstat(target).st_size
-        if size and os.pread(target, 1, size - 1) != b"\n":
+        size = os.fstat(descriptor).st_size
+        if size and os.pread(descriptor, 1, size - 1) != b"\n":
             row = "\n" + row
         content = row.encode()
         try:
-            if os.write(target, content) != len(content):
+            if os.write(descriptor, content) != len(content):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            os.fsync(target)
+            os.fsync(descriptor)
         except OSError as error:
-            os.ftruncate(target, size)
+            os.ftruncate(descriptor, size)
             raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     finally:
-        os.close(target)
+        os.close(descriptor)
 
 
-def _data_lines(text: Text) -> Iterator[tuple[int, str]]:
-    """Lines that are neither empty nor comments; a name may hold a hash."""
+def _data_lines(text: TextFile) -> Iterator[tuple[int, str]]:
+    """Lines that are neither blank nor comments; a hash starts a comment only at the line start."""
     lines = ((number, raw.strip()) for number, raw in enumerate(text.raw_lines(), start=1))
     return ((number, line) for number, line in lines if line and not line.startswith("#"))
 
 
-def _lines_of(path: str | os.PathLike[str]) -> list[str]:
-    """Lines with data of a file, which may be missing or empty."""
+def _read_data_lines(path: AnyPath) -> list[str]:
     with suppress(MissingFileError):
         if not Path(path).is_file() or Path(path).stat().st_size:
             return [line for _, line in _data_lines(read_text(path))]
     return []
 
 
-def _run_line(path: str | os.PathLike[str], lines: list[str], mapping: str, seconds: float) -> str:
-    """The line of a run, in the columns that the first line names."""
-    mark, header = cells(lines[0] if lines else ",".join(_HEADER))
-    place, times = columns_of_times(header) or _PLAIN
+def _format_run(path: AnyPath, lines: list[str], mapping: str, seconds: float) -> str:
+    separator, header = split_cells(lines[0] if lines else ",".join(_HEADER))
+    name_column, times = _find_time_columns(header) or _DEFAULT_COLUMNS
     parts = [""] * len(header)
     column, unit = next(iter(times.items()))
-    parts[place], parts[column] = mapping, repr(seconds / unit)
+    parts[name_column], parts[column] = mapping, repr(seconds / unit)
     stream = io.StringIO()
-    mark = mark or ","
-    # In quotes a hash begins no comment.
+    separator = separator or ","
+    # Quotes keep a leading hash from starting a comment.
     quoting: Literal[0, 1] = csv.QUOTE_ALL if mapping.startswith("#") else csv.QUOTE_MINIMAL
-    writer = csv.writer(stream, delimiter=mark, quoting=quoting, lineterminator="\n")
+    writer = csv.writer(stream, delimiter=separator, quoting=quoting, lineterminator="\n")
     writer.writerow(parts)
     row = stream.getvalue()
-    if not mapping or len(row.splitlines()) != 1 or cells(row, mark)[1] != parts:
-        raise InputError("name of a mapping that no line can hold", file=path, found=repr(mapping))
+    if not mapping or len(row.splitlines()) != 1 or split_cells(row, separator)[1] != parts:
+        raise InputError("mapping name does not fit a line", file=path, found=repr(mapping))
     return row
 
 

@@ -1,4 +1,4 @@
-"""Traces of other tools, GOAL and OTF2, and collectives as the messages of an algorithm."""
+"""GOAL and OTF2 traces, and the workload of recorded messages and collectives."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ from toruscast.text import counted
 
 from ._round_kernels import COLLECTIVE, RECEIVE, SEND
 from .dialect import Dialect
-from .graphs import AnyPath, GraphOptions, check_collectives
-from .rounds import COLLECTIVES, Events, rounds_of
-from .source import Source, Text, warn_of, whole
+from .graphs import GraphOptions, check_collectives
+from .rounds import COLLECTIVES, Events, build_rounds
+from .source import AnyPath, Source, TextFile, parse_whole, warn_of
 
-# Messages of collectives that are listed round by round.
+# Maximum messages of collectives that are expanded to rounds.
 _LISTED = 2**20
-# From traces with more rounds, one iteration is read if they repeat.
+# In longer traces, repeated iterations are replaced by their mean.
 _LONG = 1000
 # Longer schedules take too long to simulate.
 _MAX_ROUNDS = 100_000
-# Collectives whose whole buffer is the sum of what the ranks put in.
+# Collectives whose buffer is the sum of the contributions of the ranks.
 _SUMMED = ("allgather", "gather", "scatter")
 
 
 def check_algorithms(chosen: Mapping[str, str]) -> None:
-    """Raise `InputError` unless every name is that of a collective, and its algorithm exists."""
+    """Raise `InputError` for an unknown collective or an unknown algorithm of one."""
     for collective, algorithm in chosen.items():
         if collective not in COLLECTIVES:
-            known = ", ".join(sorted(COLLECTIVES))
-            raise InputError("unknown collective", found=collective, expected=known)
+            valid = ", ".join(sorted(COLLECTIVES))
+            raise InputError("unknown collective", found=collective, expected=valid)
         if f"{collective}/{algorithm}" not in names():
-            known = ", ".join(each.partition("/")[2] for each in names(collective))
-            raise InputError(f"unknown algorithm of {collective}", found=algorithm, expected=known)
+            valid = ", ".join(each.partition("/")[2] for each in names(collective))
+            raise InputError(f"unknown algorithm of {collective}", found=algorithm, expected=valid)
 
 
 class RankActions:
-    """Messages and collectives of the ranks of a trace, each in its own order."""
+    """Messages and collectives of each rank of a trace in program order."""
 
     def __init__(self) -> None:
         self._rows: dict[int, list[tuple[int, int, int, int, float, str]]] = defaultdict(list)
@@ -56,103 +56,107 @@ class RankActions:
         self.members: dict[int, tuple[int, ...]] = {}
         """Tasks of each communicator."""
         self.sizes: dict[tuple[int, int], float] = {}
-        """Bytes of the whole buffer (see `schedule`) of each call of a communicator."""
+        """Bytes of the whole buffer (see `schedule`) by communicator and call number."""
         self.largest = -1
-        """The largest task that sends or receives a message, -1 if none does."""
+        """Largest task with a message; -1 if there is none."""
 
     def message(
         self, kind: int, task: int, peer: int, nbytes: float, communicator: int = 0, tag: int = 0
     ) -> None:
-        """Record that a task sends a message (SEND), or waits for one (RECEIVE)."""
+        """Record that a task sends a message (SEND) or waits for one (RECEIVE)."""
         self._rows[task].append((kind, peer, communicator, tag, nbytes, ""))
         self.largest = max(self.largest, task, peer)
 
     def collective(
         self, task: int, communicator: int, collective: str, root: int = -1
     ) -> tuple[int, int]:
-        """Record that a task takes part in a call; return its key in `sizes`; "" is a barrier."""
-        turn = self._calls[task, communicator]
+        """Record a collective of a task ("" for a barrier), and return its key in `sizes`."""
+        call_number = self._calls[task, communicator]
         self._calls[task, communicator] += 1
-        self._rows[task].append((COLLECTIVE, root, communicator, turn, 0.0, collective))
-        return communicator, turn
+        self._rows[task].append((COLLECTIVE, root, communicator, call_number, 0.0, collective))
+        return communicator, call_number
 
     def rounds(self, path: AnyPath, n_tasks: int, options: GraphOptions) -> Workload:
-        """Return messages and collectives as rounds that depend on each other."""
-        wanted = {"point_to_point": (SEND, RECEIVE), "collective": (COLLECTIVE,)}.get(
+        """Return the workload of dependent rounds."""
+        kinds = {"point_to_point": (SEND, RECEIVE), "collective": (COLLECTIVE,)}.get(
             options.include, (SEND, RECEIVE, COLLECTIVE)
         )
-        n_tasks = options.at_least(max(n_tasks, self.largest + 1), path)
+        n_tasks = options.resolve_n_tasks(max(n_tasks, self.largest + 1), path)
         first, rows = [0], []
         for task in range(n_tasks):
-            rows += [self._row(task, row) for row in self._rows.get(task, ()) if row[0] in wanted]
+            actions = (row for row in self._rows.get(task, ()) if row[0] in kinds)
+            rows += [self._add_call_size(task, row) for row in actions]
             first.append(len(rows))
-        self._check(path, COLLECTIVE in wanted)
+        self._check_collectives(path, COLLECTIVE in kinds)
         if not rows:
             raise InputError("trace without a message", file=path)
         kind, peer, communicator, tag, nbytes, word = zip(*rows, strict=True)
-        known = ("", *COLLECTIVES)
+        collectives = ("", *COLLECTIVES)
         events = Events(
             *(np.array(first), np.array(kind, np.uint8), np.array(peer, np.int64)),
             *(np.array(communicator, np.int64), np.array(tag, np.int64), np.array(nbytes, float)),
-            *(np.array([known.index(each) for each in word], np.int64), self.members, known),
+            np.array([collectives.index(name) for name in word], np.int64),
+            self.members,
+            collectives,
         )
-        chosen = options.collectives
-        how = partial(rounds_of, events, name=options.name, algorithms=chosen, most=_LISTED)
+        algorithms = options.collectives
+        build = partial(
+            build_rounds, events, name=options.name, algorithms=algorithms, max_messages=_LISTED
+        )
         with at_file(path):
-            found = how(fold=False)
-            if found.n_rounds > _LONG:
-                found = how(fold=True)
-            if found.unreached:
+            result = build(fold=False)
+            if result.n_rounds > _LONG:
+                result = build(fold=True)
+            if result.unreached:
                 raise InputError(
                     "tasks wait for each other",
-                    found=counted(found.unreached, "event") + " that never come",
-                    expected="sends, and collectives in the same order on all ranks",
+                    found=counted(result.unreached, "event") + " in a cyclic wait",
+                    expected="matching sends, and collectives in the same order on all ranks",
                 )
-            if len(found.workload) > _MAX_ROUNDS:
+            if len(result.workload) > _MAX_ROUNDS:
                 raise InputError(
-                    "too many rounds", found=len(found.workload), expected=f"at most {_MAX_ROUNDS}"
+                    "too many rounds", found=len(result.workload), expected=f"at most {_MAX_ROUNDS}"
                 )
-        options.omitted.extend(found.omitted)
-        # Without receives nothing depends on a message, and none lacks its other side.
-        unmatched = found.unmatched_text if RECEIVE in kind else ""
-        for text in filter(None, (found.repeats_text, unmatched)):
-            warn_of(path, text)
-        return found.workload
+        options.omitted.extend(result.omitted)
+        # A trace without receives does not record them, so its sends are not unmatched.
+        unmatched = result.unmatched_text if RECEIVE in kind else ""
+        for warning in filter(None, (result.repeats_text, unmatched)):
+            warn_of(path, warning)
+        return result.workload
 
-    def _row(
+    def _add_call_size(
         self, task: int, row: tuple[int, int, int, int, float, str]
     ) -> tuple[int, int, int, int, float, str]:
         kind, peer, communicator, tag, nbytes, word = row
         if kind != COLLECTIVE:
             return row
-        # Amounts of these collectives are added over the ranks, so that one rank gets the sum.
+        # `build_rounds` adds the bytes of these over the ranks, so only one rank gets them.
         if word not in _SUMMED or task == self.members[communicator][0]:
             nbytes = self.sizes.get((communicator, tag), 0.0)
         return kind, peer, communicator, 0, nbytes, word
 
-    def _check(self, path: AnyPath, with_collectives: bool) -> None:
-        """Raise unless the messages of collectives may be listed."""
-        words = {
-            (communicator, turn): word
+    def _check_collectives(self, path: AnyPath, with_collectives: bool) -> None:
+        collectives = {
+            (communicator, call_number): word
             for rows in (self._rows.values() if with_collectives else ())
-            for kind, _, communicator, turn, _, word in rows
+            for kind, _, communicator, call_number, _, word in rows
             if kind == COLLECTIVE and word
         }
-        claims = 0
-        for (communicator, _), word in words.items():
+        n_messages = 0
+        for (communicator, _), word in collectives.items():
             group = np.array([self.members[communicator]])
             with at_file(path):
                 check_size(word, group.size)
-            claims += estimate_edges(word, group)
-        check_collectives(path, claims)
+            n_messages += estimate_edges(word, group)
+        check_collectives(path, n_messages)
 
 
 def topological_order(
     before: Sequence[Collection[int]], key: Callable[[int], Any] = lambda _: 0
 ) -> list[int]:
-    """Return places in an order in which each comes behind those before it, the least key first.
+    """Return indexes in an order in which each follows ``before[i]``, the smallest key first.
 
-    Places that wait for each other are left out.
+    Members of cycles are left out.
 
     Examples
     --------
@@ -160,37 +164,37 @@ def topological_order(
     [2, 0, 1]
     """
     after: list[list[int]] = [[] for _ in before]
-    waits = [len(others) for others in before]
-    for at, others in enumerate(before):
-        for other in others:
-            after[other].append(at)
-    ready = [(key(at), at) for at, count in enumerate(waits) if not count]
+    n_waiting = [len(predecessors) for predecessors in before]
+    for i, predecessors in enumerate(before):
+        for j in predecessors:
+            after[j].append(i)
+    ready = [(key(i), i) for i, count in enumerate(n_waiting) if not count]
     heapify(ready)
     order = []
     while ready:
-        _, at = heappop(ready)
-        order.append(at)
-        for other in after[at]:
-            waits[other] -= 1
-            if not waits[other]:
-                heappush(ready, (key(other), other))
+        _, i = heappop(ready)
+        order.append(i)
+        for j in after[i]:
+            n_waiting[j] -= 1
+            if not n_waiting[j]:
+                heappush(ready, (key(j), j))
     return order
 
 
-HEAD = re.compile(r"num_ranks\s+([0-9]+)")
-RANK = re.compile(r"rank\s+([0-9]+)\s*\{?")
-TASK = re.compile(
+_GOAL_HEAD = re.compile(r"num_ranks\s+([0-9]+)")
+_GOAL_RANK = re.compile(r"rank\s+([0-9]+)\s*\{?")
+_GOAL_OPERATION = re.compile(
     r"(?:(\w+)\s*:\s*)?(send|recv|calc)\s+([0-9]+)b?(?:\s+(?:to|from)\s+([0-9]+))?"
     r"((?:\s+(?:tag|cpu|nic)\s+[0-9]{1,18})*)"
 )
-_TASK_LINE = "send SIZEb to RANK [tag TAG] [cpu CPU] [nic GPU]"
-NEEDS = re.compile(r"(\w+)\s+(i?requires)\s+(\w+)")
-COMMENT = re.compile(r"//.*|#.*|/\*(?>[^*/]|\*(?!/)|/(?!\*))*+\*/")
+_GOAL_FORM = "send SIZEb to RANK [tag TAG] [cpu CPU] [nic GPU]"
+_GOAL_REQUIREMENT = re.compile(r"(\w+)\s+(i?requires)\s+(\w+)")
+_GOAL_COMMENT = re.compile(r"//.*|#.*|/\*(?>[^*/]|\*(?!/)|/(?!\*))*+\*/")
 
 
 @dataclass
-class _Task:
-    """One operation, what it waits for, and the latest round that is over after it."""
+class _GoalOperation:
+    """One operation, its predecessors, and the latest round that is over after it."""
 
     line: int
     kind: str
@@ -204,25 +208,23 @@ class _Task:
     round: int = 0
 
 
-def is_goal(source: Source) -> bool:
-    """Whether the first line states the number of ranks as GOAL does."""
-    first = [COMMENT.sub("", line).strip() for line in source.raw_lines]
-    return bool(HEAD.fullmatch(next((line for line in first if line), "")))
+def _is_goal(source: Source) -> bool:
+    first = [_GOAL_COMMENT.sub("", line).strip() for line in source.raw_lines]
+    return bool(_GOAL_HEAD.fullmatch(next((line for line in first if line), "")))
 
 
-def read_goal(source: Source, options: GraphOptions) -> Workload:
-    """Return a workload: messages whose chains of dependencies are equally long share a round."""
+def _read_goal(source: Source, options: GraphOptions) -> Workload:
     text = source.text
-    n, tasks = _goal_tasks(text)
-    # The number behind "nic" is a GPU of the rank: each GPU is a task.
-    gpus = 1 + max((task.nic for task in tasks), default=0)
-    n *= gpus
-    options.agree(n, source.path)
-    _match_receives(text, tasks)
-    _set_rounds(text, tasks)
+    n, operations = _read_goal_operations(text)
+    # The number after "nic" is a GPU of the rank, and each GPU is a task.
+    n_gpus = 1 + max((operation.nic for operation in operations), default=0)
+    n *= n_gpus
+    options.check_n_tasks(n, source.path)
+    _match_receives(text, operations)
+    _set_rounds(text, operations)
     sends = [
-        (t.rank * gpus + t.nic, t.peer * gpus + t.peer_nic, t.size, t.round)
-        for t in tasks
+        (t.rank * n_gpus + t.nic, t.peer * n_gpus + t.peer_nic, t.size, t.round)
+        for t in operations
         if t.kind == "send"
     ]
     if not sends:
@@ -239,98 +241,95 @@ def read_goal(source: Source, options: GraphOptions) -> Workload:
     return Workload(phases, name=options.name, dependent=True)
 
 
-def _goal_tasks(text: Text) -> tuple[int, list[_Task]]:
-    """The number of ranks, and all operations."""
+def _read_goal_operations(text: TextFile) -> tuple[int, list[_GoalOperation]]:
     n, rank = 0, -1
-    tasks: list[_Task] = []
+    operations: list[_GoalOperation] = []
     labels: dict[str, int] = {}
-    needs: list[tuple[int, str, str]] = []
+    requirements: list[tuple[int, str, str]] = []
     for number, raw in enumerate(text.raw_lines(), start=1):
-        line = COMMENT.sub("", raw).strip().rstrip(";")
+        line = _GOAL_COMMENT.sub("", raw).strip().rstrip(";")
         if not line or line == "{":
             continue
-        if n == 0 and (match := HEAD.fullmatch(line)):
-            n = whole(text, number, "number of ranks", match[1], MAX_TASKS)
-        elif match := RANK.fullmatch(line):
+        if n == 0 and (match := _GOAL_HEAD.fullmatch(line)):
+            n = parse_whole(text, number, "number of ranks", match[1], MAX_TASKS)
+        elif match := _GOAL_RANK.fullmatch(line):
             if rank >= 0:
-                raise text.fault("rank inside a rank", number, line, "} before it")
-            rank = whole(text, number, "rank", match[1], n - 1)
+                raise text.fault("nested rank", number, line, "} before it")
+            rank = parse_whole(text, number, "rank", match[1], n - 1)
         elif line == "}":
-            for at, first, second in needs:
+            for line_number, first, second in requirements:
                 for label in (first, second):
                     if label not in labels:
-                        raise text.fault("unknown label", at, label, "one of this rank")
-                tasks[labels[first]].before.append(labels[second])
-            rank, labels, needs = -1, {}, []
-        elif rank >= 0 and (match := TASK.fullmatch(line)):
+                        raise text.fault("unknown label", line_number, label, "one of this rank")
+                operations[labels[first]].before.append(labels[second])
+            rank, labels, requirements = -1, {}, []
+        elif rank >= 0 and (match := _GOAL_OPERATION.fullmatch(line)):
             label, kind, size, peer, rest = match.groups()
             extra = rest.split()
-            words = dict(zip(extra[::2], map(int, extra[1::2]), strict=True))
-            if (peer is None) != (kind == "calc") or 2 * len(words) < len(extra):
-                raise text.fault("bad GOAL line", number, line, _TASK_LINE)
-            nbytes = whole(text, number, "size", size, 10**15)
-            other = -1 if peer is None else whole(text, number, "rank", peer, n - 1)
+            parameters = dict(zip(extra[::2], map(int, extra[1::2]), strict=True))
+            if (peer is None) != (kind == "calc") or 2 * len(parameters) < len(extra):
+                raise text.fault("bad GOAL line", number, line, _GOAL_FORM)
+            nbytes = parse_whole(text, number, "size", size, 10**15)
+            peer_rank = -1 if peer is None else parse_whole(text, number, "rank", peer, n - 1)
             if label in labels:
-                raise text.fault("label stands twice", number, label)
+                raise text.fault("duplicate label", number, label)
             if label:
-                labels[label] = len(tasks)
-            ends = rank, other, words.get("tag", 0), words.get("nic", 0)
-            tasks.append(_Task(number, kind, nbytes, *ends))
-        elif rank >= 0 and (match := NEEDS.fullmatch(line)):
-            needs.append((number, match[1], match[3]))
+                labels[label] = len(operations)
+            endpoints = rank, peer_rank, parameters.get("tag", 0), parameters.get("nic", 0)
+            operations.append(_GoalOperation(number, kind, nbytes, *endpoints))
+        elif rank >= 0 and (match := _GOAL_REQUIREMENT.fullmatch(line)):
+            requirements.append((number, match[1], match[3]))
         else:
-            expected = f"{_TASK_LINE}, recv, calc, requires, rank N {{ or }}"
+            expected = f"{_GOAL_FORM}, recv, calc, requires, rank N {{ or }}"
             raise text.fault("bad GOAL line", number, line, expected)
     if rank >= 0:
-        raise text.fault("truncated GOAL schedule", None, f"rank {rank} without its end", "}")
-    return n, tasks
+        raise text.fault("truncated GOAL schedule", None, f"rank {rank} without }}", "}")
+    return n, operations
 
 
-def _match_receives(text: Text, tasks: list[_Task]) -> None:
-    """Let each receive wait for its send, in the order of the file."""
-    sent: dict[tuple[int, int, int], deque[int]] = defaultdict(deque)
-    for i, task in enumerate(tasks):
-        if task.kind == "send":
-            sent[task.rank, task.peer, task.tag].append(i)
-    for task in tasks:
-        if task.kind == "recv":
-            key = (task.peer, task.rank, task.tag)
-            if not sent[key]:
+def _match_receives(text: TextFile, operations: list[_GoalOperation]) -> None:
+    unmatched_sends: dict[tuple[int, int, int], deque[int]] = defaultdict(deque)
+    for i, operation in enumerate(operations):
+        if operation.kind == "send":
+            unmatched_sends[operation.rank, operation.peer, operation.tag].append(i)
+    for operation in operations:
+        if operation.kind == "recv":
+            key = (operation.peer, operation.rank, operation.tag)
+            if not unmatched_sends[key]:
                 found = f"from {key[0]} to {key[1]}, tag {key[2]}"
-                raise text.fault("receive without a send", task.line, found)
-            send = sent[key].popleft()
-            if tasks[send].size != task.size:
-                expected = f"{tasks[send].size}, as sent on line {tasks[send].line}"
-                raise text.fault("receive of another size", task.line, task.size, expected)
-            task.before.append(send)
-            tasks[send].peer_nic = task.nic
-    for left in sent.values():
-        if left:
-            raise text.fault("send without a receive", tasks[left[0]].line)
+                raise text.fault("receive without a send", operation.line, found)
+            send = unmatched_sends[key].popleft()
+            if operations[send].size != operation.size:
+                expected = f"{operations[send].size}, as sent on line {operations[send].line}"
+                raise text.fault("wrong size", operation.line, operation.size, expected)
+            operation.before.append(send)
+            operations[send].peer_nic = operation.nic
+    for remaining in unmatched_sends.values():
+        if remaining:
+            raise text.fault("send without a receive", operations[remaining[0]].line)
 
 
-def _set_rounds(text: Text, tasks: list[_Task]) -> None:
-    """Number the rounds from 1: a send comes one after the latest message that it waits for."""
-    order = topological_order([task.before for task in tasks])
-    if len(order) < len(tasks):
-        first = min({*range(len(tasks))} - {*order})
-        raise text.fault("operations wait for each other", tasks[first].line)
-    for task in map(tasks.__getitem__, order):
-        # What waits for a send, or for its receive, falls into the next round.
-        latest = max((tasks[other].round for other in task.before), default=0)
-        task.round = latest + (task.kind == "send")
+def _set_rounds(text: TextFile, operations: list[_GoalOperation]) -> None:
+    """Number the rounds from 1; a send is one round after the latest message it waits for."""
+    order = topological_order([operation.before for operation in operations])
+    if len(order) < len(operations):
+        first_blocked = min({*range(len(operations))} - {*order})
+        raise text.fault("operations depend on each other", operations[first_blocked].line)
+    for operation in map(operations.__getitem__, order):
+        latest = max((operations[i].round for i in operation.before), default=0)
+        operation.round = latest + (operation.kind == "send")
 
 
 GOAL = Dialect(
     name="goal",
     holds="graph",
     title="GOAL schedule of LogGOPSim and ATLAHS",
-    recognise=is_goal,
-    read=read_goal,
+    recognise=_is_goal,
+    read=_read_goal,
     documentation="""
-Sends, receives and what they wait for, rank by rank. It becomes a workload of dependent rounds: a
-send falls into the round after the latest message that it waits for. Times of `calc` are not used.
-The number behind `nic` is a GPU of the rank. Each GPU is then a task: with G of them, GPU g of rank
+Sends, receives and their dependencies for each rank. They become a workload of dependent rounds, in
+which a send is one round after the latest message it waits for. Times of `calc` are not used. The
+number after `nic` is a GPU of the rank, and each GPU is a task: with G GPUs per rank, GPU g of rank
 r is task r G + g.
 """,
     example="""num_ranks 2
@@ -352,18 +351,17 @@ MAGIC = b"\x03BOTF2"
 SENDS = ("MpiSend", "MpiIsend")
 RECEIVES = ("MpiRecv", "MpiIrecv")
 _OTF2_COLLECTIVE = "MpiCollectiveEnd"
-# Attributes of other events that move bytes, such as one-sided ones.
+# Size attributes of other events, such as one-sided operations.
 _OTF2_SIZES = ("bytes", "bytes_sent", "bytes_received", "size_sent", "size_received", "msg_length")
 ROOTED = ("bcast", "reduce", "gather", "scatter")
-# These synchronise at most.
+# Operations without data.
 SILENT = (
     *("BARRIER", "CREATE_HANDLE", "DESTROY_HANDLE", "ALLOCATE", "DEALLOCATE"),
     *("CREATE_HANDLE_AND_ALLOCATE", "DESTROY_HANDLE_AND_DEALLOCATE"),
 )
 
 
-def is_otf2(source: Source) -> bool:
-    """Whether this is the anchor file of a trace, or a folder with one."""
+def _is_otf2(source: Source) -> bool:
     if source.is_file:
         return source.start.startswith(MAGIC)
     return _anchor_file(source) is not None
@@ -379,8 +377,7 @@ def _anchor_file(source: Source) -> Path | None:
     return files[0] if len(files) == 1 else None
 
 
-def read_otf2(source: Source, options: GraphOptions) -> Workload:
-    """Return the rounds of all sends, and of collectives sent by a named algorithm."""
+def _read_otf2(source: Source, options: GraphOptions) -> Workload:
     try:
         import otf2
     except ImportError:
@@ -396,7 +393,6 @@ def read_otf2(source: Source, options: GraphOptions) -> Workload:
 
 
 def _otf2_actions(trace: Any, options: GraphOptions) -> tuple[int, RankActions]:
-    """Number of ranks, and what they did."""
     rank_of: dict[Any, int] = {}
     for group in trace.definitions.groups:
         kinds = (_constant_name(group.group_type), _constant_name(group.paradigm))
@@ -406,8 +402,8 @@ def _otf2_actions(trace: Any, options: GraphOptions) -> tuple[int, RankActions]:
         raise InputError("OTF2 trace without ranks of MPI", expected="a trace of an MPI program")
     program = RankActions()
     numbers: dict[Any, int] = {}
-    # The most that a rank sent and received, by call.
-    amounts: dict[tuple[int, int], tuple[str, int, int]] = {}
+    # Collective, and the maximum bytes sent and received by a rank, for each call.
+    sizes_by_call: dict[tuple[int, int], tuple[str, int, int]] = {}
     for location, event in trace.events:
         kind = type(event).__name__
         if kind not in (*SENDS, *RECEIVES, _OTF2_COLLECTIVE):
@@ -420,7 +416,7 @@ def _otf2_actions(trace: Any, options: GraphOptions) -> tuple[int, RankActions]:
         if number not in program.members:
             members = event.communicator.group.members
             program.members[number] = tuple(rank_of[member] for member in members)
-        # The group of a communicator of one rank lists none.
+        # MPI_COMM_SELF has an empty group.
         ranks = program.members[number] or (task,)
         if kind in SENDS:
             peer = ranks[event.receiver]
@@ -432,10 +428,10 @@ def _otf2_actions(trace: Any, options: GraphOptions) -> tuple[int, RankActions]:
             collective = _collective_name(event)
             root = ranks[event.root] if collective in ROOTED else -1
             key = program.collective(task, number, collective, root)
-            _, sent, received = amounts.get(key, ("", 0, 0))
+            _, sent, received = sizes_by_call.get(key, ("", 0, 0))
             sent, received = max(sent, event.size_sent), max(received, event.size_received)
-            amounts[key] = (collective, sent, received)
-    for key, (collective, sent, received) in amounts.items():
+            sizes_by_call[key] = (collective, sent, received)
+    for key, (collective, sent, received) in sizes_by_call.items():
         if collective:
             size = buffer_size(collective, len(program.members[key[0]]), sent, received)
             program.sizes[key] = size
@@ -443,14 +439,14 @@ def _otf2_actions(trace: Any, options: GraphOptions) -> tuple[int, RankActions]:
 
 
 def _collective_name(event: Any) -> str:
-    """Our name of a collective; "" for barriers and calls that make communicators."""
+    """Our name of a collective; "" for barriers and calls without data."""
     word = _constant_name(event.collective_op)
     if word in SILENT:
         return ""
     collective = find_collective(word)
     if collective not in COLLECTIVES:
         raise InputError(
-            "collective of no known algorithm",
+            "collective without a known algorithm",
             found=word,
             expected=f'one of {", ".join(sorted(COLLECTIVES))}, or include="point_to_point" '
             "(--include point_to_point)",
@@ -459,10 +455,10 @@ def _collective_name(event: Any) -> str:
 
 
 def buffer_size(collective: str, n_ranks: int, sent: int, received: int) -> float:
-    """Return the bytes of a collective's whole buffer, from the most that one rank has written.
+    """Return the bytes of a collective's whole buffer from the maximum bytes of a rank.
 
-    Score-P counts the vector of an all-reduce, and that of the root of a broadcast or reduction,
-    once for each rank. With MPI_IN_PLACE a rank leaves its own block out.
+    Score-P multiplies the vector of an all-reduce, and of the root of a broadcast or reduction, by
+    the number of ranks. With MPI_IN_PLACE it omits the rank's own block.
     """
     if collective == "bcast":
         return float(received or sent / n_ranks)
@@ -479,7 +475,7 @@ def buffer_size(collective: str, n_ranks: int, sent: int, received: int) -> floa
 
 
 def _constant_name(constant: Any) -> str:
-    """Name of one of the package's constants, which are no enumeration of Python."""
+    """Name of a constant of the package otf2, which is not an enum."""
     return str(constant).rpartition(".")[2]
 
 
@@ -488,13 +484,13 @@ OTF2 = Dialect(
     uses=("include", "collectives"),
     holds="graph",
     title="OTF2 trace of Score-P and others",
-    recognise=is_otf2,
-    read=read_otf2,
+    recognise=_is_otf2,
+    read=_read_otf2,
     needs="otf2",
     documentation="""
-The anchor file `traces.otf2`, or its folder. Rounds and collectives are those of `chakra`. Amounts
-are read as Score-P writes them: those of an all-reduce are as many vectors as there are ranks.
-`--include point_to_point` leaves collectives out.
+The anchor file `traces.otf2`, or its folder. Rounds and collectives are defined as for `chakra`.
+Bytes are read as Score-P writes them; for an all-reduce, it multiplies the vector by the number of
+ranks. `--include point_to_point` excludes collectives.
 """,
 )
 DIALECTS = (GOAL, OTF2)

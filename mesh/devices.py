@@ -24,14 +24,14 @@ from toruscast.files import array_of_npy
 from toruscast.formats.dialect import Dialect
 from toruscast.formats.placements import (
     MappingOptions,
-    Target,
-    mapping_of,
-    mapping_on_hosts,
+    WriteOptions,
+    mapping_from_hosts,
+    mapping_from_table,
 )
 from toruscast.formats.readers import read_mapping
-from toruscast.formats.registry import dialects, formats_of, identify
-from toruscast.formats.source import Source, Text, write_text
-from toruscast.formats.tables import table_of
+from toruscast.formats.registry import dialects, identify, match_dialects
+from toruscast.formats.source import Source, TextFile, write_text
+from toruscast.formats.tables import make_table
 from toruscast.mapping.machines import Machine, TorusLike, as_torus, names
 from toruscast.mapping.task_mapping import Hosts, TaskMapping
 from toruscast.mapping.torus import Torus
@@ -269,7 +269,7 @@ def read_device_list(source: Source, options: MappingOptions) -> TaskMapping:
     """Return the mapping of listed devices: the i-th task runs on the i-th of them."""
     text, torus = source.text, options.torus
     rows = device_rows(source, torus)
-    with text.at(rows[0].line):
+    with text.locate_errors(rows[0].line):
         nodes = nodes_at(torus, [row.coords for row in rows])
     outside = np.flatnonzero(nodes < 0)
     if outside.size:
@@ -277,8 +277,8 @@ def read_device_list(source: Source, options: MappingOptions) -> TaskMapping:
         found = ",".join(map(str, row.coords))
         raise text.fault("device outside the torus", row.line, found, f"within {torus}")
     slots = [row.core for row in rows]
-    table = table_of(text, [row.line for row in rows], node=nodes, slot=slots)
-    return mapping_of(table, options)
+    table = make_table(text, [row.line for row in rows], node=nodes, slot=slots)
+    return mapping_from_table(table, options)
 
 
 def read_devices(path: str | os.PathLike[str], torus: TorusLike) -> Devices:
@@ -293,7 +293,7 @@ def read_devices(path: str | os.PathLike[str], torus: TorusLike) -> Devices:
         expected = "TpuDevice(id=0, coords=(0,0,0))"
         raise source.text.fault("no list of devices", number, line[:60], expected)
     rows = device_rows(source, torus)
-    with source.text.at(None):
+    with source.text.locate_errors(None):
         return devices_at(torus, [row.coords for row in rows], [row.number for row in rows])
 
 
@@ -304,7 +304,7 @@ def listed(source: Source) -> list[tuple[int, dict[str, Any]]]:
     return _printed(source.text)
 
 
-def _printed(text: Text) -> list[tuple[int, dict[str, Any]]]:
+def _printed(text: TextFile) -> list[tuple[int, dict[str, Any]]]:
     words = WRAPPED.sub(r"\1, slice_index=\2)", text.data.decode())
     words = SHORT.sub(r"TpuDevice(id=\1, coords=(\2), core_on_chip=\3)", words).replace(
         "TPU_", "Device"
@@ -321,7 +321,7 @@ def _printed(text: Text) -> list[tuple[int, dict[str, Any]]]:
     return found
 
 
-def _objects(text: Text) -> list[tuple[int, dict[str, Any]]]:
+def _objects(text: TextFile) -> list[tuple[int, dict[str, Any]]]:
     words = text.data.decode()
     if '"' not in words:
         # Python prints JSON with other quotes and brackets, and other names of constants.
@@ -366,7 +366,7 @@ def device_nodes(torus: Torus, cores: int) -> tuple[NDArray[np.int64], NDArray[n
 def read_ids(source: Source, options: MappingOptions) -> TaskMapping:
     """Return the mapping of device numbers: the i-th task runs on the i-th of them."""
     if source.start.startswith(_NPY):
-        text, array = Text(os.fspath(source.path)), array_of_npy(source.data, source.path)
+        text, array = TextFile(os.fspath(source.path)), array_of_npy(source.data, source.path)
         content, bare = array.tolist(), f"{array.dtype} {array.ravel()[:4].tolist()}"
     else:
         text = source.text
@@ -426,7 +426,7 @@ def read_sharding(source: Source, options: MappingOptions) -> TaskMapping:
     return _mapping_of_ids(text, ids, options)
 
 
-def _torch_ids(text: Text, match: re.Match[str]) -> NDArray[np.int64]:
+def _torch_ids(text: TextFile, match: re.Match[str]) -> NDArray[np.int64]:
     """The numbers of a mesh of PyTorch."""
     if match.re is TORCH:
         return np.array(whole_numbers(match[1]), dtype=np.int64)
@@ -439,19 +439,19 @@ def _torch_ids(text: Text, match: re.Match[str]) -> NDArray[np.int64]:
     return np.asarray(np.array(strides) @ places, dtype=np.int64)
 
 
-def _mapping_of_ids(text: Text, ids: NDArray[np.int64], options: MappingOptions) -> TaskMapping:
+def _mapping_of_ids(text: TextFile, ids: NDArray[np.int64], options: MappingOptions) -> TaskMapping:
     """Build the mapping of device numbers, by the table of hosts where there is one."""
     number = text.first_line()[0] if text.data else 1
     if options.hosts is not None:
-        return mapping_on_hosts(text, options, [number] * ids.size, list(map(str, ids.tolist())))
+        return mapping_from_hosts(text, options, [number] * ids.size, list(map(str, ids.tolist())))
     cores = options.capacity or max(-(-ids.size // options.torus.n_nodes), 1)
     nodes, slots = device_nodes(options.torus, cores)
     if ids.size and ids.max() >= nodes.size:
         expected = f"0 to {nodes.size - 1}; --tasks-per-node N for chips of N devices, or --hosts "
         expected += "FILE with the node of each number"
         raise text.fault("device out of range", number, int(ids.max()), expected)
-    table = table_of(text, [number] * ids.size, node=nodes[ids], slot=slots[ids])
-    return mapping_of(table, options)
+    table = make_table(text, [number] * ids.size, node=nodes[ids], slot=slots[ids])
+    return mapping_from_table(table, options)
 
 
 def read_layout(name: str, torus: Torus, devices: Devices | None = None) -> TaskMapping:
@@ -487,30 +487,30 @@ def _is_own(source: Source) -> bool:
         return True
     numbers = {"nodes", "bluegene"}
     is_form = _IS_OWN.match(source.start) is not None
-    return is_form and {each.name for each in formats_of(source, "mapping")} <= numbers
+    return is_form and {each.name for each in match_dialects(source, "mapping")} <= numbers
 
 
-def check_numbers(target: Target, *_: int) -> None:
+def check_numbers(options: WriteOptions, *_: int) -> None:
     """Raise unless names of hosts are numbers of devices."""
-    for name in () if target.hosts is None else target.hosts.names:
+    for name in () if options.hosts is None else options.hosts.names:
         if not re.fullmatch("[0-9]{1,9}", name):
             expected = "the number of a device in the column host"
             raise InputError("host without a number", found=name, expected=expected)
 
 
-def write_ids(mapping: TaskMapping, path: Path, target: Target) -> None:
+def write_ids(mapping: TaskMapping, path: Path, options: WriteOptions) -> None:
     """Write the device number of each task as JSON, nested in the shape of the mesh if known."""
-    if target.hosts is not None:
-        check_numbers(target)
-        ids: NDArray[Any] = np.array(list(map(int, target.hosts.of_tasks(mapping))))
+    if options.hosts is not None:
+        check_numbers(options)
+        ids: NDArray[Any] = np.array(list(map(int, options.hosts.of_tasks(mapping))))
     else:
-        torus = target.torus
+        torus = options.torus
         cores = mapping.tasks_per_node
         nodes, slots = device_nodes(torus, cores)
         number = np.empty((torus.n_nodes, cores), dtype=np.int64)
         number[nodes, slots] = np.arange(nodes.size)
         ids = number[mapping.node, mapping.slot if cores > 1 else 0]
-    shaped = ids if target.shape is None else ids.reshape(target.shape)
+    shaped = ids if options.shape is None else ids.reshape(options.shape)
     write_text(path, json.dumps(shaped.tolist()) + "\n")
 
 

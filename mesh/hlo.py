@@ -26,8 +26,8 @@ from toruscast.errors import InputError
 from toruscast.files import note_read
 from toruscast.formats.dialect import Dialect
 from toruscast.formats.graphs import GraphOptions, check_collectives
-from toruscast.formats.rounds import algorithm_of
-from toruscast.formats.source import Source, Text, as_text, read_text
+from toruscast.formats.rounds import choose_algorithm
+from toruscast.formats.source import Source, TextFile, as_text, read_text
 from toruscast.mapping.collectives.schedules import collective_total, estimate_edges
 from toruscast.mapping.comm_graph import CommGraph, Workload, sum_edges
 from toruscast.mapping.omissions import Omission, describe_omissions, merge_omissions
@@ -137,10 +137,10 @@ class _Call(NamedTuple):
     times: int | None = 1  # None for a loop with an unknown number of turns
 
 
-def step_of(text: Text, options: GraphOptions) -> HloStep:
+def step_of(text: TextFile, options: GraphOptions) -> HloStep:
     """Return the collectives of HLO text; ``options`` record what is omitted."""
     expected = 'a dictionary such as {"conditional.1": 0}'
-    with text.at(None):
+    with text.locate_errors(None):
         check_type(options.branches, "branches", Mapping, expected)
     program = _Program(text, options)
     for number, raw in enumerate(text.raw_lines(), start=1):
@@ -148,14 +148,14 @@ def step_of(text: Text, options: GraphOptions) -> HloStep:
     if not program.defined:
         first, line = text.first_line()
         raise text.fault("no HLO text", first, line[:60], "HloModule, or lines %x = f32[8] ...")
-    with text.at(None):
+    with text.locate_errors(None):
         return program.step()
 
 
 class _Program:
     """The computations of HLO text: what each sends, runs and omits."""
 
-    def __init__(self, text: Text, options: GraphOptions) -> None:
+    def __init__(self, text: TextFile, options: GraphOptions) -> None:
         self.text, self.options = text, options
         self.sizes = dict.fromkeys(("num_partitions", "replica_count"), 1)
         self.where, self.entry = "", ""
@@ -658,7 +658,7 @@ def read(source: Source, options: GraphOptions) -> Workload:
     text = source.text
     step = step_of(text, options)
     step.check(text.file)
-    n = options.at_least(step.n_devices, source.path)
+    n = options.resolve_n_tasks(step.n_devices, source.path)
     check_collectives(
         source.path, sum(estimate_edges(each.kind, each.groups) for each in step.collectives)
     )
@@ -672,7 +672,7 @@ def _phase(one: HloCollective, n_tasks: int, options: GraphOptions) -> CommGraph
         sizes = np.full(src.size, one.nbytes * one.times)
         counts = np.full(src.size, float(one.times))
         return sum_edges(n_tasks, src, dst, sizes, counts)
-    name = algorithm_of("", one.kind, one.groups.shape[1], one.nbytes)
+    name = choose_algorithm("", one.kind, one.groups.shape[1], one.nbytes)
     if one.kind in options.collectives:
         name = f"{one.kind}/{options.collectives[one.kind]}"
     return collective_total(name, one.groups, one.nbytes, n_tasks, one.times)

@@ -15,10 +15,17 @@ import numpy as np
 
 from toruscast.errors import InputError
 from toruscast.formats.dialect import Dialect
-from toruscast.formats.machine_file import check_supported, torus_at, whole_words
-from toruscast.formats.placements import MappingOptions, Target, mapping_of
-from toruscast.formats.source import Source, Text, comments, warn_of_unused, whole, write_text
-from toruscast.formats.tables import table_of
+from toruscast.formats.machine_file import build_torus, check_supported, parse_sizes
+from toruscast.formats.placements import MappingOptions, WriteOptions, mapping_from_table
+from toruscast.formats.source import (
+    Source,
+    TextFile,
+    comment_pattern,
+    parse_whole,
+    warn_of_unused,
+    write_text,
+)
+from toruscast.formats.tables import make_table
 from toruscast.mapping.machines import Machine
 from toruscast.mapping.task_mapping import TaskMapping
 from toruscast.mapping.torus import Torus
@@ -58,7 +65,7 @@ def is_descriptor(source: Source) -> bool:
 def read_mesh(source: Source) -> Torus:
     """Return the torus of the only mesh that is used."""
     text = source.text
-    words = "\n".join(comments("#").sub("", raw) for raw in text.raw_lines())
+    words = "\n".join(comment_pattern("#").sub("", raw) for raw in text.raw_lines())
     others = [match[1] for match in FIELD.finditer(words) if match[1] not in KNOWN]
     others += re.sub(r"[{},;]", " ", FIELD.sub(" ", words)).split()
     warn_of_unused(text.file, others)
@@ -77,7 +84,7 @@ def read_mesh(source: Source) -> Torus:
     entries: dict[str, list[str]] = {"dims": [], "dim_types": []}
     for key, several, one in ENTRIES.findall(match[1]):
         entries[key] += [part for part in re.split(r"[\s,]+", several or one) if part]
-    sizes = whole_words(text, line, "dims", entries["dims"])
+    sizes = parse_sizes(text, line, "dims", entries["dims"])
     kinds = entries["dim_types"] or ["LINE"] * len(sizes)
     if len(kinds) != len(sizes) or not set(kinds) <= set(KINDS):
         raise text.fault("bad dim_types", line, ", ".join(kinds), "RING or LINE for each dimension")
@@ -85,7 +92,9 @@ def read_mesh(source: Source) -> Torus:
     channels = int(count[1]) if count else 4
     network = replace(Machine.from_name("galaxy")().network, fifos=2 * len(sizes))
     wrap = tuple(KINDS[kind] for kind in kinds)
-    return torus_at(source, line, sizes, wrap=wrap, bandwidth=channels * CHANNEL, network=network)
+    return build_torus(
+        source, line, sizes, wrap=wrap, bandwidth=channels * CHANNEL, network=network
+    )
 
 
 def _blocks(start: re.Pattern[str], words: str) -> list[tuple[int, str]]:
@@ -103,7 +112,7 @@ def _blocks(start: re.Pattern[str], words: str) -> list[tuple[int, str]]:
     return found
 
 
-def _used(text: Text, words: str, meshes: list[tuple[int, str]]) -> tuple[int, str]:
+def _used(text: TextFile, words: str, meshes: list[tuple[int, str]]) -> tuple[int, str]:
     """The descriptor of the only mesh that the top level has an instance of."""
     named = {match[1]: mesh for mesh in meshes if (match := NAME.search(mesh[1]))}
     used = _instances(words)
@@ -221,12 +230,14 @@ def read_bindings(source: Source, options: MappingOptions) -> TaskMapping:
             entries[-1][1][key] = value.strip("\"'")
     if not entries:
         raise text.fault("rank bindings without a rank")
-    ranks = [whole(text, line, "rank", entry.get("rank", "none")) for line, entry in entries]
+    ranks = [parse_whole(text, line, "rank", entry.get("rank", "none")) for line, entry in entries]
     lines = [line for line, _ in entries]
-    return mapping_of(table_of(text, lines, node=_bound_nodes(text, entries), task=ranks), options)
+    return mapping_from_table(
+        make_table(text, lines, node=_bound_nodes(text, entries), task=ranks), options
+    )
 
 
-def _bound_nodes(text: Text, entries: list[tuple[int, dict[str, str]]]) -> list[int]:
+def _bound_nodes(text: TextFile, entries: list[tuple[int, dict[str, str]]]) -> list[int]:
     """The device of each rank, or else its host within the only mesh."""
     expected = "one mesh, a device or a host for each rank; or a table rank,node with the nodes"
     nodes: list[str] = []
@@ -250,12 +261,12 @@ def _bound_nodes(text: Text, entries: list[tuple[int, dict[str, str]]]) -> list[
         if "mesh_host_rank" not in entry and len(entries) > 1:
             raise text.fault("rank without one device and without a host", line, None, expected)
     return [
-        whole(text, line, "mesh_host_rank", entry.get("mesh_host_rank", "0"))
+        parse_whole(text, line, "mesh_host_rank", entry.get("mesh_host_rank", "0"))
         for line, entry in entries
     ]
 
 
-def write_bindings(mapping: TaskMapping, path: Path, target: Target) -> None:
+def write_bindings(mapping: TaskMapping, path: Path, options: WriteOptions) -> None:
     """Write a device for each rank."""
     node, count = np.unique(mapping.node, return_counts=True)
     if (count > 1).any():

@@ -24,7 +24,7 @@ from toruscast.decision.runs import Runs
 from toruscast.errors import InputError
 from toruscast.formats import read_hosts, read_mappings, read_runs, read_torus, read_workload
 from toruscast.formats.readers import graph_facts
-from toruscast.formats.registry import dialect_of, dialects, formats_of
+from toruscast.formats.registry import dialects, find_dialect, match_dialects
 from toruscast.formats.source import Source
 from toruscast.scaling import read_jobs, read_measurements
 from toruscast.scaling.codesign import read_application
@@ -117,7 +117,7 @@ def _checked(workload):
 
 def _any(path):
     """Guess the format of a file as every command does, and read it as what it seems to be."""
-    for dialect in formats_of(Source(path, torus=SQUARE)):
+    for dialect in match_dialects(Source(path, torus=SQUARE)):
         with suppress(InputError):
             if dialect.holds == "graph":
                 read_workload(path)
@@ -192,8 +192,8 @@ _JSON = b'{"requirements": {"bytes_used": "1e5 * n", "flop": "1e7 * n * log2(p)"
 
 def _others():
     examples = tuple(_example(dialect) for dialect in dialects() if dialect.read)
-    devices = _example(dialect_of("devices", "mapping"))
-    hlo = _example(dialect_of("hlo", "graph"))
+    devices = _example(find_dialect("devices", "mapping"))
+    hlo = _example(find_dialect("hlo", "graph"))
     lines = ["\n".join(json.dumps(_RECORD | {"params": {"p": p}}) for p in (2, 4)).encode()]
     documents = tuple(json.dumps(each, indent=1).encode() for each in (_OBJECT, _NUMBERED))
     return {

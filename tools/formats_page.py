@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toruscast.formats.dialect import Dialect, Holds
+from toruscast.formats.dialect import DataKind, Dialect
 from toruscast.formats.registry import dialects
 
 HEAD = """# Files that toruscast reads and writes
@@ -41,7 +41,7 @@ Readers of networks warn of keys that are not used.
 A file of a few lines that claims millions of tasks, rows or links is refused before memory is taken
 for them: the limit is 400 MB, or a thousand times the size of the file.
 """
-PARTS: dict[Holds, str] = {
+PARTS: dict[DataKind, str] = {
     "graph": """## Communication graphs
 
 For `--comm`, `toruscast convert` and `tc.read_comm`; `tc.write_comm` writes.
@@ -99,7 +99,7 @@ def _section(dialect: Dialect) -> str:
         f"{_ways(dialect)}.\n",
         f"{dialect.documentation.strip()}\n",
     ]
-    words = [f"`{advice.replace('{file}', 'FILE')}`" for advice in dialect.advices]
+    words = [f"`{advice.replace('{file}', 'FILE')}`" for advice in dialect.usage_lines]
     if words:
         lines.append(f"To use it: {' or '.join(words)}.\n")
     return "\n".join(lines)

@@ -80,12 +80,12 @@ def test_a_file_that_cannot_hold_the_job_is_refused_before_the_work(files, words
     (files / "map.csv").write_text("mine,3,2,1,0\n")
     for more, message in (
         ("--comm few.edges --torus 4x4 --out MPICH_RANK_ORDER", "found 4 tasks on 16 nodes"),
-        ("--comm few.edges --torus 2x2x2x2 --out a.vcoord", "the job's own coordinates"),
+        ("--comm few.edges --torus 2x2x2x2 --out a.vcoord", "too many dimensions"),
         (
             "--comm few.edges --torus 4x4 --out a.rankfile --hosts hosts.csv",
             "more tasks than slots",
         ),
-        ("--comm ring.edges --torus 4x4 --out a.nodelist --hosts odd.csv", "Slurm does not take"),
+        ("--comm ring.edges --torus 4x4 --out a.nodelist --hosts odd.csv", "not accepted by Slurm"),
         ("--comm ring.edges --torus 4x4 --out a.json --hosts odd.csv", "host without a number"),
     ):
         result = CliRunner().invoke(main, [*words, *more.split()])
@@ -100,7 +100,7 @@ def test_one_given_mapping_must_be_expressible(files):
     (files / "maps.csv").write_text("far,0,15,5,10\n")
     result = CliRunner().invoke(main, line.split())
     assert result.exit_code == 2
-    assert "fills node after node: found node 1 with 0 tasks" in result.stderr
+    assert "cannot apply the mapping: found node 1 with 0 tasks" in result.stderr
     (files / "maps.csv").write_text("far,0,15,5,10\nnear,3,2,1,0\n")
     result = CliRunner().invoke(main, line.split())
     assert result.exit_code == 0, result.stderr

@@ -162,12 +162,12 @@ def test_many_blank_lines_above_a_partitioner_s_graph(tmp_path):
 @pytest.mark.parametrize("word", [" ", "\n", "[", "[ ", "<!--", "/*", "a", "(", "1 ", "1,", "- "])
 @pytest.mark.parametrize("start", ["", "mesh_descriptors", "rank_bindings:", "array("])
 def test_every_dialect_recognises_one_word_very_often(tmp_path, start, word):
-    from toruscast.formats.registry import formats_of
+    from toruscast.formats.registry import match_dialects
     from toruscast.formats.source import Source
 
     # Patterns with backtracking would take minutes.
     (tmp_path / "a").write_text(start + word * (2**16 // len(word)) + ";")
-    assert isinstance(formats_of(Source(tmp_path / "a")), list)
+    assert isinstance(match_dialects(Source(tmp_path / "a")), list)
 
 
 def test_fields_of_any_length_in_tables_of_times_and_links(tmp_path):

@@ -58,4 +58,4 @@ def test_a_map_of_the_whole_partition(run, tmp_path):
     torus = Torus((4, 4, 1))
     write_mapping(TaskMapping(range(16), torus), tmp_path / "full.map")
     result = run("features --comm ring.edges --torus 4x4x1 --mappings full.map --csv -")
-    assert "16 places; the 4 tasks of the job take the first" in result.stderr
+    assert "16 rows; the 4 tasks of the job use the first" in result.stderr

@@ -15,10 +15,10 @@ from toruscast.errors import InputError
 from toruscast.formats.jobs import (
     BatchJob,
     check_tasks,
-    hosts_of,
-    in_order,
+    default_mapping,
     launcher_option,
     read_job,
+    select_job_hosts,
 )
 from toruscast.mapping import Hosts
 from toruscast.mapping.patterns import halo_2d
@@ -76,7 +76,7 @@ def a_launcher(folder, monkeypatch, name):
 
 def time_of(mapping):
     comm = tc.read_comm("app.edges")
-    order = in_order(16, TORUS, None, 1)
+    order = default_mapping(16, TORUS, None, 1)
     return tc.simulate(comm, TORUS, mapping).time / tc.simulate(comm, TORUS, order).time
 
 
@@ -163,13 +163,13 @@ def test_the_shape_of_a_job_on_fugaku_is_its_torus(folder, monkeypatch):
     ("variables", "words", "message"),
     [
         (SLURM, "python app.py", "unknown launcher: found python app.py"),
-        (SLURM, "srun -n 8 ./app", "another number of tasks: found -n 8, expected 16"),
+        (SLURM, "srun -n 8 ./app", "wrong number of tasks: found -n 8, expected 16"),
         (SLURM, "srun --ntasks=8 ./app", "found --ntasks 8"),
         (SLURM, "srun -n8 ./app", "found -n 8"),
-        (SLURM, "mpirun --map-by core ./app", "ranks are placed already: found --map-by"),
-        (SLURM, "mpirun.mpich -ppn 2 ./app", "ranks are placed already: found -ppn"),
-        ({"SLURM_JOB_NODELIST": "d[0-3]"}, "srun ./app", "host without a place: found d0"),
-        ({"SLURM_JOB_NODELIST": "c[0"}, "srun ./app", "bad name of a host"),
+        (SLURM, "mpirun --map-by core ./app", "option places ranks already: found --map-by"),
+        (SLURM, "mpirun.mpich -ppn 2 ./app", "option places ranks already: found -ppn"),
+        ({"SLURM_JOB_NODELIST": "d[0-3]"}, "srun ./app", "host not in the host table: found d0"),
+        ({"SLURM_JOB_NODELIST": "c[0"}, "srun ./app", "bad host name"),
         ({**SLURM, "SLURM_TASKS_PER_NODE": "many"}, "srun ./app", "bad SLURM_TASKS_PER_NODE"),
         ({"PJM_JOBID": "1", "PJM_NODE": "24"}, "mpiexec ./app", "torus of another job"),
         ({"PJM_JOBID": "1", "PJM_NODE": "a"}, "mpiexec ./app", "bad PJM_NODE"),
@@ -207,14 +207,14 @@ def test_the_fullest_node_says_how_many_tasks_a_node_takes():
 
 def test_hosts_of_flux_without_names_are_all_of_the_table():
     table = Hosts(["a", "b"], [1, 0], tc.Torus((2,)))
-    assert hosts_of(BatchJob("Flux", n_nodes=2), table) is table
-    with pytest.raises(InputError, match="hosts of another job"):
-        hosts_of(BatchJob("Flux", n_nodes=3), table)
+    assert select_job_hosts(BatchJob("Flux", n_nodes=2), table) is table
+    with pytest.raises(InputError, match="wrong number of hosts"):
+        select_job_hosts(BatchJob("Flux", n_nodes=3), table)
 
 
 def test_the_launchers_order_fills_host_after_host():
     hosts = Hosts(["a", "b", "c", "d"], [1, 1, 0, 0], tc.Torus((2,)))
-    mapping = in_order(7, hosts.torus, hosts, 2)
+    mapping = default_mapping(7, hosts.torus, hosts, 2)
     assert mapping.node.tolist() == [1, 1, 1, 1, 0, 0, 0]
     assert mapping.slot.tolist() == [0, 1, 2, 3, 0, 1, 2]
 

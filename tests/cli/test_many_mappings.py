@@ -70,7 +70,7 @@ def test_mappings_of_one_file_are_read_one_after_the_other(tmp_path):
     path.write_text("\n".join([*lines, "m0,1"]))
     read = each_mapping([path], mapping_options(TORUS))
     assert [next(read)[1].name for _ in range(50)][-1] == "m49"
-    with pytest.raises(ValueError, match=r"all\.csv:51: name of a mapping stands twice"):
+    with pytest.raises(ValueError, match=r"all\.csv:51: duplicate mapping name"):
         next(read)
 
 
@@ -86,4 +86,4 @@ def test_mappings_of_several_files_and_folders_are_read_together(run, tmp_path):
         *(mapping.name for mapping in mappings[2:]),
     ]
     text = run(f"{LINE} --mappings maps {words[0]} {words[0]} --csv t.csv", 2).stderr
-    assert f"{mappings[2].name}.txt: name of a mapping stands twice" in text
+    assert f"{mappings[2].name}.txt: duplicate mapping name" in text

@@ -230,7 +230,7 @@ def test_a_packed_file_of_runs_is_refused_before_a_run(run):
         file.write(f"mapping,time\n{BEST},{TIMES[BEST]!r}\n")
     asked = ("--times", "runs.csv.gz")
     run(*asked)
-    assert "packed file" in run(*asked, "--run", "touch began; : {map}", code=2).stderr
+    assert "cannot append" in run(*asked, "--run", "touch began; : {map}", code=2).stderr
     assert not Path("began").exists()
 
 

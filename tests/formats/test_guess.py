@@ -4,7 +4,7 @@ import pytest
 
 from toruscast.errors import InputError
 from toruscast.formats import read_hosts, read_mapping, read_torus, read_workload
-from toruscast.formats.registry import formats_of, identify
+from toruscast.formats.registry import identify, match_dialects
 from toruscast.formats.source import Source
 from toruscast.mapping import Torus
 
@@ -65,8 +65,8 @@ FILES = [
 def test_rules(tmp_path, name, content, graphs, mappings):
     (tmp_path / name).write_text(content)
     source = Source(tmp_path / name, torus=Torus((2, 2)))
-    assert {fit.name for fit in formats_of(source, "graph")} == set(graphs.split())
-    assert {fit.name for fit in formats_of(source, "mapping")} == set(mappings.split())
+    assert {fit.name for fit in match_dialects(source, "graph")} == set(graphs.split())
+    assert {fit.name for fit in match_dialects(source, "mapping")} == set(mappings.split())
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_line_of_digits_takes_no_time(tmp_path, head, unit):
         ('// made\nmodule {\n  "stablehlo.all_reduce"(%a)\n}\n', r"StableHLO.*as_text\(\)"),
         ("module @a.1 {\n  ttir.all_reduce\n}\n", r"MLIR before partitioning.*as_text\(\)"),
         ("{ lambda ; a:f32[8]. let b = psum a in (b,) }\n", r"jaxpr.*as_text\(\)"),
-        ("=== OTF2-PRINT ===\n", "as otf2-print prints them.*expected the trace"),
+        ("=== OTF2-PRINT ===\n", "output of otf2-print.*expected the trace"),
     ],
 )
 def test_what_is_not_read_is_named(tmp_path, content, message):

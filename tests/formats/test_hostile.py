@@ -59,7 +59,7 @@ def test_bad_places(tmp_path, reader, monkeypatch):
     check_refused(reader, tmp_path / "missing" / "a.txt", "no such file or folder")
     check_refused(reader, tmp_path / ("x" * 300), "cannot be read: found File name too long")
     check_refused(
-        reader, tmp_path, "no files of ranks in folder|folder in place|no mappings in folder"
+        reader, tmp_path, "no per-rank files in folder|folder in place|no mappings in folder"
     )
     check_refused(reader, os.devnull, "not a regular file")
     (tmp_path / "loop").symlink_to("loop")
@@ -72,7 +72,7 @@ def test_bad_places(tmp_path, reader, monkeypatch):
     check_refused(reader, tmp_path / "pipe", "not a regular file")
     (tmp_path / "traced").mkdir()
     os.mkfifo(tmp_path / "traced" / "rank-0.trace")
-    check_refused(reader, tmp_path / "traced", "no files of ranks|no mappings|folder in place")
+    check_refused(reader, tmp_path / "traced", "no per-rank files|no mappings|folder in place")
 
     def deny(*args, **kwargs):
         raise PermissionError(13, "Permission denied")

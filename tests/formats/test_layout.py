@@ -21,7 +21,7 @@ EITHER = [(THREE, 3), (f"# a note\n\n{THREE}", 3), ("0 1 9\n0 2 9\n1 2 9", 3), (
 def test_what_could_be_edges_or_a_matrix_is_refused(tmp_path, text, n):
     path = write(tmp_path, text)
     with pytest.raises(
-        InputError, match=r"app:\d: .* not clear: .*--format edges or --format matrix"
+        InputError, match=r"app:\d: cannot identify .*--format edges or --format matrix"
     ):
         read_comm(path)
     assert read_comm(path, format="matrix").n_tasks == n

@@ -137,7 +137,7 @@ def test_many_in_one_file(tmp_path):
 @pytest.mark.parametrize("name", ["", "a/b", "..", ".a", "a\n", "a\0b", "ok"])
 def test_bad_names_write_nothing(tmp_path, name):
     mappings = [TaskMapping([0], TORUS, name="ok"), TaskMapping([1], TORUS, name=name)]
-    with pytest.raises(InputError, match="name of a mapping"):
+    with pytest.raises(InputError, match="mapping name"):
         write_mappings(mappings, tmp_path / "maps", torus=TORUS)
     assert list(tmp_path.iterdir()) == []
 
@@ -158,7 +158,7 @@ def test_two_columns_on_a_line_of_nodes_may_be_task_and_node(tmp_path):
     lines = "0 3\n1 7\n2 1\n3 0\n"
     path.write_text(lines)
     for reader in (read_mapping, read_mappings):
-        with pytest.raises(InputError, match=r"coordinates and slots: .* task,node or node,slot"):
+        with pytest.raises(InputError, match=r"ambiguous columns: .* task,node or node,slot"):
             reader(path, torus)
     path.write_text("task node\n" + lines)
     assert read_mapping(path, torus).node.tolist() == [3, 7, 1, 0]
@@ -194,5 +194,5 @@ def test_named_coordinates_are_those_of_the_tasks_in_order(text, tmp_path):
 def test_two_columns_of_which_the_first_counts_are_asked_about(tmp_path):
     path = tmp_path / "pairs.txt"
     path.write_text("0 0\n1 1\n2 2\n3 3\n")
-    with pytest.raises(InputError, match="names above them, such as task,node or x,y"):
+    with pytest.raises(InputError, match="a header such as task,node or x,y"):
         read_mapping(path, Torus((2, 2)))

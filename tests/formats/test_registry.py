@@ -5,7 +5,7 @@ from format_examples import example_bytes
 
 from tools.formats_page import PARTS
 from toruscast.errors import InputError
-from toruscast.formats.registry import dialect_of, dialect_to_write, dialects, formats_of
+from toruscast.formats.registry import dialect_to_write, dialects, find_dialect, match_dialects
 from toruscast.formats.source import Source
 
 EXAMPLES = {f"{d.holds}/{d.name}": d for d in dialects() if example_bytes(d)}
@@ -20,7 +20,7 @@ def write(folder, dialect):
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_is_recognised_as_itself_and_nothing_else(tmp_path, name):
     dialect = EXAMPLES[name]
-    fits = formats_of(Source(write(tmp_path, dialect)), dialect.holds)
+    fits = match_dialects(Source(write(tmp_path, dialect)), dialect.holds)
     # The head of SST-macro's list may be a node.
     others = {"nodes"} if dialect.name == "sst-macro" else set()
     assert {fit.name for fit in fits} == {dialect.name} | others
@@ -37,6 +37,6 @@ def test_every_dialect_is_documented_and_named_once():
 
 def test_unknown_names():
     with pytest.raises(InputError, match="expected matrix-market"):
-        dialect_of("matrixmarket", "graph")
-    with pytest.raises(InputError, match="a format that is read, not written"):
+        find_dialect("matrixmarket", "graph")
+    with pytest.raises(InputError, match="format is read-only"):
         dialect_to_write("graph", "a.prof", "open-mpi")

@@ -9,7 +9,7 @@ from number_cells import CELLS, outcome
 
 from toruscast.errors import InputError
 from toruscast.formats import source, tables
-from toruscast.formats.source import Text
+from toruscast.formats.source import TextFile
 from toruscast.formats.tables import read_table
 
 
@@ -35,11 +35,11 @@ def test_pieces_equal_lines(tmp_path_factory, kinds, rows, separator, end, packe
         patch.setattr(source, "_PIECE", piece)
 
         def read():
-            text = Text(str(path), is_streamed=True)
+            text = TextFile(str(path), is_streamed=True)
             return read_table(text, columns, 1, mark, floats).columns.values()
 
         fast = outcome(read)
-        patch.setattr(tables, "_parse_piece", lambda *_: None)
+        patch.setattr(tables, "_parse_chunk", lambda *_: None)
         slow = outcome(read)
     if isinstance(slow, str):
         assert fast == slow
@@ -51,12 +51,12 @@ def test_fault_behind_many_good_lines():
     good = b"# x\n" + b"1 2\n" * 25000
     for bad, message in ((b"1 nan\n", "bad b: found nan"), (b"1\n", "wrong number of columns")):
         with pytest.raises(InputError, match=message) as caught:
-            read_table(Text("f", good + bad + b"3 -1\n"), ["a", "b"], floats=["b"])
+            read_table(TextFile("f", good + bad + b"3 -1\n"), ["a", "b"], floats=["b"])
         assert caught.value.line == 25002
 
 
 def test_line_of_a_row():
-    text = Text("f", b"head\n\n# no\n5\n % no\n6 # yes\n7\n")
+    text = TextFile("f", b"head\n\n# no\n5\n % no\n6 # yes\n7\n")
     table = read_table(text, ["c"], 1)
     assert table["c"].tolist() == [5, 6, 7]
     assert [table.line(row) for row in range(3)] == [4, 6, 7]
@@ -67,6 +67,6 @@ def test_line_of_a_row():
 def test_a_comment_begins_a_line_or_follows_a_blank(name, mark):
     word = f"n{name}"
     lines = f"{mark}{name}\n{word} {mark}{name}\n\t{mark}\n{word}\n"
-    assert [line for _, line in Text("f", lines.encode()).lines()] == [word, word]
-    table = read_table(Text("f", f"{word};1\n2;3 {mark}4\n".encode()), ["a", "b"], 1)
+    assert [line for _, line in TextFile("f", lines.encode()).lines()] == [word, word]
+    table = read_table(TextFile("f", f"{word};1\n2;3 {mark}4\n".encode()), ["a", "b"], 1)
     assert table.columns["b"].tolist() == [3]

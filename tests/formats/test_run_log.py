@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from toruscast import InputError
 from toruscast.formats import read_runs
-from toruscast.formats.times import append_run, holds_runs
+from toruscast.formats.times import append_run, has_runs
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zl", "Zp")))
 
@@ -30,7 +30,7 @@ def test_a_name_that_no_line_can_hold_is_refused(tmp_path, name):
     path = tmp_path / "runs.csv"
     append_run(path, "a", 1.0)
     before = path.read_bytes()
-    with pytest.raises(InputError, match="no line can hold"):
+    with pytest.raises(InputError, match="does not fit a line"):
         append_run(path, name, 1.0)
     assert path.read_bytes() == before
 
@@ -52,7 +52,7 @@ def test_a_run_goes_into_the_columns_of_the_file(tmp_path, before, after):
     path = tmp_path / "runs.csv"
     if before is not None:
         path.write_text(before)
-    assert holds_runs(path) == (before is not None and "b" in before.replace("mapping", ""))
+    assert has_runs(path) == (before is not None and "b" in before.replace("mapping", ""))
     append_run(path, "a", 0.25)
     assert path.read_text() == after
     assert read_runs(path)[-1][:2] == ("a", 0.25)
@@ -69,5 +69,5 @@ def test_a_file_that_cannot_grow_stays_as_it_was(tmp_path, monkeypatch):
     assert path.read_bytes() == before
     packed = tmp_path / "runs.csv.gz"
     packed.write_bytes(b"\x1f\x8b" + before)
-    with pytest.raises(InputError, match="no line can be added"):
+    with pytest.raises(InputError, match="cannot append"):
         append_run(packed, "b", 1.0)

@@ -221,11 +221,11 @@ def test_machines_survive_a_machine_file(tmp_path, name):
 def test_a_torus_that_a_format_cannot_hold(tmp_path):
     half = tc.Torus((4, 4), wrap=(True, False))
     for name in ("scotch-target", "simgrid", "sst"):
-        with pytest.raises(InputError, match="no such torus"):
+        with pytest.raises(InputError, match="torus not supported"):
             write_torus(half, tmp_path / "torus", name)
     twisted = tc.torus("tpu_v4:4x4x8")
     for name in ("scotch-target", "simgrid", "sst", "astra-sim", "tt-mesh"):
-        with pytest.raises(InputError, match="no such"):
+        with pytest.raises(InputError, match="not supported by"):
             write_torus(twisted, tmp_path / "torus", name)
     assert not (tmp_path / "torus").exists()
 
@@ -236,7 +236,7 @@ def test_dimensions_that_differ_in_latency_take_the_longest(tmp_path):
         "topology:\n  - Ring\n  - FullyConnected\nnpus_count: [4, 2]\nbandwidth: [1, 1]\n"
         "latency: [100, 500]\n"
     )
-    with pytest.warns(InputWarning, match="500 ns, the longest"):
+    with pytest.warns(InputWarning, match="the longest, 500 ns"):
         torus = read_torus(path)
     assert torus.network.hop_latency == pytest.approx(5e-7)
     assert torus.wrap == (True, False)
@@ -264,7 +264,7 @@ def test_holes_stand_in_a_machine_file(tmp_path, name):
     torus = tc.Torus((4, 4)).without(nodes=[3, 7], links=[5]).with_links({9: 1e9})
     write_torus(torus, tmp_path / name)
     assert read_torus(tmp_path / name) == torus
-    with pytest.raises(InputError, match="scotch-target holds no missing or slow links"):
+    with pytest.raises(InputError, match="scotch-target cannot store missing or slow links"):
         write_torus(torus, tmp_path / "mine.tgt")
 
 

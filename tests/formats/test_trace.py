@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from toruscast.cli.mpi import TRACER
 from toruscast.errors import InputError, InputWarning
 from toruscast.formats import read_workload
-from toruscast.formats.rounds import COLLECTIVES, Events, algorithm_of, rounds_of
+from toruscast.formats.rounds import COLLECTIVES, Events, build_rounds, choose_algorithm
 from toruscast.formats.tracer import HEAD, MAGIC, OPERATIONS, RECORD
 from toruscast.mapping.collectives import names
 
@@ -75,9 +75,9 @@ def test_rounds_are_those_of_the_naive_twin(n, messages):
     number = naive_rounds(ranks)
     if not number:
         with pytest.raises(InputError, match="without a message"):
-            rounds_of(events_of(ranks))
+            build_rounds(events_of(ranks))
         return
-    found = rounds_of(events_of(ranks), fold=False)
+    found = build_rounds(events_of(ranks), fold=False)
     sizes = np.bincount(list(number.values()))
     assert [int(phase.n_messages.sum()) for phase in found.workload] == sizes[sizes > 0].tolist()
     assert found.unmatched == 0
@@ -86,20 +86,20 @@ def test_rounds_are_those_of_the_naive_twin(n, messages):
 def test_a_collective_begins_when_its_last_task_is_there():
     late = [(RECEIVE, 1, 4), (COLLECTIVE, "allreduce", 16), (SEND, 1, 2)]
     early = [(SEND, 0, 4), (COLLECTIVE, "allreduce", 16), (RECEIVE, 0, 2)]
-    phases = rounds_of(events_of([late, early]), fold=False, library="MPICH").workload
+    phases = build_rounds(events_of([late, early]), fold=False, library="MPICH").workload
     assert [phase.nbytes.tolist() for phase in phases] == [[4.0], [16.0, 16.0], [2.0]]
 
 
 def test_collectives_take_the_algorithm_of_the_library():
     ranks = [[(COLLECTIVE, "alltoall", 160_000)] for _ in range(4)]
-    once = rounds_of(events_of(ranks), library="Open MPI v4.1.4")
+    once = build_rounds(events_of(ranks), library="Open MPI v4.1.4")
     assert dict(once.algorithms) == {"alltoall/linear": 1}
     assert [int(phase.nbytes.sum()) for phase in once.workload] == [480_000]
-    pairs = rounds_of(events_of(ranks), library="MPICH Version: 4.0.2")
+    pairs = build_rounds(events_of(ranks), library="MPICH Version: 4.0.2")
     assert dict(pairs.algorithms) == {"alltoall/pairwise": 1}
     assert [int(phase.nbytes.sum()) for phase in pairs.workload] == [160_000] * 3
     ranks = [[(COLLECTIVE, "bcast", 2**20)] for _ in range(8)]
-    both = rounds_of(events_of(ranks), library="MPICH Version: 4.0.2")
+    both = build_rounds(events_of(ranks), library="MPICH Version: 4.0.2")
     assert dict(both.algorithms) == {"scatter/binomial+allgather/ring": 1}
     assert sum(phase.nbytes.sum() for phase in both.workload) == 2**20 * (12 / 8 + 7)
 
@@ -107,7 +107,7 @@ def test_collectives_take_the_algorithm_of_the_library():
 @given(st.integers(2, 5000), st.floats(1, 1e9), st.sampled_from(["Open MPI", "MPICH", ""]))
 def test_every_rule_names_an_algorithm_that_there_is(n, nbytes, family):
     for collective in COLLECTIVES:
-        for name in algorithm_of(family, collective, n, nbytes).split("+"):
+        for name in choose_algorithm(family, collective, n, nbytes).split("+"):
             assert name in names()
 
 
@@ -116,23 +116,21 @@ def test_what_repeats_but_sends_little_is_no_iteration():
     small = [(SEND, 1, 10), (RECEIVE, 1, 10)] * 5
     back = [(RECEIVE, 0, 10), (SEND, 0, 10)] * 5
     ranks = [[(SEND, 2, 10**6), *small], back, [(RECEIVE, 0, 10**6)]]
-    found = rounds_of(events_of(ranks))
+    found = build_rounds(events_of(ranks))
     assert found.iterations == 1
     assert sum(phase.nbytes.sum() for phase in found.workload) == 10**6 + 100
 
 
 def test_what_has_no_other_side_is_counted():
     ranks = [[(SEND, 1, 4), (SEND, 1, 4), (COLLECTIVE, "bcast", 8)], [(RECEIVE, 0, 4)]]
-    found = rounds_of(events_of(ranks))
+    found = build_rounds(events_of(ranks))
     assert found.unmatched == 2
     assert sum(phase.n_messages.sum() for phase in found.workload) == 2
     assert [(each.what, each.nbytes) for each in found.omitted] == [
-        ("bcast that other ranks lack", 8.0)
+        ("bcast missing on other ranks", 8.0)
     ]
-    found = rounds_of(events_of([[(SEND, 1, 4)], [(RECEIVE, 0, 4), (RECEIVE, 0, 6)]]))
-    assert [(each.what, each.nbytes) for each in found.omitted] == [
-        ("receive without its send", 6.0)
-    ]
+    found = build_rounds(events_of([[(SEND, 1, 4)], [(RECEIVE, 0, 4), (RECEIVE, 0, 6)]]))
+    assert [(each.what, each.nbytes) for each in found.omitted] == [("receive without a send", 6.0)]
 
 
 def test_an_iteration_is_found_between_start_and_end():
@@ -140,7 +138,7 @@ def test_an_iteration_is_found_between_start_and_end():
     back = [(RECEIVE, 0, 100), (SEND, 0, 100), (COLLECTIVE, "allreduce", 8)]
     start = [(SEND, 1, 1), (RECEIVE, 1, 1)], [(RECEIVE, 0, 1), (SEND, 0, 1)]
     ranks = [[*start[0], *step * 9], [*start[1], *back * 9]]
-    found = rounds_of(events_of(ranks), library="MPICH")
+    found = build_rounds(events_of(ranks), library="MPICH")
     assert found.iterations == 9
     assert found.n_rounds == 2 + 9 * 3
     assert sum(phase.nbytes.sum() for phase in found.workload) == 216
@@ -148,9 +146,9 @@ def test_an_iteration_is_found_between_start_and_end():
 
 def test_the_rounds_of_one_collective_are_no_iteration():
     ranks = [[(COLLECTIVE, "allreduce", 900_000)] for _ in range(6)]
-    found = rounds_of(events_of(ranks))
+    found = build_rounds(events_of(ranks))
     assert (found.iterations, len(found.workload)) == (1, 10)
-    twice = rounds_of(events_of([rank * 2 for rank in ranks]))
+    twice = build_rounds(events_of([rank * 2 for rank in ranks]))
     assert (twice.iterations, len(twice.workload)) == (2, 10)
     for each in (found, twice):
         assert sum(phase.nbytes.sum() for phase in each.workload) == 10 * 900_000
@@ -195,14 +193,14 @@ def test_a_region_is_read_alone(tmp_path, region, nbytes):
 
 def test_a_killed_run_leaves_what_it_had(tmp_path):
     two_ranks(tmp_path, tail=b"half a record", end=False)
-    with pytest.warns(InputWarning, match="2 ranks did not end"):
+    with pytest.warns(InputWarning, match="2 ranks did not finish"):
         assert read_workload(tmp_path).total.nbytes.sum() == 60
 
 
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (lambda f: (f / "rank-1.trace").unlink(), "without the file of a rank"),
+        (lambda f: (f / "rank-1.trace").unlink(), "missing trace file of a rank"),
         (lambda f: (f / "rank-1.trace").write_bytes(b"x"), "damaged trace"),
         (lambda f: shutil.copy(f / "rank-0.trace", f / "rank-1.trace"), "trace of another run"),
         (lambda f: two_ranks(f, tail=bytes([99] * 32)), "no record at byte"),
@@ -251,7 +249,7 @@ def test_a_program_in_c_is_recorded_whole(tmp_path, kind):
     said = traced(tmp_path, kind, "c")
     assert "4 ranks of" in said
     assert "5 repeat 20 times" in said
-    assert "without its other side" not in said
+    assert "without a matching send or receive" not in said
     phases = read_workload(tmp_path / "trace").phases
     assert [int(phase.nbytes.sum()) for phase in phases] == [20_000, 32, 32, 1200, 256]
 
@@ -259,7 +257,7 @@ def test_a_program_in_c_is_recorded_whole(tmp_path, kind):
 @pytest.mark.parametrize("kind", compilers("c"))
 def test_messages_of_all_modes_find_their_other_side(tmp_path, kind):
     said = traced(tmp_path, kind, "c", "modes")
-    assert "without its other side" not in said
+    assert "without a matching send or receive" not in said
     left_out = "MPI_Get, MPI_Neighbor_alltoall, MPI_Put"
     assert f"Not counted: 120 call ({left_out}), size unknown" in said
     phases = read_workload(tmp_path / "trace").phases
@@ -272,7 +270,7 @@ def test_a_program_in_fortran_is_recorded_whole(tmp_path, kind):
     said = traced(tmp_path, kind, "f90")
     # 8,000 bytes among two ranks: Open MPI goes round a ring, MPICH halves and doubles.
     assert "4 repeat 15 times" in said
-    assert "without its other side" not in said
+    assert "without a matching send or receive" not in said
     phases = read_workload(tmp_path / "trace").phases
     assert [int(phase.nbytes.sum()) for phase in phases] == [32_000, 160, 16_000, 16_000]
 

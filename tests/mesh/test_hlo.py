@@ -612,7 +612,7 @@ def test_what_is_stated_of_nothing_is_refused(file, how, message):
 
 def test_files_without_a_program_have_no_loops(tmp_path):
     (tmp_path / "pair.edges").write_text("0 1 8\n")
-    with pytest.raises(InputError, match="no loop to count"):
+    with pytest.raises(InputError, match="no loops to count"):
         tc.read_workload(tmp_path / "pair.edges", trips=3)
 
 
