@@ -19,7 +19,6 @@ import click
 from toruscast import answers
 from toruscast._slow import pandas as pd
 from toruscast._slow import parquet, pyarrow, rich_console
-from toruscast.answers.table import csv_text
 from toruscast.errors import InputError
 from toruscast.files import atomic_path, check_target
 from toruscast.text import one_line
@@ -191,7 +190,7 @@ class Output:
         omitted = {} if answer.omitted is None else {"omitted": list(map(asdict, answer.omitted))}
         self.write_json({**(metadata or {}), **omitted, **answer.content})
         if self.csv_path is not None and answer.table is not None:
-            write_text(csv_text(answer.table.frame), self.csv_path)
+            write_text(answers.table.csv_text(answer.table.frame), self.csv_path)
 
     def print_answer(self, answer: answers.blocks.Answer) -> None:
         """Print an answer, unless a file is written to stdout."""
@@ -262,7 +261,7 @@ def open_tables(
         def append(rows: pd.DataFrame) -> None:
             nonlocal writer, is_first
             if stream is not None:
-                stream.write(csv_text(rows, header=is_first))
+                stream.write(answers.table.csv_text(rows, header=is_first))
                 stream.flush()
                 is_first = False
             if target is not None:
