@@ -1,6 +1,7 @@
 # The files of this package, each imported when first used. lazy_loader reads this file.
 
 from . import blocks as blocks
+from . import calibration as calibration
 from . import evaluation as evaluation
 from . import figures as figures
 from . import html as html

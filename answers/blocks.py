@@ -7,13 +7,13 @@ with the same words and numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
 from toruscast.mapping import TaskMapping
 from toruscast.mapping.omissions import Omission, describe_omissions
-from toruscast.text import counted, spanned
+from toruscast.text import counted, plain, spanned
 
 from .links import LinkMap
 from .table import Table
@@ -121,6 +121,12 @@ class Answer:
         stop = self.headline.after[len(plain) :]
         headline = replace(self.headline, after=f"{plain}; {shared}{stop}")
         object.__setattr__(self, "headline", headline)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what JSON holds of it: ``content``, and what the traffic lacks."""
+        known = {} if self.omitted is None else {"omitted": list(map(asdict, self.omitted))}
+        content: dict[str, Any] = plain({**known, **self.content})
+        return content
 
     @property
     def lines(self) -> list[str]:

@@ -411,7 +411,7 @@ def less(time: float | tuple[float, float], than: float | tuple[float, float], w
 def how_sure(verdict: Verdict, among: str = "candidate") -> str:
     """Return how sure it is that no other candidate is much faster, in a sentence."""
     sure = f"{'Only ' * (verdict.kind == 'undecided')}{probability(verdict.certainty)} sure"
-    goal = percent(verdict.goal, digits=3)
+    goal = percent(verdict.tolerance, digits=3)
     return f"{sure.capitalize()} that no other {among} is more than {goal} faster."
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from toruscast._slow import pandas as pd
-from toruscast.decision import RunModel
+from toruscast.decision.evaluation import Evaluation
 from toruscast.text import counted, joined
 from toruscast.training import single_features, summarise
 from toruscast.training.evaluation import (
@@ -35,21 +35,14 @@ _HELD_OUT = (
 _FEATURES = Column("features", kind="name")
 
 
-def answer(
-    table: pd.DataFrame,
-    sets: Mapping[str, Sequence[str]],
-    scores: pd.DataFrame,
-    *,
-    mine: Sequence[str] = (),
-    found: RunModel | None = None,
-    large: pd.DataFrame | None = None,
-    baselines: pd.DataFrame | None = None,
-) -> Answer:
-    """Return how good feature sets are on held-out samples, and each feature alone.
-
-    ``scores`` are of `repeated_splits`, ``large`` of `hold_out` by size, and ``baselines`` of
-    `baseline_scores` on the same splits.
-    """
+def answer(found: Evaluation) -> Answer:
+    """Return how good feature sets are on held-out samples, and each feature alone."""
+    if found.added is not None:
+        return _of_metrics(found, found.added)
+    if found.hold_out is not None:
+        return _of_held_out(found, found.hold_out)
+    table, sets, scores, mine = found.samples, found.sets, found.scores, found.metrics
+    learned, large, baselines = found.learned, found.small_to_large, found.baselines
     gain, single = rcc_gains(scores).reset_index(), single_features(table).reset_index()
     summary = summarise(scores).rename(columns={"predictor": "features"})
     splits = int(scores["split"].max()) + 1
@@ -61,7 +54,7 @@ def answer(
         f"{len(table)} samples; {n_train} train and {n_test} are forecast, on "
         f"{counted(splits, 'split')}. "
         f"Mean ({few if splits < INTERVAL_SPLITS else '95 % of splits'}).",
-        *(learned_lines(found) if found else ()),
+        *(learned_lines(learned) if learned else ()),
     ]
     if len(gain) > 1:
         what = "; ".join(": ".join(METRICS[metric]) for metric in ("rcc", "regret_1"))
@@ -69,15 +62,9 @@ def answer(
             f"Gain over {gain['features'][0]} on the same splits, with the 95 % interval of its "
             f"mean: a set helps where the interval lies above 0. {what}."
         )
-    names, values = rcc["features"].tolist(), rcc["mean"].tolist()
     charts = [
-        Chart(
-            "sets",
-            "Pairs in the right order",
-            "Mean RCC on held-out mappings. Bars begin at 0.5, which is chance.",
-            lambda: svg.bars(names, [("RCC", "best", values)], 1.0, "", begin=min(0.5, *values)),
-        ),
-        *([observed_chart(found)] if found else ()),
+        rcc_chart(found),
+        *([observed_chart(learned)] if learned else ()),
     ]
     compared, alone = _sets(summary, gain), _single(single, mine)
     sections = [
@@ -98,8 +85,8 @@ def answer(
     }
     if large is not None:
         content["small_to_large"] = large.to_dict("records")
-    if found is not None:
-        content["learned"] = learned_content(found)
+    if learned is not None:
+        content["learned"] = learned_content(learned)
     return Answer(
         title="Feature sets on held-out mappings",
         headline=Headline("", str(best["features"]), _order(scores, best, baselines)),
@@ -107,6 +94,17 @@ def answer(
         sections=sections,
         content=content,
         table=Table(summary, ()),
+    )
+
+
+def rcc_chart(found: Evaluation) -> Chart:
+    """Return the mean RCC of each set."""
+    names, values = found.rcc.index.tolist(), found.rcc.tolist()
+    return Chart(
+        "sets",
+        "Pairs in the right order",
+        "Mean RCC on held-out mappings. Bars begin at 0.5, which is chance.",
+        lambda: svg.bars(names, [("RCC", "best", values)], 1.0, "", begin=min(0.5, *values)),
     )
 
 
@@ -173,12 +171,11 @@ def _by_predictor(scores: pd.DataFrame) -> Table:
     return Table(_means(scores, "predictor").rename_axis("features"), [_FEATURES, *_HELD_OUT])
 
 
-def of_held_out(scores: pd.DataFrame, by: HoldOut, sets: Mapping[str, Sequence[str]]) -> Answer:
-    """Return how good feature sets are on what they did not learn from, as `hold_out` gives it."""
+def _of_held_out(found: Evaluation, by: HoldOut) -> Answer:
+    """Return how good feature sets are on what they did not learn from."""
+    scores, order, best = found.scores, found.rcc, found.best
     rcc = scores.groupby("predictor", sort=False)["rcc"].mean()
-    order = rcc.fillna(-1).sort_values(ascending=False, kind="stable")
     bounds = [name for name in order.index if name in BOUNDS.values()]
-    best = next(name for name in order.index if name not in bounds)
     compared = [name for name in order.index if name in (best, *bounds)]
     beside = "".join(f" ({name} {rcc[name]:.3f})" for name in compared[1:])
     means = {name: _means(own, "held_out") for name, own in scores.groupby("predictor")}
@@ -216,7 +213,7 @@ def of_held_out(scores: pd.DataFrame, by: HoldOut, sets: Mapping[str, Sequence[s
         ],
         content={
             "held_out_by": by,
-            "feature_sets": {name: list(names) for name, names in sets.items()},
+            "feature_sets": {name: list(names) for name, names in found.sets.items()},
             "hold_out": scores.to_dict("records"),
         },
         table=Table(scores, ()),
@@ -230,7 +227,7 @@ def _single(single: pd.DataFrame, mine: Sequence[str]) -> Table:
     return Table(single[chosen], [Column("feature", kind="name"), *scores])
 
 
-def of_metrics(found: MetricEvaluation, mine: Sequence[str], n_splits: int) -> Answer:
+def _of_metrics(evaluation: Evaluation, found: MetricEvaluation) -> Answer:
     """Return what metrics of the user's own add to the set ``prior`` and to the best set."""
     name = " and ".join(found.metrics)
     gains = found.gains.reset_index().to_dict("records")
@@ -252,8 +249,8 @@ def of_metrics(found: MetricEvaluation, mine: Sequence[str], n_splits: int) -> A
     many = "of the mean over all" if gains[0]["blocks"] > 1 else "over the splits"
     notes.append(
         f"Within each workload and torus two thirds of the mappings train and one third is "
-        f"forecast, {n_splits} times. [ , ] is the 95 % interval {many}. RCC: share of pairs in "
-        "the right order; alone: the metric as it is, without learning."
+        f"forecast, {found.n_splits} times. [ , ] is the 95 % interval {many}. RCC: share of "
+        "pairs in the right order; alone: the metric as it is, without learning."
     )
     return Answer(
         title=f"What {name} adds",
@@ -261,9 +258,9 @@ def of_metrics(found: MetricEvaluation, mine: Sequence[str], n_splits: int) -> A
         notes=notes,
         sections=[Section("", [_blocks(found, bases)])],
         content={
-            "metrics": list(mine),
+            "metrics": list(evaluation.metrics),
             "best_set": found.best,
-            "splits": n_splits,
+            "splits": found.n_splits,
             "answers": {base: found.describe_gain(base) for base in bases},
             "gains": gains,
             "blocks": found.blocks.to_dict("records"),

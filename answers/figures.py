@@ -18,6 +18,25 @@ from .links import STEPS, LinkMap, dimension_names, in_steps, places
 from .svg import RAMP, standing_alone
 
 FORMS = ("svg", "png", "pdf")
+
+
+class Figure:
+    """A chart that a notebook displays and a file can hold; made by `Result.plot`."""
+
+    def __init__(self, chart: Chart) -> None:
+        self.key, self.svg = chart.key, chart.draw()
+
+    def _repr_svg_(self) -> str:
+        return standing_alone(self.svg)
+
+    def __repr__(self) -> str:
+        return f"Figure({self.key!r})"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the figure as SVG, PNG or PDF, by the suffix of the file."""
+        save_svg(self.svg, path)
+
+
 _WIDTH = 600
 """Of a picture in a paper, in pixels; a PNG has twice as many."""
 _SCALE = 2.0

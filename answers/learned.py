@@ -164,7 +164,7 @@ def answer(
         sections = [seen, *scored, rests_on]
     else:
         trained = cast("Training", found)
-        quality = trained.quality
+        quality = trained.table
         rcc = quality[quality["metric"] == "rcc"].iloc[0]
         first = (
             f"{percent(rcc['mean'])} of the pairs of held-out mappings are in the right order "
@@ -297,13 +297,29 @@ def _growth(found: Training) -> list[Block]:
     return [_observed(labels, times, said, "simulated"), chart]
 
 
-def _rests_on(found: Training | RunModel) -> Sentence | Table:
+def importance_chart(found: Training) -> Chart:
+    """Return the importance of the features that matter most."""
+    frame = _importances(found)
+    names, values = frame["feature"].tolist(), frame["importance"].tolist()
+    return Chart(
+        "importance",
+        "Importance of the features in the trees",
+        "Shares of the variance that the splits by a feature explain.",
+        lambda: svg.bars(names, [("importance", "best", values)], 1.0, "%"),
+    )
+
+
+def _importances(found: Training | RunModel) -> pd.DataFrame:
+    """Return the most important features with their importance."""
     model = found.model
-    if not model.feature_importances_.any():
-        return Sentence("No feature corrects it: no tree splits.")
     frame = pd.DataFrame(
         {"feature": model.feature_names_in_, "importance": model.feature_importances_}
     )
-    frame = frame.sort_values("importance", ascending=False, kind="stable")[:10]
+    return frame.sort_values("importance", ascending=False, kind="stable")[:10]
+
+
+def _rests_on(found: Training | RunModel) -> Sentence | Table:
+    if not found.model.feature_importances_.any():
+        return Sentence("No feature corrects it: no tree splits.")
     columns = [Column("feature", kind="name"), Column("importance", kind="share")]
-    return Table(frame, columns, "Importance of the features in the trees")
+    return Table(_importances(found), columns, "Importance of the features in the trees")

@@ -77,13 +77,13 @@ def _shown(found: SearchResult, value: float) -> str:
 
 def _headline(found: SearchResult, against: str) -> Headline:
     """Return what was found, and how much better it is."""
-    best = shown_name(found.mapping.name or "the best")
+    best = shown_name(found.best.name or "the best")
     value, given = _shown(found, found.value), _shown(found, found.initial_value)
     what = value if found.objective == TIME else f"{found.objective} {value}"
     if not np.isfinite(found.initial_value):
         missing = f"; {against} needs a link that is missing"
         return Headline("Best found: ", best, f", {what}{missing}")
-    if found.gain <= 0 or np.array_equal(found.mapping.node, found.reference.node):
+    if found.gain <= 0 or np.array_equal(found.best.node, found.reference.node):
         return Headline(f"Keep {against}, ", best, f": {what}; nothing better was found")
     # Times that were simulated to an error give the ends of the gain.
     low, high = found.gain_interval
@@ -122,7 +122,7 @@ def _view(found: SearchResult, against: str) -> View:
             return value
         return float(simulate_packets(found.problem, mapping, error=_ROUGH).time)
 
-    best = found.mapping
+    best = found.best
     several = [Candidate(best.name or "the best", best, time(found.value, best))]
     if not np.array_equal(best.node, found.reference.node):
         name = found.reference.name or against
@@ -192,8 +192,8 @@ def _content(found: SearchResult) -> dict[str, object]:
     }
     return {
         "objective": found.objective,
-        "best": found.mapping.name,
-        "node": found.mapping.node.tolist(),
+        "best": found.best.name,
+        "node": found.best.node.tolist(),
         "value": found.value,
         "given": found.initial_value,
         "gain": found.gain,
@@ -219,8 +219,8 @@ def explanation(why: Explanation, *, setting: str = "", top: int = 5) -> Answer:
     view, reasons = _explained(why), why.reasons
     least = reasons.bounds[reasons.binding]
     notes = [f"Why: {BINDING[reasons.binding]} needs {seconds(least)} of its {seconds(why.time)}."]
-    if len(why.links):
-        hot = why.links.iloc[0]
+    if len(why.table):
+        hot = why.table.iloc[0]
         notes.append(
             f"Hottest link {hot['label']}: {nbytes(hot['nbytes'])}, {hot['over_mean']:.1f} times "
             f"the mean; {nbytes(hot['against'])} under {other}."
@@ -249,7 +249,7 @@ def explanation(why: Explanation, *, setting: str = "", top: int = 5) -> Answer:
             "against_time": why.against_time,
             "bounds": reasons.bounds,
             "binding": reasons.binding,
-            "links": records(why.links),
+            "links": records(why.table),
             "pairs": records(why.pairs),
             "weights": records(why.weights),
             "exchanges": records(why.exchanges),
@@ -305,7 +305,7 @@ def _hot_links(why: Explanation, other: str) -> Table:
         Column("over_mean", "times the mean", "decimal", digits=1),
         Column("against", f"bytes under {other}", "bytes"),
     ]
-    return Table(why.links, columns)
+    return Table(why.table, columns)
 
 
 def _pairs(why: Explanation, top: int, other: str) -> Table:

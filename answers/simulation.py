@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,9 @@ from toruscast._features.reasons import Reasons, explain
 from toruscast._slow import pandas as pd
 from toruscast.decision.results import default_order
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
+from toruscast.routing import time_bounds
 from toruscast.simulation import Simulation
+from toruscast.simulation.flows import FlowSimulation
 from toruscast.simulation.results import MessageTimes
 from toruscast.simulation.trace import slowest_messages
 from toruscast.text import counted, percent, seconds, shown_name, time_unit
@@ -173,6 +175,36 @@ def answer_of_many(
         omitted=problem.workload.omitted,
         mapping=mappings[order[0]],
         content=content | {"ranking": records(table)},
+    )
+
+
+def row_of(time: float, link: str | None, busy: float) -> dict[str, Any]:
+    """Return a mapping's time, its busiest link and the share of the time that this is busy."""
+    return {"time": time, "busiest_link": link, "busy_share": busy / time if link else 0.0}
+
+
+def flow_row(result: FlowSimulation) -> tuple[dict[str, Any], Reasons]:
+    """Return a row of `answer_of_many`, and what bounds the time."""
+    problem, mapping = result.problem, result.mapping
+    # Flows have no clock: their bound is exact.
+    least = time_bounds(problem, mapping).total
+    why = replace(explain(problem, mapping, n=1), lower_bound=least)
+    links = why.links
+    link, busy = (links["label"].iloc[0], links["busy"].iloc[0]) if len(links) else (None, 0.0)
+    # The error accepted may shorten a time, but not below what it takes at least.
+    time = max(result.time, least)
+    return row_of(time, link, busy) | {"phase_times": result.phase_times}, why
+
+
+def of_flows(result: FlowSimulation) -> Answer:
+    """Return what a simulation of one mapping by flows says."""
+    return answer_of_many(
+        result.problem,
+        [result.mapping],
+        [flow_row(result)],
+        setting=setting_of(result.problem),
+        content={"network": asdict(result.torus.network), "error": result.error},
+        error=result.error,
     )
 
 

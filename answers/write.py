@@ -14,27 +14,28 @@ from toruscast._mesh import answer as mesh
 from toruscast._search.explain import Explanation
 from toruscast._search.search import SearchResult
 from toruscast.decision import Plan, Ranking, RunModel, Runs
+from toruscast.decision.calibration import Calibration
+from toruscast.decision.evaluation import Evaluation
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
+from toruscast.notebook import Result
 from toruscast.simulation import Simulation
-from toruscast.simulation.results import MessageTimes
+from toruscast.simulation.flows import FlowSimulation
 from toruscast.training import Training
 
-from . import html, learned, plan, rank, search, simulation, svg
+from . import calibration, evaluation, html, learned, plan, rank, search, simulation, svg
 from .blocks import Answer, Chart
 from .candidates import binned
+from .figures import Figure
 from .table import Table
 
 # Nodes up to which a torus is drawn: its picture stands in the notebook's file.
 _MOST_DRAWN = 4096
 _MOST_ROWS = 5
-Result = (
-    Ranking | Plan | MeshLayouts | Training | RunModel | Simulation | SearchResult | Explanation
-)
 
 
 class Shown(NamedTuple):
-    """What makes the answer of a result, and the picture and table of a notebook."""
+    """What makes the answer of a result, and its figure and table in a notebook."""
 
     answer: Callable[[Any], Answer] | None = None
     chart: Callable[[Any], Chart] | None = None
@@ -48,9 +49,11 @@ _SHOWN: Mapping[type, Shown] = {
     SearchResult: Shown(search.answer, search.progress_chart, search.compared),
     Explanation: Shown(search.explanation, search.limits_chart),
     RunModel: Shown(learned.answer, learned.observed_chart),
-    Training: Shown(learned.answer),
+    Training: Shown(learned.answer, learned.importance_chart),
     Simulation: Shown(simulation.answer, simulation.timeline_chart),
-    MessageTimes: Shown(chart=simulation.timeline_chart),
+    Calibration: Shown(calibration.answer, calibration.predicted_chart, calibration.constants),
+    Evaluation: Shown(evaluation.answer, evaluation.rcc_chart),
+    FlowSimulation: Shown(simulation.of_flows, simulation.timeline_chart),
     Runs: Shown(chart=plan.runs_chart),
 }
 
@@ -60,15 +63,20 @@ def _shown(thing: object) -> Shown:
     return next((_SHOWN[kind] for kind in type(thing).__mro__ if kind in _SHOWN), Shown())
 
 
-def answer_of(result: Result | Answer) -> Answer:
+def answer_of(result: Result) -> Answer:
     """Return what a result answers, as blocks."""
-    if isinstance(result, Answer):
-        return result
     make = _shown(result).answer
     if make is None:
         found = type(result).__name__
         raise InputError("no answer to report", found=found, expected="a result such as a Ranking")
     return make(result)
+
+
+def figure_of(result: Result) -> Figure:
+    """Return the main figure of a result."""
+    chart = _shown(result).chart
+    assert chart is not None
+    return Figure(chart(result))
 
 
 def shown_in_notebook(thing: object) -> str:
@@ -111,8 +119,8 @@ def write_report(
 
     Parameters
     ----------
-    answer : Ranking, Plan, MeshLayouts, Training, RunModel, Simulation, SearchResult or Explanation
-        What `rank`, `plan`, `mesh`, `train`, `learn_runs`, `simulate` or `search` returned.
+    answer : Result
+        What `rank`, `plan`, `mesh`, `train`, `evaluate`, `simulate`, `search` and so on return.
     path : path
         The file to write, ``.html``; it appears whole or not at all.
     inputs : sequence of (str, str)

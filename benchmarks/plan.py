@@ -157,7 +157,7 @@ def answer(machine: Machine, seed: int) -> dict[str, Any]:
     seen = np.array([machine.draw(int(i), rng) for i in order[:quarter]])
     other = int(order[:quarter][seen.argmin()])
     least = machine.true.min()
-    enough = least * (1 + runs.verdict.goal)
+    enough = least * (1 + runs.verdict.tolerance)
     return {
         "quarter": quarter,
         "right": bool(machine.is_right[chosen]),

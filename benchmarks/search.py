@@ -250,9 +250,9 @@ def rows_of(
                 n_jobs=JOBS,
             )
             spent, clock = processor_seconds() - began, time.monotonic() - clock
-        more = {"seconds": clock, "bound": best.bound, "from": best.mapping.name, "busy": n_loops}
+        more = {"seconds": clock, "bound": best.bound, "from": best.best.name, "busy": n_loops}
         method = f"search in {most:g} s" + ", busy" * bool(n_loops)
-        yield row(method, [best.mapping], spent, **more)
+        yield row(method, [best.best], spent, **more)
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import toruscast as tc
 from toruscast import answers
@@ -71,7 +72,9 @@ def command(
     check_seed(problem, options, options.mapping)
     mapping = load_mapping(problem, options.mapping, options, seed.seed)
     with output.progress("Simulating") as progress:
-        table = flows.rank_collectives(kind, nbytes, torus, mapping, progress=progress)
+        table = flows.rank_collectives(
+            kind, nbytes, torus, mapping, progress=partial(progress, "algorithms")
+        )
     timed = table[table["time"].notna()]
     headline = answers.blocks.Headline("No algorithm applies.")
     if len(timed) and not timed["time"].any():

@@ -59,7 +59,7 @@ def command(
     reports = []
     with output.progress("Reading") as progress:
         for done, file in enumerate(files):
-            progress(done, len(files))
+            progress("files", done, len(files))
             reports.append(_check_file(file, torus, graphs, mappings))
     n_bad = sum(bool(report["faults"]) for report in reports)
     problems = f"{n_bad} with problems" if n_bad else "no problems"

@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from functools import partial
+from typing import Any, Literal
 
 import click
 
@@ -31,15 +32,10 @@ from .options import (
 )
 from .output import PageOutput
 from .problem import load_application, load_torus
-from .slow import decision_measured, evaluation, feature_registry, training_samples
+from .slow import training_samples
 
-if TYPE_CHECKING:
-    from toruscast.training.evaluation import HoldOut, PMNFBaseline
-
-BASELINE = "analytic"
 # Maximum number of messages to route per workload and torus, which limits the time to a minute.
 MAX_MESSAGES = 2**23
-_METRIC_SPLITS = 10
 
 
 @dataclass(frozen=True)
@@ -111,73 +107,40 @@ def command(
         refuse_options("cannot be used with --hold-out, which makes no random splits", *unused)
     own = load_plugin(options.plugin)
     session = LearningSession(traffic, source, work, output)
-    sets = options.sets
-    if own and not sets and not options.baseline and source.times is None:
-        _evaluate_metrics(session, own, options)
-        return
-    if own and sets in ((), (PLUGIN_SET,)):
-        sets = (BASELINE, f"{BASELINE}+{PLUGIN_SET}", PLUGIN_SET)
+    arguments: dict[str, Any] = {
+        "metrics": own,
+        "target": options.target,
+        "hold_out": options.hold_out,
+        "baseline": options.baseline,
+        "seed": work.seed,
+        "n_jobs": work.jobs,
+        "n_splits": None if is_default("splits") else options.splits,
+    }
+    # Without sets, the plugin's features are compared with the existing ones.
+    sets = () if own and options.sets == (PLUGIN_SET,) else options.sets
     if source.times is not None:
-        _evaluate_runs(session, sets, own, options)
+        problem, mappings, runs = session.read_runs()
+        arguments |= {"mappings": mappings, "times": runs, "level": options.level}
+        arguments["features"] = {text: parse_features(text, own) for text in sets} or None
+        with output.progress("Measuring quality") as progress:
+            result = tc.evaluate(problem, **arguments, progress=progress)
+        session.write_answer(answers.evaluation.answer(result))
         return
+    only_metrics = bool(own) and not sets and not options.baseline
+    names = own if only_metrics else [name for text in sets for name in parse_features(text, own)]
     level = options.level or 1
-    if traffic.is_given:
-        names = [name for text in sets for name in parse_features(text, own)]
+    if only_metrics or traffic.is_given:
         level = max(level, tc.training.needed_level(names, options.target))
-    table = session.load_samples(level)
-    features = _select_sets(sets, own, table, source.samples)
-    learners = _make_learners(features, options)
-    if options.hold_out:
-        scores = _score_held_out(table, learners, options.hold_out, session)
-        session.write_answer(answers.evaluation.of_held_out(scores, options.hold_out, features))
-        return
-    scores = session.score(table, learners, options.splits)
-    large = None
-    if options.baseline and table[["workload", "torus"]].drop_duplicates().shape[0] > 1:
-        large = _score_held_out(table, learners, "size", session)
-    baselines = evaluation.baseline_scores(table, options.splits, work.seed)
-    session.write_answer(
-        answers.evaluation.answer(
-            table, features, scores, mine=own, large=large, baselines=baselines
-        )
-    )
-
-
-def _evaluate_runs(
-    session: LearningSession, sets: tuple[str, ...], own: tuple[str, ...], options: _EvaluateOptions
-) -> None:
-    """Compare feature sets with the regression of measured on simulated times."""
-    names = [name for text in sets for name in parse_features(text, own)]
-    of_level = feature_registry.select_features(None, options.level or 1)
-    run_model = session.learn_runs((), names or [feature.name for feature in of_level])
-    table = run_model.table.assign(time=run_model.runs.times)
-    features = _select_sets(sets, own, table, None)
-    reference = run_model.model.reference
-    models = {f"line in {reference}": decision_measured.make_line_model(reference)}
-    for name, selected in features.items():
-        models[name] = tc.TimePredictor(selected, "measured", reference=reference)
-    scores = session.score_runs(run_model, models, options.splits)
-    session.write_answer(
-        answers.evaluation.answer(table, features, scores, mine=own, found=run_model)
-    )
-
-
-def _evaluate_metrics(
-    session: LearningSession, own: tuple[str, ...], options: _EvaluateOptions
-) -> None:
-    """Measure the gain of the plugin's features over the set ``prior`` and the best set."""
-    file, work = session.source.samples, session.work
-    if file is not None and os.path.exists(file):  # noqa: PTH110
+    file = source.samples
+    if only_metrics and file is not None and os.path.exists(file):  # noqa: PTH110
         table = _add_metrics(session, file, own)
     else:
-        level = max(options.level or 1, tc.training.needed_level(own, None))
         table = session.load_samples(level)
-    n_splits = _METRIC_SPLITS if is_default("splits") else options.splits
-    with session.output.progress("Evaluating the metric") as progress:
-        gains = evaluation.evaluate_metrics(
-            table, own, n_splits=n_splits, seed=work.seed, n_jobs=work.jobs, progress=progress
-        )
-    session.write_answer(answers.evaluation.of_metrics(gains, own, n_splits))
+    known = {*tc.FEATURES, *table.columns}
+    arguments["features"] = {text: parse_features(text, own, known) for text in sets} or None
+    with _name_file_in_errors(file), output.progress("Measuring quality") as progress:
+        result = tc.evaluate(samples=table, **arguments, progress=progress)
+    session.write_answer(answers.evaluation.answer(result))
 
 
 def _add_metrics(session: LearningSession, file: str, own: tuple[str, ...]) -> pd.DataFrame:
@@ -198,7 +161,7 @@ def _add_metrics(session: LearningSession, file: str, own: tuple[str, ...]) -> p
             torus=torus,
             max_messages=MAX_MESSAGES,
             n_jobs=session.work.jobs,
-            progress=progress,
+            progress=partial(progress, "samples"),
         )
 
 
@@ -226,60 +189,6 @@ def _select_workloads(table: pd.DataFrame, names: set[str]) -> pd.DataFrame:
         raise InputError("no samples of this graph", found=found, expected=" or ".join(names))
     selected.attrs = dict(table.attrs)
     return selected
-
-
-def _select_sets(
-    sets: tuple[str, ...], own: tuple[str, ...], table: pd.DataFrame, file: str | None
-) -> dict[str, tuple[str, ...]]:
-    """Return the features of each set, by default of all sets that the table contains."""
-    if not sets:
-        features = {
-            name: names
-            for name, names in tc.training.FEATURE_SETS.items()
-            if set(names) <= set(table.columns)
-        }
-        if not features:
-            raise InputError(
-                "samples without any feature set",
-                file=file,
-                expected="--features with columns of the table",
-            )
-        return features
-    known = {*tc.FEATURES, *table.columns}
-    features = {text: parse_features(text, own, known) for text in sets}
-    missing = [n for names in features.values() for n in names if n not in table.columns]
-    if missing:
-        raise InputError(
-            "features missing from the samples",
-            file=file,
-            found=", ".join(dict.fromkeys(missing)),
-            expected="samples with them; --comm and --torus simulate new ones",
-        )
-    return features
-
-
-def _make_learners(
-    features: dict[str, tuple[str, ...]], options: _EvaluateOptions
-) -> dict[str, tc.TimePredictor | PMNFBaseline]:
-    """Return the baseline, if requested, and a learner for each set."""
-    learners: dict[str, tc.TimePredictor | PMNFBaseline] = {}
-    if options.baseline:
-        learners[options.baseline] = evaluation.PMNFBaseline()
-    for name, selected in features.items():
-        target = options.target or tc.training.usual_target(selected)
-        learners[name] = tc.TimePredictor(selected, target)
-    return learners
-
-
-def _score_held_out(
-    table: pd.DataFrame,
-    learners: dict[str, tc.TimePredictor | PMNFBaseline],
-    by: HoldOut,
-    session: LearningSession,
-) -> pd.DataFrame:
-    file, output = session.source.samples, session.output
-    with _name_file_in_errors(file), output.progress("Holding out") as progress:
-        return evaluation.hold_out(table, learners, by, n_jobs=session.work.jobs, progress=progress)
 
 
 @contextmanager

@@ -102,7 +102,7 @@ def command(
             level=max(options.level, tc.training.needed_level(plugin_features)),
             features=names,
             n_jobs=work.jobs,
-            progress=lambda done: progress(done, n),
+            progress=lambda done: progress("features", done, n),
         )
         table = _write_blocks(blocks, append, keep_all=output.json_path is not None)
     output.write_json(

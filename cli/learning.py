@@ -130,12 +130,9 @@ class LearningSession:
                 progress=progress,
             )
 
-    def learn_runs(self, names: Sequence[str], more: Sequence[str]) -> RunModel:
-        """Fit a model to measured runs, with the features ``names`` if there are any.
-
-        The features in ``more`` are computed but not used by the model.
-        """
-        source, work = self.source, self.work
+    def read_runs(self) -> tuple[MappingProblem, list[tc.TaskMapping], tc.Runs]:
+        """Read the problem, the mappings and their measured runs."""
+        source = self.source
         refuse_options("cannot be used with --times", "target")
         runs = tc.Runs.from_times(source.times)
         problem = self.read_problem()
@@ -143,21 +140,23 @@ class LearningSession:
         n_missing = len(mappings) - len(runs.names)
         if n_missing > 0:
             self.output.message(f"{n_missing} of {len(mappings)} mappings have no time")
+        return problem, mappings, runs
+
+    def learn_runs(self, names: Sequence[str]) -> RunModel:
+        """Fit a model to measured runs, with the features ``names`` if there are any."""
+        work, (problem, mappings, runs) = self.work, self.read_runs()
         with self.output.progress("Simulating the measured mappings") as progress:
             run_model = tc.learn_runs(
-                problem.workload,
-                problem.torus,
-                mappings,
-                runs,
-                routing=problem.routing,
-                simulate=not names or tc.training.needed_level(names) > 1,
+                problem,
+                mappings=mappings,
+                times=runs,
+                simulate=None if not names or tc.training.needed_level(names) > 1 else 0,
                 features=names or None,
-                more=more,
                 seed=work.seed,
                 n_jobs=work.jobs,
                 progress=progress,
             )
-        run_model.model.provenance_ |= {"times": source.times}
+        run_model.model.provenance_ |= {"times": self.source.times}
         return run_model
 
     def score(

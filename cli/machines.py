@@ -11,9 +11,8 @@ import click
 import toruscast as tc
 from toruscast import answers
 from toruscast._slow import pandas as pd
-from toruscast.answers.table import Column, Table, records
+from toruscast.answers.table import Column, Table
 from toruscast.files import check_target
-from toruscast.text import change, percent
 
 from .options import (
     MEASURED_HELP,
@@ -42,14 +41,6 @@ _MACHINE_NOTES = (
     "A name alone has the sizes in the table. 'toruscast machines NAME' lists the sources.",
     "Any torus: --torus 8x8x8, or 8x8x8m for a mesh in the last dimension.",
 )
-_CONSTANT_COLUMNS = [
-    Column("constant", kind="name"),
-    Column("value", "", "general", 4),
-    Column("low", "from", "general", 4),
-    Column("high", "to", "general", 4),
-    Column("unit", kind="label"),
-    Column("source", "source"),
-]
 
 
 @dataclass(frozen=True)
@@ -173,50 +164,21 @@ def calibrate(options: _CalibrateOptions, output: Output) -> None:
         check_target(target)
     torus = tc.torus(options.torus)
     fit = tc.calibrate(options.files, torus, between=options.between, check=options.check)
-    weights: dict[str, float] = {}
     omitted: Sequence[Omission] | None = None
     if options.runs is not None:
         workload = load_application(TrafficOptions(comms=options.comm)).workload
         omitted = workload.omitted
-        fit, weights = _weight_networks(fit, workload, options)
+        fit = _weight_networks(fit, workload, options)
     if target is not None:
         fit.write(target)
-    notes = [f"{note[0].upper()}{note[1:]}." for note in fit.notes]
-    notes += [f"Outlier: {row['place']}, {change(row['error'])}." for row in records(fit.outliers)]
-    if options.check and len(fit.check):
-        error = fit.check.abs()
-        notes.append(
-            f"{len(error)} held-out times have a median error of {percent(error.median(), 1)} and "
-            f"a maximum of {percent(error.max(), 1)}."
-        )
-    if target is not None:
-        notes.append(f"The machine file is {target}: --torus {target}")
-    output.write_table(
-        f"The network of {torus}, from {len(fit.rows)} measured times",
-        Table(fit.table, _CONSTANT_COLUMNS),
-        *([_tabulate_weights(weights)] if weights else []),
-        below=notes,
-        omitted=omitted,
-        content={
-            "constants": records(fit.table),
-            "rows": records(fit.rows),
-            "notes": list(fit.notes),
-            "networks": weights,
-        },
-    )
+    output.write_answer(answers.calibration.answer(fit, file=target, omitted=omitted))
 
 
 def _weight_networks(
     fit: Calibration, workload: tc.Workload, options: _CalibrateOptions
-) -> tuple[Calibration, dict[str, float]]:
+) -> Calibration:
     """Return the machine with unknown rules, and the probabilities of networks with other rules."""
     torus = fit.torus.with_network(rules="unknown")
     mappings = tc.read_mappings(options.mappings or "", torus)
     networks = tc.rank(workload, torus, mappings, times=options.runs).networks
-    return replace(fit, torus=torus), {} if networks is None else networks.weights
-
-
-def _tabulate_weights(weights: dict[str, float]) -> Table:
-    frame = pd.DataFrame(weights.items(), columns=["network", "probability"])
-    frame = frame.sort_values("probability", ascending=False, kind="stable")
-    return Table(frame, [Column("network", kind="name"), Column("probability", kind="share")])
+    return replace(fit, torus=torus, networks={} if networks is None else networks.weights)

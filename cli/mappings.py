@@ -55,7 +55,7 @@ def load_mappings(
         mappings, n = stream_mappings(problem, candidates, seed)
         for mapping in mappings:
             loaded.append(mapping)
-            progress(len(loaded), n)
+            progress("mappings", len(loaded), n)
     return loaded
 
 

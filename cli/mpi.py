@@ -106,7 +106,7 @@ def launch(traffic: TrafficOptions, options: _LaunchOptions) -> int:
             reason = f"the best placement saves {percent(result.gain, 1)}"
         print_message(f"ranks stay in the launcher's order: {reason}")
     else:
-        mapping, saved = result.mapping, percent(result.gain, 1)
+        mapping, saved = result.best, percent(result.gain, 1)
         tc.write_mapping(mapping, file, launcher.dialect, torus=torus, hosts=hosts)
         command, variables = launcher.build_command(words, file)
         print_message(

@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import combinations, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -187,8 +187,7 @@ class Output:
         self, answer: answers.blocks.Answer, metadata: dict[str, Any] | None = None
     ) -> None:
         """Write the requested JSON and CSV files of an answer."""
-        omitted = {} if answer.omitted is None else {"omitted": list(map(asdict, answer.omitted))}
-        self.write_json({**(metadata or {}), **omitted, **answer.content})
+        self.write_json({**(metadata or {}), **answer.to_dict()})
         if self.csv_path is not None and answer.table is not None:
             write_text(answers.table.csv_text(answer.table.frame), self.csv_path)
 

@@ -53,7 +53,7 @@ class _RunOptions:
         "SHARE",
         type=_SHARE,
     )
-    goal: float | None = option(
+    tolerance: float | None = option(
         "Relative gain that is not worth more runs, such as 0.005.  [default: 0.01, or 1.5 times "
         "the noise if that is larger]",
         "SHARE",
@@ -149,14 +149,14 @@ class _ScriptOptions(MappingFile):
                     f"run {plan.n_runs}: {name} took {seconds(time)}; {best} leads, "
                     f"{probability(plan.verdict.certainty)} sure"
                 )
-                progress(plan.n_runs, max_runs)
+                progress("runs", plan.n_runs, max_runs)
 
             def write(mapping: tc.TaskMapping, folder: Path) -> Path:
                 # The script may pass the path through another shell, which must not expand it.
                 name = re.sub(r"^\.|[^\w.,=@%+-]", "_", plan.name_of(mapping), flags=re.ASCII)
                 return self.write_into(mapping, name, folder, hosts)[0]
 
-            progress(plan.n_runs, max_runs)
+            progress("runs", plan.n_runs, max_runs)
             run_loop.run_plan(
                 plan,
                 self.script or "",
@@ -203,14 +203,12 @@ def command(
     with nullcontext() if script_times is None else run_loop.lock_runs(script_times):
         with output.progress("Routing") as progress:
             plan = tc.plan(
-                problem.workload,
-                problem.torus,
-                mappings,
-                options.times,
+                problem,
+                mappings=mappings,
+                times=options.times,
                 noise=options.noise,
-                goal=options.goal,
+                tolerance=options.tolerance,
                 run_cost=options.run_cost,
-                routing=problem.routing,
                 n_jobs=work.jobs,
                 seed=work.seed,
                 progress=progress,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import platform
 import sys
 from collections.abc import Callable, Iterator
@@ -17,26 +16,28 @@ import click
 
 from toruscast import __version__
 from toruscast.errors import InputError
-from toruscast.text import one_line
+from toruscast.text import one_line, plain
 
 # Seconds over which the speed is averaged for the remaining time. Steps may take minutes.
 _SPEED_PERIOD = 600.0
 LOGGER = logging.getLogger("toruscast")
 _STANDARD_FIELDS = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
+# Texts for the stages of a work that has several.
+_STAGES = {"features": "Routing", "simulations": "Simulating", "splits": "Measuring quality"}
 
 
 @contextmanager
 def show_progress(
     text: str, count: Callable[[int, int], str] = "{}/{}".format
 ) -> Iterator[Callable[..., None]]:
-    """Yield a function of (done, total) that moves a progress bar on stderr.
+    """Yield a function of (stage, done, total) that moves a progress bar on stderr.
 
     The bar shows ``count(done, total)``, or ``done`` alone if ``total`` is None, and the elapsed
-    and remaining time. A third argument replaces the text. Nothing is shown with --quiet or
-    without a terminal.
+    and remaining time. Some stages replace the text. Nothing is shown with --quiet or without a
+    terminal.
     """
     if _is_quiet() or not sys.stderr.isatty():
-        yield lambda done, total, text=text: None
+        yield lambda stage, done, total: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
@@ -53,9 +54,10 @@ def show_progress(
     ) as bar:
         task = bar.add_task(text, total=None, count="")
 
-        def move(done: int, total: int | None, text: str = text) -> None:
+        def move(stage: str, done: int, total: int | None) -> None:
             shown = str(done) if total is None else count(done, total)
-            bar.update(task, description=text, completed=done, total=total, count=shown)
+            description = _STAGES.get(stage, text)
+            bar.update(task, description=description, completed=done, total=total, count=shown)
 
         yield move
 
@@ -149,16 +151,4 @@ def format_json(content: Any, indent: int | None = 2) -> str:
     >>> format_json({"a": (1.0, float("nan"))}, indent=None)
     '{"a": [1.0, null]}\n'
     """
-    return json.dumps(_to_builtin(content), indent=indent, allow_nan=False) + "\n"
-
-
-def _to_builtin(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _to_builtin(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_to_builtin(item) for item in value]
-    if hasattr(value, "tolist"):
-        return _to_builtin(value.tolist())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value
+    return json.dumps(plain(content), indent=indent, allow_nan=False) + "\n"

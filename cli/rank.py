@@ -36,7 +36,6 @@ from .options import (
 from .output import Output, PageOutput
 from .problem import LoadedProblem, load_problem
 
-_STAGES = {"features": "Routing", "simulations": "Simulating"}
 # Simulations that take more minutes than this are announced.
 _LONG = 2.0
 
@@ -140,21 +139,19 @@ def command(
         loaded = replace(loaded, problem=problem)
     is_measured = options.times is not None
     budget = _limit_budget(problem, mappings, is_measured, limits, options.check, work.jobs, output)
-    with output.progress("Routing") as move:
+    with output.progress("Routing") as progress:
         ranking = tc.rank(
-            problem.workload,
-            problem.torus,
-            mappings,
+            problem,
+            mappings=mappings,
             model=options.model,
             times=options.times,
             goal=limits.goal,
             budget=budget,
-            routing=problem.routing,
             check=options.check,
             coverage=COVERAGE,
             n_jobs=work.jobs,
             seed=work.seed,
-            progress=lambda stage, done, total: move(done, total, _STAGES[stage]),
+            progress=progress,
         )
     setting = _describe_ranking(loaded, ranking, options)
     output.write_answer(

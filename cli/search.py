@@ -84,15 +84,13 @@ def search(
 
     with best.restore_on_error(), output.progress(f"Searching for {options.seconds:g} s"):
         result = tc.search(
-            problem.workload,
-            torus,
-            given,
+            problem,
+            mappings=given,
             seconds=options.seconds,
             objective=options.objective,
             fixed=options.fixed_nodes,
             tasks_per_node=options.tasks_per_node,
-            extra=options.extra,
-            routing=problem.routing,
+            partitioners=options.extra,
             seed=work.seed,
             n_jobs=work.jobs,
             callback=write,
@@ -101,7 +99,7 @@ def search(
     output.write_answer(
         answers.search.answer(result, yours=bool(given), setting=setting, top=options.top)
     )
-    output.print_line(best.write(result.mapping, torus, options.hosts))
+    output.print_line(best.write(result.best, torus, options.hosts))
 
 
 @dataclass(frozen=True)
@@ -133,8 +131,6 @@ def explain(
     check_seed(problem, options, *names)
     mappings = [load_mapping(problem, name, options, work.seed) for name in names]
     with output.progress("Explaining"):
-        explanation = tc.explain(
-            problem.workload, problem.torus, *mappings, routing=problem.routing, n=options.top
-        )
+        explanation = tc.explain(problem, mapping=mappings[0], against=mappings[1], top=options.top)
     setting = f"{loaded.summary()}."
     output.write_answer(answers.search.explanation(explanation, setting=setting, top=options.top))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -241,7 +241,7 @@ def _simulate_one(
             iterations=packets.repeat,
             seed=work.seed,
             interval=interval,
-            progress=progress,
+            progress=partial(progress, "packets"),
         )
     explanation = reasons.explain(problem, mapping, simulation=result)
     setting = f"{loaded.summary()}; mapping {printable(mapping.name)}, "
@@ -332,7 +332,7 @@ def _simulate_packets(
     busy = result.wire_bytes / torus.link_bandwidth / settings["iterations"]
     link = int(busy.argmax())
     label = torus.link_label(link) if busy[link] else None
-    row = _make_row(result.time, label, float(busy[link]))
+    row = answers.simulation.row_of(result.time, label, float(busy[link]))
     details = {name: getattr(result, name) for name in ("phase_times", "coarsening", "change")}
     return row | details, bounds
 
@@ -344,18 +344,7 @@ def _simulate_flows(
     result = flows.flow_messages(
         problem, mapping, error=error, progress=lambda done, _: report(done)
     )
-    # Flows are not rounded to clock cycles, so the exact bound applies.
-    lower_bound = tc.routing.time_bounds(problem, mapping).total
-    bounds = replace(reasons.explain(problem, mapping, n=1), lower_bound=lower_bound)
-    links = bounds.links
-    label, busy = (links["label"].iloc[0], links["busy"].iloc[0]) if len(links) else (None, 0.0)
-    # The accepted error must not reduce the time below its lower bound.
-    row = _make_row(max(result.time, lower_bound), label, busy)
-    return row | {"phase_times": result.phase_times}, bounds
-
-
-def _make_row(time: float, link: str | None, busy: float) -> dict[str, Any]:
-    return {"time": time, "busiest_link": link, "busy_share": busy / time if link else 0.0}
+    return answers.simulation.flow_row(result)
 
 
 def _describe_coarsening(rows: Sequence[RankedRow], error: float | None) -> str:
@@ -376,7 +365,7 @@ class _SummedProgress:
     """Progress over all mappings; a copy in another process does nothing."""
 
     def __init__(
-        self, sizes: Sequence[int] = (), progress: Callable[[int, int], None] | None = None
+        self, sizes: Sequence[int] = (), progress: Callable[[str, int, int], None] | None = None
     ) -> None:
         self.sizes, self.progress = sizes, progress
         self.done = [0] * len(sizes)
@@ -385,7 +374,7 @@ class _SummedProgress:
         if self.progress is not None:
             # A simulation may start again with another coarsening.
             self.done[i] = max(self.done[i], min(done, self.sizes[i]))
-            self.progress(sum(self.done), sum(self.sizes))
+            self.progress("messages", sum(self.done), sum(self.sizes))
 
     def __reduce__(self) -> tuple[object, ...]:
         return _SummedProgress, ()

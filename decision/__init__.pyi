@@ -1,4 +1,6 @@
 # The public names of this package, each once. lazy_loader reads this file at run time.
+from .evaluation import Evaluation as Evaluation
+from .evaluation import evaluate as evaluate
 from .learned_runs import learn_runs as learn_runs
 from .loop import Budget as Budget
 from .measured import RunModel as RunModel

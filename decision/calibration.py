@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Literal
 
@@ -22,7 +22,8 @@ from toruscast.formats.source import TextFile
 from toruscast.formats.tables import read_words
 from toruscast.mapping import Torus
 from toruscast.mapping.machines import TorusLike, as_torus
-from toruscast.text import percent
+from toruscast.notebook import Result
+from toruscast.text import counted, joined, percent, shown_name
 from toruscast.validation import SECONDS, check_type, real_number
 
 Kind = Literal["message", "stream", "collective"]
@@ -211,8 +212,8 @@ _CHECK_STRIDE = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Calibration:
-    """Constants of a network, estimated from microbenchmarks.
+class Calibration(Result):
+    """Constants of a network, estimated from microbenchmarks; made by `calibrate`.
 
     Attributes
     ----------
@@ -226,12 +227,23 @@ class Calibration:
         (seconds), relative ``error``, ``outlier``, ``held_out``.
     notes : tuple of str
         Constants that the times do not determine, and limits of the model.
+    networks : dict of str to float
+        Probability of each network, if the rules are unknown and runs of a program weighed the
+        networks that the machine may have.
     """
 
     torus: Torus
     table: pd.DataFrame
     rows: pd.DataFrame
     notes: tuple[str, ...]
+    networks: Mapping[str, float] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        measured = self.table.loc[self.table["source"] == "measured", "constant"]
+        return (
+            f"Calibration({joined(measured)} of {shown_name(self.torus)}, "
+            f"from {counted(len(self.rows), 'time')})"
+        )
 
     @property
     def outliers(self) -> pd.DataFrame:
@@ -333,7 +345,7 @@ class _TransferModel:
         self.rows, self.torus = pd.DataFrame(rows), torus
         network = torus.network
         src, dst, self.nbytes, self.time, self.kind, pairs, place = (
-            self.rows[field.name].to_numpy() for field in fields(MeasuredTransfer)
+            self.rows[column.name].to_numpy() for column in fields(MeasuredTransfer)
         )
         self.hops = np.asarray(torus.distance(src, dst), dtype=np.float64)
         packets = np.maximum(np.ceil(self.nbytes / network.payload), 1)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from statistics import NormalDist
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.decision.posterior import TIME, ErrorComponent, Kernel, Posterior
 from toruscast.errors import InputWarning
-from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload
+from toruscast.mapping.problem import as_problem
 from toruscast.routing import Routing
 from toruscast.text import factor
 from toruscast.training.feature_sets import (
@@ -22,9 +23,13 @@ from toruscast.training.feature_sets import (
     with_references,
 )
 from toruscast.training.residuals import PriorPrediction
+from toruscast.validation import SEED, Progress, Seed, progress_of, seed_number, whole_number
 
 from .measured import RunModel, fit_run_model
 from .runs import Runs, Times, check_enough, select_measured
+
+if TYPE_CHECKING:
+    from toruscast.mapping.problem import Mappings, ProblemLike, TorusLike
 
 # Models of a network are off by a factor of a few; a wrong unit by a thousand.
 _MAX_SLOPE = 30.0
@@ -35,18 +40,18 @@ LEARNED_MEDIAN = "median"
 
 
 def learn_runs(
-    traffic: Workload | CommGraph,
-    torus: Torus,
-    mappings: Sequence[TaskMapping],
-    times: Times,
+    comm: ProblemLike,
+    torus: TorusLike | None = None,
+    mappings: Mappings = (),
+    times: Times | None = None,
     *,
     routing: Routing = "deterministic",
-    simulate: bool = True,
+    simulate: int | None = None,
     features: Sequence[str] | None = None,
     more: Sequence[str] = (),
-    seed: int = 0,
+    seed: Seed = SEED,
     n_jobs: int | None = None,
-    progress: Callable[[int, int], object] | None = None,
+    progress: Progress | None = None,
 ) -> RunModel:
     """Fit a model to the measured times of some of the mappings.
 
@@ -54,25 +59,30 @@ def learn_runs(
     ----------
     times : path, dict of names to seconds, DataFrame or Runs
         Measured times, see `Runs.from_times`.
-    simulate : bool
-        Whether simulated times are reference times besides the bounds.
+    simulate : int, optional
+        Maximum number of mappings to simulate. If the measured mappings are no more, simulated
+        times are reference times besides the bounds. No limit by default; 0 for none.
     features : sequence of str, optional
         Features for corrections; by default, analytic and relative ones, and the reference times.
     more : sequence of str
         Further features for the table.
+    progress : callable, optional
+        Called with "features", the number of mappings whose features are computed, and that of all.
     """
-    problem, runs = MappingProblem(traffic, torus, routing), Runs.from_times(times)
+    report, seed = progress_of(progress, "features"), seed_number(seed)
+    problem, runs = as_problem(comm, torus, routing), Runs.from_times(times)
     measured = select_measured(problem.mappings(mappings), runs)
-    references = references_to_try(routing, simulate)
+    limit = len(measured) if simulate is None else whole_number(simulate, "simulate", 0)
+    references = references_to_try(problem.routing, simulate=len(measured) <= limit)
     if features is None:
         features = (*FEATURE_SETS["analytic"], *FEATURE_SETS["relative"], *references)
     # Check before the features are computed, which takes longer.
     check_enough(runs)
     names = (*features, *references, "lower_bound", *more)
-    table = with_references(problem, measured, names, n_jobs=n_jobs, progress=progress)
+    table = with_references(problem, measured, names, n_jobs=n_jobs, progress=report)
     result = fit_run_model(table, runs, tuple(dict.fromkeys(features)), seed=seed, n_jobs=n_jobs)
     result = replace(result, problem=problem)
-    result.model.provenance_ = {"routing": routing, "measured": True}
+    result.model.provenance_ = {"routing": problem.routing, "measured": True}
     _warn_of_slope(result)
     return result
 

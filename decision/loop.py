@@ -26,8 +26,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.errors import InputError
-from toruscast.validation import real_number, whole_number
+from toruscast.validation import one_of, real_number, whole_number
 
 from .posterior import (
     FULL,
@@ -86,13 +85,12 @@ class Budget:
         real_number(self.rcc, "RCC", 0.5, 1.0)
         if self.simulations is not None:
             whole_number(self.simulations, "simulations", 0)
-        if self.seconds not in (None, np.inf):
+        if self.seconds is not None and not (np.isscalar(self.seconds) and self.seconds == np.inf):
             real_number(self.seconds, "seconds", 0)
 
     def limits(self, goal: Goal, n: int) -> tuple[int, float]:
         """Return the maximum number of simulations of ``n`` candidates, and the maximum seconds."""
-        if goal not in get_args(Goal):
-            raise InputError("unknown goal", found=goal, expected=" or ".join(get_args(Goal)))
+        one_of(goal, "goal", get_args(Goal))
         default = (_MAX_SIMULATIONS, np.inf) if goal == "fastest" else (n, _ORDER_SECONDS)
         simulations = default[0] if self.simulations is None else self.simulations
         return min(simulations, n), default[1] if self.seconds is None else self.seconds

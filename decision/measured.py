@@ -15,7 +15,7 @@ from sklearn.model_selection import KFold, cross_val_predict
 
 from toruscast._slow import pandas as pd
 from toruscast.mapping import MappingProblem
-from toruscast.notebook import NotebookCard
+from toruscast.notebook import Result
 from toruscast.text import percent
 from toruscast.training.feature_sets import REFERENCES, feature_set
 from toruscast.training.metrics import r2, rcc_told_apart, regret
@@ -37,7 +37,7 @@ _ONE_ROUND = 1000
 
 
 @dataclass(frozen=True, eq=False)
-class RunModel(NotebookCard):
+class RunModel(Result):
     """A model of measured times and its held-out scores; made by `learn_runs`.
 
     Attributes
@@ -119,7 +119,9 @@ def fit_run_model(
     references = [name for name in REFERENCES if name in table.columns]
     n = len(measured)
     rounds = _N_ROUNDS if n < _ONE_ROUND else 1
-    folds = [KFold(min(_N_FOLDS, n), shuffle=True, random_state=seed + i) for i in range(rounds)]
+    # scikit-learn accepts 32 bits.
+    seeds = [(seed + i) % 2**32 for i in range(rounds)]
+    folds = [KFold(min(_N_FOLDS, n), shuffle=True, random_state=each) for each in seeds]
     lines = {name: make_line_model(name) for name in references}
     predicted = {name: _predict_held_out(m, measured, times, folds) for name, m in lines.items()}
     errors = {name: _mean_error(each, times) for name, each in predicted.items()}
@@ -135,7 +137,7 @@ def fit_run_model(
             "measured",
             reference=name,
             min_samples_leaf=leaf,
-            random_state=seed,
+            random_state=seeds[0],
             n_jobs=n_jobs,
         )
         for leaf, tried in ((_SMALL_LEAF, ordered), (_LARGE_LEAF, ordered[:1]))

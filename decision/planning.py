@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal
@@ -31,18 +31,28 @@ from toruscast.decision.runs import Runs, Times, select_measured
 from toruscast.errors import InputError
 from toruscast.formats.times import has_runs
 from toruscast.mapping import MappingProblem, TaskMapping
-from toruscast.notebook import NotebookCard
+from toruscast.mapping.problem import as_problem
+from toruscast.notebook import Result
 from toruscast.routing import Routing
 from toruscast.text import counted, shown_name
 from toruscast.training import fitted
 from toruscast.training.default_model import DefaultModel
 from toruscast.training.fitted import Model
 from toruscast.training.model_file import load_model
-from toruscast.validation import check_call, job_count, real_number, repeated, whole_number
+from toruscast.validation import (
+    SEED,
+    Progress,
+    Seed,
+    job_count,
+    progress_of,
+    real_number,
+    repeated,
+    seed_number,
+    whole_number,
+)
 
 if TYPE_CHECKING:
-    from toruscast.mapping.comm_graph import Traffic
-    from toruscast.mapping.problem import Mappings, TorusLike
+    from toruscast.mapping.problem import Mappings, ProblemLike, TorusLike
 
 
 COVERAGE = 0.9
@@ -62,7 +72,7 @@ _RIVAL_PROBABILITY = 0.05
 _DISTURBANCE, _MIN_RUNS, _N_SUSPECTS = float(np.log(0.05)), 4, 24
 
 
-class Plan(NotebookCard):
+class Plan(Result):
     """A sequential plan of runs: ask for the next mapping, run it, and observe its time.
 
     `plan` makes it and documents its parameters.
@@ -81,15 +91,15 @@ class Plan(NotebookCard):
         prior: Posterior,
         *,
         noise: float | None = None,
-        goal: float | None = None,
+        tolerance: float | None = None,
         run_cost: float | None = None,
         is_simulated: bool = False,
     ) -> None:
         self.problem, self.mappings = problem, tuple(mappings)
         self.names = candidate_names(self.mappings)
         self.noise = None if noise is None else real_number(noise, "noise", 1e-4, 1.0)
-        self.goal = None if goal is None else real_number(goal, "goal", 1e-4, 1.0)
-        self._goal = REGRET if self.goal is None else self.goal
+        self.tolerance = None if tolerance is None else real_number(tolerance, "tolerance", 1e-4, 1)
+        self._tolerance = REGRET if self.tolerance is None else self.tolerance
         self.run_cost = None if run_cost is None else real_number(run_cost, "price of a run", 0)
         self._index = {name: i for i, name in enumerate(self.names)}
         if len(self._index) < len(self.names):
@@ -136,7 +146,7 @@ class Plan(NotebookCard):
 
     def observe_all(self, times: Times | Sequence[tuple[str, float]]) -> None:
         """Add runs from a file, a dict, a table, or pairs of name and seconds."""
-        if isinstance(times, list):
+        if isinstance(times, list) and all(np.size(pair) == 2 for pair in times):
             times = pd.DataFrame(times, columns=["mapping", "time"])
         new = Runs.from_times(times)
         select_measured(self.mappings, new)
@@ -161,7 +171,7 @@ class Plan(NotebookCard):
         if self.runs is None:
             order = np.argsort(self.forecast_times(), kind="stable")[:n]
             return [self.mappings[i] for i in order]
-        chosen = self._likely[best_batch(*self._joint, self.noise_share**2, n, self._goal)]
+        chosen = self._likely[best_batch(*self._joint, self.noise_share**2, n, self._tolerance)]
         if self.noise_from == "nothing" and self.n_runs >= _RUNS_BEFORE_REPEAT:
             # A second run of the best mapping estimates the noise.
             chosen = np.array([self._best, *chosen[chosen != self._best]])[:n]
@@ -170,24 +180,24 @@ class Plan(NotebookCard):
     @lazy
     def verdict(self) -> Verdict:
         """Confidence in the best mapping after the observed runs."""
-        loss, goal = self._loss, self._goal
+        loss, tolerance = self._loss, self._tolerance
         rest = self._rest_probability()
-        certainty = max(0.0, float((loss <= np.log1p(goal)).mean()) - rest)
+        certainty = max(0.0, float((loss <= np.log1p(tolerance)).mean()) - rest)
         kind: Kind = "sure" if certainty >= SURE else "undecided"
         rivals = self._rivals()
         if kind == "undecided" and self.noise_from != "nothing" and rest <= 1 - SURE:
             max_loss = np.quantile(loss, SURE + rest, method="inverted_cdf")
             is_hidden = max_loss <= np.log1p(_NOISE_WIDTHS * self.noise_share)
             # By default, stop also where all further runs have a small expected gain.
-            if self.goal is None and (is_hidden or self.mean_gain + rest <= goal):
+            if self.tolerance is None and (is_hidden or self.mean_gain + rest <= tolerance):
                 kind = "indistinguishable" if rivals.size else "not_worth_more"
-                goal = float(np.expm1(max_loss))
+                tolerance = float(np.expm1(max_loss))
                 certainty = float((loss <= max_loss).mean()) - rest
         if kind == "undecided" and self.run_cost is not None and self.next_gain < self.run_cost:
             kind = "not_worth_more"
         if self.runs is None and len(self.mappings) > 1:
             kind = "undecided"
-        return Verdict(kind, certainty, tuple(self.names[i] for i in rivals), goal=goal)
+        return Verdict(kind, certainty, tuple(self.names[i] for i in rivals), tolerance=tolerance)
 
     @property
     def gain(self) -> float:
@@ -216,8 +226,10 @@ class Plan(NotebookCard):
 
     @property
     def more_runs(self) -> int:
-        """Number of runs that separate the best from its rivals by ``goal``, or by 1 %."""
-        needed = 2 * (NormalDist().inv_cdf(SURE) * self.noise_share / np.log1p(self._goal)) ** 2
+        """Number of runs that separate the best from its rivals by ``tolerance``, or by 1 %."""
+        needed = (
+            2 * (NormalDist().inv_cdf(SURE) * self.noise_share / np.log1p(self._tolerance)) ** 2
+        )
         counts = np.bincount(self._run_candidates, minlength=len(self.names))
         counts = counts[[self._best, *self._rivals()]]
         return int(np.maximum(np.ceil(needed) - counts, 0).sum())
@@ -378,19 +390,20 @@ def knowledge_gradient(mean: Floats, covariance: Floats, variance: float) -> Flo
 
 
 def best_batch(
-    mean: Floats, covariance: Floats, variance: float, n: int, goal: float = 0.0
+    mean: Floats, covariance: Floats, variance: float, n: int, tolerance: float = 0.0
 ) -> Indices:
     """Return ``n`` different mappings to run together, chosen greedily by knowledge gradient.
 
     Where no run has a noticeable gain, the mappings are chosen whose runs resolve most of the
-    probability that another is faster than the best by more than ``goal``, relative to its time.
+    probability that another is faster than the best by more than ``tolerance``, relative to its
+    time.
     """
     covariance = covariance.copy()
     chosen: list[int] = []
     is_left = np.ones(mean.size, dtype=bool)
     for _ in range(min(n, mean.size)):
         gain = knowledge_gradient(mean, covariance, variance)
-        resolved = _resolved_probability(mean, covariance, variance, goal)
+        resolved = _resolved_probability(mean, covariance, variance, tolerance)
         order = np.lexsort((-resolved, -gain, ~is_left))
         if gain[order[0]] < _MIN_GAIN:
             order = np.lexsort((-gain, -resolved, ~is_left))
@@ -403,12 +416,14 @@ def best_batch(
     return np.array(chosen, dtype=np.int64)
 
 
-def _resolved_probability(mean: Floats, covariance: Floats, variance: float, goal: float) -> Floats:
+def _resolved_probability(
+    mean: Floats, covariance: Floats, variance: float, tolerance: float
+) -> Floats:
     """Probability that another mapping is faster, weighed by the variance that a run explains."""
     best = int(mean.argmin())
     own_variance = covariance.diagonal()
     difference = np.maximum(own_variance + covariance[best, best] - 2 * covariance[best], 1e-300)
-    chance = normal_cdf((mean[best] - mean - np.log1p(goal)) / np.sqrt(difference))
+    chance = normal_cdf((mean[best] - mean - np.log1p(tolerance)) / np.sqrt(difference))
     chance[best] = 0.0
     # Variance of the difference between mapping j and the best that a run of i explains.
     run_variance = own_variance[:, None] + variance + 1e-300
@@ -417,20 +432,20 @@ def _resolved_probability(mean: Floats, covariance: Floats, variance: float, goa
 
 
 def plan(
-    traffic: Traffic,
-    torus: TorusLike,
-    mappings: Mappings,
+    comm: ProblemLike,
+    torus: TorusLike | None = None,
+    mappings: Mappings = (),
     times: Times | None = None,
     *,
     noise: float | None = None,
-    goal: float | None = None,
+    tolerance: float | None = None,
     run_cost: float | None = None,
     model: Model | str = "default",
-    simulate: bool = True,
+    simulate: int | None = None,
     routing: Routing = "deterministic",
     n_jobs: int | None = None,
-    seed: int = 0,
-    progress: Callable[[int, int], object] | None = None,
+    seed: Seed = SEED,
+    progress: Progress | None = None,
 ) -> Plan:
     """Plan the runs of mappings on a machine: which mapping is next, and when runs are enough.
 
@@ -447,7 +462,7 @@ def plan(
         ``time``. The file may be missing or empty.
     noise : float, optional
         Relative standard deviation of a run; by default, estimated from repeated runs.
-    goal : float, optional
+    tolerance : float, optional
         Relative difference in time that is not worth further runs: the runs are enough if, with
         95 % probability, no mapping is faster by more. Default: 1 %; the runs are then also enough
         if the expected gain of all further runs is below 1 %, or if differences are below 1.5 times
@@ -457,11 +472,12 @@ def plan(
         mapping by fewer seconds. No limit by default.
     model : TimePredictor or path
         A model fitted on named features; by default, the one that comes with toruscast.
-    simulate : bool
-        Whether simulations of all candidates, if they take a few seconds, replace the predictions
-        of the default model.
+    simulate : int, optional
+        Maximum number of candidates to simulate. If there are no more, and all simulations take a
+        few seconds, they replace the predictions of the default model. No limit by default; 0 for
+        none.
     progress : callable, optional
-        Called with the number of mappings whose features are computed, and that of all.
+        Called with "features", the number of mappings whose features are computed, and that of all.
 
     Examples
     --------
@@ -479,8 +495,8 @@ def plan(
     >>> runs.best.name, runs.is_enough, runs.n_runs < 10
     ('identity', True, True)
     """
-    check_call(progress)
-    problem = MappingProblem(traffic, torus, routing)
+    report = progress_of(progress, "features")
+    problem = as_problem(comm, torus, routing)
     candidates = problem.mappings(mappings)
     if not candidates:
         raise InputError("no mapping to plan runs of")
@@ -488,16 +504,17 @@ def plan(
     fitted.check_model(loaded)
     fitted.check_traffic(problem.workload)
     noise = None if noise is None else real_number(noise, "noise", 1e-4, 1.0)
+    limit = len(candidates) if simulate is None else whole_number(simulate, "simulate", 0)
     described, simulator = describe_candidates(
         problem,
         candidates,
         loaded,
         job_count(n_jobs),
-        seed,
-        None if progress is None else lambda _, done, n: progress(done, n),
+        seed_number(seed),
+        report,
     )
     coarsening = None
-    if simulate and len(candidates) > 1 and isinstance(loaded, DefaultModel):
+    if 1 < len(candidates) <= limit and isinstance(loaded, DefaultModel):
         coarsening = simulate_in_seconds(simulator)
     prior = machine_posterior(
         described.posterior,
@@ -510,7 +527,7 @@ def plan(
         candidates,
         prior,
         noise=noise,
-        goal=goal,
+        tolerance=tolerance,
         run_cost=run_cost,
         is_simulated=coarsening is not None,
     )

@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from toruscast._slow import pandas as pd
 from toruscast.decision.runs import Runs, Times, select_measured
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping
+from toruscast.mapping.problem import as_problem
 from toruscast.routing import Routing
 from toruscast.training import fitted
 from toruscast.training.default_model import ROUNDS_APART, DefaultModel
@@ -31,7 +31,16 @@ from toruscast.training.feature_sets import (
 from toruscast.training.fitted import Model, predict_prior
 from toruscast.training.metrics import score_answer
 from toruscast.training.model_file import load_model
-from toruscast.validation import check_call, check_type, job_count, real_number, whole_number
+from toruscast.validation import (
+    SEED,
+    Progress,
+    Seed,
+    check_type,
+    job_count,
+    progress_of,
+    real_number,
+    seed_number,
+)
 
 from . import machine
 from .loop import Budget, Decision, Goal, decide
@@ -53,21 +62,18 @@ from .simulations import CandidateSimulator
 
 if TYPE_CHECKING:
     from toruscast.decision import learned_runs
-    from toruscast.mapping.comm_graph import Traffic
-    from toruscast.mapping.problem import Mappings, TorusLike
+    from toruscast.mapping.problem import Mappings, ProblemLike, TorusLike
 else:
     # It imports scikit-learn, which takes a second.
     learned_runs = Slow("toruscast.decision.learned_runs")
 
 SURE_BOUND = "sure_bound"
-Stage = Literal["features", "simulations"]
-Progress = Callable[[Stage, int, int], object]
 
 
 def rank(
-    traffic: Traffic,
-    torus: TorusLike,
-    mappings: Mappings,
+    comm: ProblemLike,
+    torus: TorusLike | None = None,
+    mappings: Mappings = (),
     *,
     model: Model | str = "default",
     times: Times | None = None,
@@ -77,7 +83,7 @@ def rank(
     check: bool = False,
     coverage: float = 0.9,
     n_jobs: int | None = None,
-    seed: int = 0,
+    seed: Seed = SEED,
     progress: Progress | None = None,
 ) -> Ranking:
     """Rank mappings by their predicted times, and simulate those that may be the fastest.
@@ -98,7 +104,7 @@ def rank(
 
     Parameters
     ----------
-    traffic, torus, mappings
+    comm, torus, mappings
         The traffic, the network and the candidates; see `MappingProblem`.
     model : TimePredictor or path
         A model fitted on named features; by default, the one that comes with toruscast.
@@ -132,13 +138,14 @@ def rank(
     >>> answer.verdict.rcc >= 0.97, answer.cost.simulated < 12
     (True, True)
     """
-    problem = MappingProblem(traffic, torus, routing)
+    problem = as_problem(comm, torus, routing)
     candidates = problem.mappings(mappings)
     if not candidates:
         raise InputError("no mapping to rank")
-    check_call(progress)
-    coverage, seed = real_number(coverage, "coverage", 0, 1), whole_number(seed, "seed", 0)
-    budget = Budget(budget) if isinstance(budget, int) else budget or Budget()
+    report = progress_of(progress, "features")
+    coverage, seed = real_number(coverage, "coverage", 0, 1), seed_number(seed)
+    budget = Budget(budget) if budget is None or isinstance(budget, int) else budget
+    check_type(check, "check", bool | np.bool_, "True or False")
     check_type(budget, "budget", Budget, "a Budget, or a number of simulations")
     n_allowed, _ = budget.limits(goal, len(candidates))
     fitted.check_traffic(problem.workload)
@@ -165,13 +172,13 @@ def rank(
             loaded,
             times,
             coverage,
-            simulate=n_allowed > 0,
+            simulate=None if n_allowed else 0,
             n_jobs=job_count(n_jobs),
             seed=seed,
-            progress=None if progress is None else partial(progress, "features"),
+            progress=progress,
         )
     described, simulator = describe_candidates(
-        problem, candidates, loaded, job_count(n_jobs), seed, progress
+        problem, candidates, loaded, job_count(n_jobs), seed, report
     )
     if times is not None:
         return _rank_by_networks(described, simulator, Runs.from_times(times), coverage)
@@ -203,8 +210,8 @@ def describe_candidates(
     mappings: tuple[TaskMapping, ...],
     model: Model,
     n_jobs: int,
-    seed: int = 0,
-    progress: Progress | None = None,
+    seed: int = SEED,
+    progress: Callable[[int, int], object] | None = None,
 ) -> tuple[CandidateSet, CandidateSimulator]:
     """Return candidates with features and the prior of a model, and their simulator."""
     start = time.monotonic()
@@ -214,7 +221,7 @@ def describe_candidates(
         features=tuple(dict.fromkeys((*model.required_columns, *TABLE_FEATURES, BOUND))),
         extra={SURE_BOUND: attrgetter("sure_bound"), ROUNDS_APART: attrgetter("rounds_apart")},
         n_jobs=n_jobs,
-        progress=None if progress is None else lambda n: progress("features", n, len(mappings)),
+        progress=None if progress is None else lambda n: progress(n, len(mappings)),
     )
     features = pd.concat(blocks)
     prediction, unseen_traffic = predict_prior(model, features, problem, mappings)
@@ -248,7 +255,7 @@ def _rank_by_simulations(
             budget,
             default=candidates.default,
             n_cores=simulator.n_jobs,
-            progress=None if progress is None else partial(progress, "simulations"),
+            progress=progress_of(progress, "simulations"),
         )
     )
     n_networks, is_simulated = len(simulator.networks), decision.is_simulated
@@ -377,20 +384,19 @@ def _rank_by_runs(
     times: Times | None,
     coverage: float,
     *,
-    simulate: bool,
+    simulate: int | None,
     n_jobs: int,
     seed: int,
-    progress: Callable[[int, int], object] | None,
+    progress: Progress | None,
 ) -> Ranking:
     """Return the ranking by a model of measured times, fitted to ``times`` if they are given."""
     learned = None
     if times is not None:
         learned = learned_runs.learn_runs(
-            problem.workload,
-            problem.torus,
+            problem,
+            None,
             mappings,
             times,
-            routing=problem.routing,
             simulate=simulate,
             seed=seed,
             n_jobs=n_jobs,
@@ -398,7 +404,8 @@ def _rank_by_runs(
         )
         model = learned.model
     columns = (*model.required_columns, *TABLE_FEATURES)
-    features = with_references(problem, mappings, columns, n_jobs=n_jobs, progress=progress)
+    report = progress_of(progress, "features")
+    features = with_references(problem, mappings, columns, n_jobs=n_jobs, progress=report)
     prediction, _ = predict_prior(model, features, problem, mappings)
     posterior, is_measured = learned_runs.condition_on_runs(
         prediction, list(map(str, features.index)), None if learned is None else learned.runs, seed

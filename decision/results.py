@@ -14,7 +14,7 @@ from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping, Torus, Workload
 from toruscast.mapping.omissions import describe_omissions
 from toruscast.mapping.task_mapping import Allocation
-from toruscast.notebook import html_card
+from toruscast.notebook import Result
 from toruscast.text import counted, probability, seconds, shown_name
 from toruscast.training.default_model import DefaultModel
 from toruscast.training.fitted import Model
@@ -51,13 +51,13 @@ class Verdict:
         may also be *not_worth_more*: more runs cost more than their expected gain; or
         *indistinguishable*: only many more runs would separate the rivals from the noise.
     certainty : float
-        Probability that no candidate is faster than the best by more than ``goal``.
+        Probability that no candidate is faster than the best by more than ``tolerance``.
     rivals : tuple of str
         Candidates that may be faster, likeliest first.
     rcc : float or None
         Expected share of pairs of candidates in the right order; None if only times of a machine
         are known.
-    goal : float
+    tolerance : float
         Relative difference in time that is not worth more simulations or runs; larger if the kind
         is *indistinguishable* or *not_worth_more*.
     """
@@ -66,7 +66,7 @@ class Verdict:
     certainty: float
     rivals: tuple[str, ...]
     rcc: float | None = None
-    goal: float = REGRET
+    tolerance: float = REGRET
 
     @classmethod
     def from_table(
@@ -159,7 +159,7 @@ class NetworkEnsemble(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Ranking:
+class Ranking(Result):
     """Ranking of the candidates, returned by `rank`.
 
     Attributes
@@ -245,18 +245,18 @@ class Ranking:
             f"{self.verdict.in_words(self.problem.workload)})"
         )
 
-    def _repr_html_(self) -> str:
+    def _card_facts(self) -> list[tuple[str, object]]:
         first = self.table.iloc[0]
         certainty = self.verdict.in_words(self.problem.workload)
         if self.verdict.kind != "proved":
             certainty += f", {probability(self.verdict.certainty)}"
-        facts = [
+        facts: list[tuple[str, object]] = [
             ("fastest", f"{first['mapping']}, {seconds(first['time'])}, {first['source']}"),
             ("certainty", certainty),
             ("simulated to decide", f"{self.cost.simulated} of {self.cost.candidates}"),
         ]
         omissions = describe_omissions(self.problem.workload.omitted)
-        return html_card(self, [*facts, *([("left out", omissions)] if omissions else ())])
+        return [*facts, *([("left out", omissions)] if omissions else ())]
 
 
 # Default mappings of the launcher of Fugaku.

@@ -91,6 +91,7 @@ def feature_names(level: int = 2) -> tuple[str, ...]:
     >>> set(feature_names(1)) < set(feature_names(2))
     True
     """
+    whole_number(level, "level", 1, 2)
     return tuple(name for name, feature in FEATURES.items() if feature.level <= level)
 
 

@@ -12,15 +12,22 @@ from typing import TYPE_CHECKING, Any
 from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping
-from toruscast.validation import Routing, check_call, check_type, job_count, whole_number
+from toruscast.mapping.problem import as_problem
+from toruscast.validation import (
+    Progress,
+    Routing,
+    check_type,
+    job_count,
+    progress_of,
+    whole_number,
+)
 from toruscast.workers import Task
 
 from .registry import Feature, select_features
 from .traffic import RoutedTraffic
 
 if TYPE_CHECKING:
-    from toruscast.mapping.comm_graph import Traffic
-    from toruscast.mapping.problem import MappingLike, Mappings, TorusLike
+    from toruscast.mapping.problem import MappingLike, Mappings, ProblemLike, TorusLike
 
 logger = logging.getLogger(__name__)
 Extra = Mapping[str, Callable[[RoutedTraffic], Any]]
@@ -30,22 +37,22 @@ TIME_COLUMN: Extra = {"time": lambda traffic: traffic.simulation.time}
 
 
 def features(
-    traffic: Traffic,
-    torus: TorusLike,
-    mappings: Mappings,
+    comm: ProblemLike,
+    torus: TorusLike | None = None,
+    mappings: Mappings = (),
     *,
     level: int = 1,
     routing: Routing = "deterministic",
     features: Sequence[str] | None = None,
     extra: Extra | None = None,
     n_jobs: int | None = None,
-    progress: Callable[[int, int], object] | None = None,
+    progress: Progress | None = None,
 ) -> pd.DataFrame:
     """Return a table of features, with a row for each mapping.
 
     Parameters
     ----------
-    traffic, torus
+    comm, torus
         Traffic and torus, in any form that `MappingProblem` accepts.
     mappings
         Mappings, in any form that `MappingProblem.mappings` accepts.
@@ -59,7 +66,7 @@ def features(
     n_jobs : int, optional
         Number of threads, or of workers in a `joblib.parallel_config`; -1 for one per core.
     progress : callable, optional
-        Called with the number of finished mappings and the total.
+        Called with "features", the number of finished mappings, and that of all.
 
     Returns
     -------
@@ -85,8 +92,8 @@ def features(
     mapping
     far          512.0        0
     """
-    check_call(progress)
-    problem = MappingProblem(traffic, torus, routing)
+    report = progress_of(progress, "features")
+    problem = as_problem(comm, torus, routing)
     several = problem.mappings(mappings)
     blocks = extract_blocks(
         problem,
@@ -95,7 +102,7 @@ def features(
         features=features,
         extra=extra,
         n_jobs=n_jobs,
-        progress=None if progress is None else lambda done: progress(done, len(several)),
+        progress=None if report is None else lambda done: report(done, len(several)),
     )
     return pd.concat(blocks)
 
@@ -119,6 +126,8 @@ def extract_blocks(
     whole_number(level, "level", 1, 2)
     selected = select_features(features, level)
     check_type(extra, "extra", Mapping | None, "a dictionary of functions")
+    for function in (extra or {}).values():
+        check_type(function, "extra", Callable, "functions")
     time_column = TIME_COLUMN if features is None and level == 2 else {}
     extra = {**time_column, **(extra or {})}
     task = Task(_route_and_compute, problem, selected, extra)

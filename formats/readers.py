@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from numbers import Real
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
@@ -31,16 +32,28 @@ from toruscast.mapping.task_mapping import (
     MAX_SLOTS,
     Hosts,
     TaskMapping,
+    as_mapping,
+    as_mappings,
     check_tasks_fit,
 )
 from toruscast.mapping.torus import Torus
-from toruscast.validation import check_call, check_type, one_of, whole_number, whole_sizes
+from toruscast.validation import (
+    Progress,
+    check_type,
+    one_of,
+    progress_of,
+    whole_number,
+    whole_sizes,
+)
 
 from .graphs import Duplicates, Gathered, GraphOptions, Include, one_way_edge
 from .placements import MappingOptions, WriteOptions
 from .registry import dialect_to_write, find_dialect, identify, match_dialects, suffixes_of
-from .source import AnyPath, Progress, Source, name_from_path, split_cells, warn_of
+from .source import AnyPath, Source, name_from_path, split_cells, warn_of
 from .traces import check_algorithms
+
+if TYPE_CHECKING:
+    from toruscast.mapping.task_mapping import MappingLike, Mappings
 
 AnyHosts = Hosts | AnyPath
 
@@ -234,26 +247,26 @@ def _read_file(path: AnyPath, options: MappingOptions, name: str) -> Iterator[Ta
 
 
 def write_mapping(
-    mapping: TaskMapping,
+    mapping: MappingLike,
     path: AnyPath,
-    dialect: str | None = None,
+    format: str | None = None,
     *,
     torus: TorusLike | None = None,
     hosts: AnyHosts | None = None,
     shape: Sequence[int] | None = None,
 ) -> str:
-    """Write a task mapping; without a dialect the suffix of ``path`` selects the format.
+    """Write a task mapping; without a format the suffix of ``path`` selects it.
 
     ``toruscast formats`` lists the formats. The file is written completely or not at all.
 
     Parameters
     ----------
-    mapping : TaskMapping
+    mapping : TaskMapping or array-like of int
     path : path-like
-    dialect : str, optional
+    format : str, optional
         Format name, such as "rank-order", "rankfile", "hostfile", "vcoord" or "table".
     torus : Torus, str or sequence of int, optional
-        The torus, for a mapping without one.
+        The torus, for an array, or a mapping without one.
     hosts : Hosts or path-like, optional
         Hosts and their nodes, or a file for `read_hosts`.
     shape : sequence of int, optional
@@ -274,19 +287,19 @@ def write_mapping(
     1 1 1
     """
     check_path(path)
-    check_type(mapping, "mapping", TaskMapping, "a TaskMapping")
-    chosen = dialect_to_write("mapping", path, dialect)
-    host = mapping.torus if torus is None else as_torus(torus)
+    placed = as_mapping(mapping, torus)
+    chosen = dialect_to_write("mapping", path, format)
+    host = placed.torus if torus is None else as_torus(torus)
     if host is not None:
-        mapping.check(mapping.n_tasks, host)
+        placed.check(placed.n_tasks, host)
     sizes = None if shape is None else whole_sizes(shape, "shape of the mesh")
     options = WriteOptions(host, _as_hosts(hosts, host), sizes)
     with atomic_path(path) as temporary:
-        chosen.write(mapping, temporary, options)  # type: ignore[misc]
+        chosen.write(placed, temporary, options)  # type: ignore[misc]
     advice = chosen.usage(os.fspath(path), host.name if host is not None else "")
-    if chosen.name == "device-ids" and mapping.tasks_per_node > 1:
+    if chosen.name == "device-ids" and placed.tasks_per_node > 1:
         # The file does not contain the number of devices per chip.
-        advice += f"; toruscast reads it with --tasks-per-node {mapping.tasks_per_node}"
+        advice += f"; toruscast reads it with --tasks-per-node {placed.tasks_per_node}"
     return advice
 
 
@@ -301,7 +314,7 @@ def check_job(dialect: str, problem: MappingProblem, hosts: AnyHosts | None, sha
 
 
 def write_mappings(
-    mappings: Iterable[TaskMapping],
+    mappings: Mappings,
     folder: AnyPath,
     *,
     torus: TorusLike | None = None,
@@ -317,13 +330,10 @@ def write_mappings(
     ['identity.map']
     """
     check_path(folder)
-    check_type(mappings, "mappings", Iterable | TaskMapping, "TaskMappings")
-    mappings = [mappings] if isinstance(mappings, TaskMapping) else list(mappings)
-    for mapping in mappings:
-        check_type(mapping, "mapping", TaskMapping, "a TaskMapping")
     torus = None if torus is None else as_torus(torus)
+    several = as_mappings(mappings, torus)
     names: set[str] = set()
-    for mapping in mappings:
+    for mapping in several:
         host = mapping.torus if torus is None else torus
         if host is not None:
             mapping.check(mapping.n_tasks, host)
@@ -334,7 +344,7 @@ def write_mappings(
             raise InputError("mapping name is not a valid file name", found=repr(name))
         names.add(name)
     with folder_to_fill(folder) as place, folder_beside(place / "maps", place) as stage:
-        for mapping in mappings:
+        for mapping in several:
             write_mapping(mapping, stage / f"{mapping.name}.map", torus=torus)
         for file in stage.iterdir():
             file.replace(place / file.name)
@@ -414,7 +424,7 @@ def read_workload(
     ragged_bytes : float, optional
         For HLO text: bytes that each device sends in a ragged all-to-all, in equal parts.
     progress : callable, optional
-        Called with the bytes read so far and the total.
+        Called with "bytes", the bytes read so far and the total.
 
     Examples
     --------
@@ -431,7 +441,10 @@ def read_workload(
     one_of(include, "include", get_args(Include))
     one_of(duplicates, "duplicates", get_args(Duplicates))
     one_of(gathered, "gathered", get_args(Gathered))
-    check_call(progress)
+    report = progress_of(progress, "bytes")
+    check_type(trips, "trips", Real | Mapping | None, "a number, or a dictionary of numbers")
+    check_type(branches, "branches", Mapping | None, "a dictionary of numbers")
+    check_type(ragged_bytes, "ragged_bytes", Real | None, "a number")
     check_type(collectives, "collectives", Mapping | None, "a dictionary of algorithms")
     if messages is not None:
         check_path(messages)
@@ -451,7 +464,7 @@ def read_workload(
         branches or {},
         ragged_bytes,
     )
-    source = Source(path, n_tasks=n_tasks, progress=progress)
+    source = Source(path, n_tasks=n_tasks, progress=report)
     dialect = identify(source, "graph", _choose_format(source, format, options.columns))
     options.refuse_unused(path, *dialect.uses)
     workload = as_workload(dialect.read(source, options))
@@ -470,7 +483,8 @@ def read_workload(
 def _choose_format(source: Source, format_name: str, columns: Mapping[str, str]) -> str:
     """Return "table" if the caller gives names of its header, else the given format."""
     names = {*columns.values()} - {str(number) for number in range(10)}
-    if format_name == "auto" and names and names <= {*split_cells(source.first_line()[1])[1]}:
+    is_open = bool(names) and format_name == "auto"
+    if is_open and names <= {*split_cells(source.first_line()[1])[1]}:
         return "table"
     return format_name
 
@@ -485,8 +499,8 @@ def _add_message_counts(graph: CommGraph, path: AnyPath, options: GraphOptions) 
         return from_scipy(graph.to_scipy(), second.to_scipy(), name=options.name)
 
 
-def write_comm(comm: CommGraph, path: AnyPath, dialect: str | None = None) -> None:
-    """Write a communication graph; without a dialect the suffix of ``path`` selects the format.
+def write_comm(comm: CommGraph, path: AnyPath, format: str | None = None) -> None:
+    """Write a communication graph; without a format the suffix of ``path`` selects it.
 
     ``.txt`` or ``.edges``: an edge list after a line with the number of tasks. ``.csv``: named
     columns, with the number of tasks and the task grid in comments. ``.npz``: NumPy arrays n_tasks,
@@ -506,7 +520,7 @@ def write_comm(comm: CommGraph, path: AnyPath, dialect: str | None = None) -> No
     """
     check_path(path)
     check_type(comm, "graph", CommGraph, "a CommGraph")
-    chosen = dialect_to_write("graph", path, dialect)
+    chosen = dialect_to_write("graph", path, format)
     with atomic_path(path) as temporary:
         chosen.write(comm, temporary)  # type: ignore[misc]
 
@@ -544,8 +558,8 @@ def read_torus(path: AnyPath, *, format: str = "auto") -> Torus:
     return torus
 
 
-def write_torus(torus: TorusLike, path: AnyPath, dialect: str | None = None) -> str:
-    """Write a torus; without a dialect the suffix of ``path`` selects the format.
+def write_torus(torus: TorusLike, path: AnyPath, format: str | None = None) -> str:
+    """Write a torus; without a format the suffix of ``path`` selects it.
 
     Only a machine file keeps all parameters. The file is written completely or not at all.
 
@@ -565,7 +579,7 @@ def write_torus(torus: TorusLike, path: AnyPath, dialect: str | None = None) -> 
     """
     check_path(path)
     torus = as_torus(torus)
-    chosen = dialect_to_write("torus", path, dialect)
+    chosen = dialect_to_write("torus", path, format)
     if torus.exclusions and chosen.name not in ("toml", "machine-json"):
         expected = "a machine file (.toml)"
         raise InputError(f"{chosen.name} cannot store missing or slow links", expected=expected)

@@ -121,13 +121,13 @@ def dialect_to_write(holds: DataKind, path: AnyPath, name: str | None = None) ->
         if suffix in dialect.suffixes or (file in dialect.suffixes and not file.startswith(".")):
             return dialect
     suffixes = [suffix for dialect in writable for suffix in dialect.suffixes]
-    expected = f"{', '.join(suffixes[:-1])} or {suffixes[-1]}; or --out-format (dialect=)"
+    expected = f"{', '.join(suffixes[:-1])} or {suffixes[-1]}; or --out-format (format=)"
     raise InputError("unknown suffix", file=path, found=suffix or "none", expected=expected)
 
 
 def identify(source: Source, holds: DataKind, name: str = "auto") -> Dialect:
     """Return the dialect with a name, or the one that the rules select for ``"auto"``."""
-    if name != "auto":
+    if not isinstance(name, str) or name != "auto":
         return find_dialect(name, holds)
     matches = match_dialects(source, holds)
     if len(matches) == 1:

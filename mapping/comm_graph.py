@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from toruscast._slow import networkx as nx
 from toruscast._slow import pandas as pd
 from toruscast._slow import sparse
 from toruscast.errors import DuplicateEdgeError, InputError, TaskGridError
-from toruscast.notebook import html_card
+from toruscast.notebook import NotebookCard
 from toruscast.text import counted, nbytes, shown_name
 from toruscast.validation import (
     as_array,
@@ -34,10 +35,12 @@ from .task_mapping import TaskMapping
 MAX_TASKS = 2**31 - 1
 MAX_AMOUNT = 1e300
 COLUMNS = ("src", "dst", "nbytes", "n_messages")
+# The names of the first three in NetworkX.
+_EDGE_LIST = ("source", "target", "weight")
 
 
 @dataclass(frozen=True, eq=False)
-class CommGraph(PickledByFields):
+class CommGraph(NotebookCard, PickledByFields):
     """A directed communication graph, its edges sorted by source, then destination.
 
     Parameters
@@ -201,8 +204,8 @@ class CommGraph(PickledByFields):
             f"{counted(self.nbytes.sum(), 'byte')}, {counted(self.n_messages.sum(), 'message')})"
         )
 
-    def _repr_html_(self) -> str:
-        facts = [
+    def _card_facts(self) -> list[tuple[str, object]]:
+        facts: list[tuple[str, object]] = [
             ("tasks", f"{self.n_tasks:,}"),
             ("edges", f"{self.n_edges:,}"),
             ("bytes", f"{self.nbytes.sum():,.0f}"),
@@ -210,7 +213,7 @@ class CommGraph(PickledByFields):
         ]
         if self.grid is not None:
             facts.append(("task grid", "x".join(map(str, self.grid))))
-        return html_card(self, facts)
+        return facts
 
 
 def sum_edges(
@@ -297,12 +300,14 @@ def _check_amounts(values: ArrayLike, name: str) -> NDArray[np.float64]:
 
 
 def from_networkx(graph: nx.Graph[Any], weight: str = "nbytes", **options: Any) -> CommGraph:
-    """Return the communication graph of a NetworkX graph whose nodes are 0 to n - 1.
+    """Return the communication graph of a NetworkX graph.
 
     Parameters
     ----------
     graph : networkx.Graph or DiGraph
-        An undirected edge becomes two directed edges.
+        Nodes 0 to n - 1 are the tasks with these numbers. Nodes of other types, such as strings or
+        coordinates, become tasks in the order of ``graph.nodes``. An undirected edge becomes two
+        directed edges.
     weight : str
         Edge attribute with the bytes. The attribute ``n_messages`` is 1 if missing.
     **options
@@ -313,17 +318,26 @@ def from_networkx(graph: nx.Graph[Any], weight: str = "nbytes", **options: Any) 
     >>> import networkx as nx
     >>> from_networkx(nx.DiGraph([(0, 1, {"nbytes": 8})]))
     CommGraph(2 tasks, 1 edge, 8 bytes, 1 message)
+    >>> from_networkx(nx.Graph([("left", "right", {"weight": 8})]), weight="weight")
+    CommGraph(2 tasks, 2 edges, 16 bytes, 2 messages)
     """
     check_type(graph, "graph", nx.Graph, "a NetworkX graph")
     check_type(weight, "weight", str, "the name of an attribute")
-    if set(graph.nodes) != set(range(len(graph))):
-        raise InputError("bad node labels", found=list(graph.nodes)[:5], expected="0 to n - 1")
+    numbers = {node: number for number, node in enumerate(graph.nodes)}
+    if all(isinstance(node, Integral) for node in numbers):
+        # Other numbers may omit tasks that send and receive nothing.
+        if numbers.keys() != set(range(len(numbers))):
+            expected = "0 to n - 1, as networkx.convert_node_labels_to_integers makes them"
+            raise InputError("bad node labels", found=list(graph.nodes)[:5], expected=expected)
+        numbers = {node: node for node in numbers}
     directed = graph if graph.is_directed() else graph.to_directed()
     rows = []
     for s, d, data in directed.edges(data=True):
         if weight not in data:
-            raise InputError(f"edge without '{weight}'", found=(s, d))
-        rows.append((s, d, data[weight], data.get("n_messages", 1)))
+            expected = " or ".join(f"weight={name!r}" for name in data)
+            expected = expected or "bytes, as networkx.set_edge_attributes sets them"
+            raise InputError(f"edge {(s, d)} without {weight!r}", found=data, expected=expected)
+        rows.append((numbers[s], numbers[d], data[weight], data.get("n_messages", 1)))
     src, dst, nbytes, messages = zip(*rows, strict=True) if rows else ((), (), (), ())
     build = sum_edges if directed.is_multigraph() else CommGraph
     return build(len(graph), src, dst, nbytes, messages, **options)
@@ -377,7 +391,10 @@ def _as_coo(matrix: Any) -> Any:
 
 
 def from_pandas(table: pd.DataFrame, n_tasks: int | None = None, **options: Any) -> CommGraph:
-    """Return the graph of a table with columns src, dst, nbytes and, optionally, n_messages.
+    """Return the communication graph of a table with an edge in each row.
+
+    The columns are ``src``, ``dst``, ``nbytes`` and, optionally, ``n_messages``; or ``source``,
+    ``target`` and ``weight``, as in a table of `networkx.to_pandas_edgelist`.
 
     Examples
     --------
@@ -387,9 +404,13 @@ def from_pandas(table: pd.DataFrame, n_tasks: int | None = None, **options: Any)
     """
     if not hasattr(table, "columns"):
         raise InputError("bad table", found=type(table).__name__, expected="a DataFrame")
+    found = list(table.columns)
+    if "src" not in found:
+        table = table.rename(columns=dict(zip(_EDGE_LIST, COLUMNS, strict=False)))
     missing = [column for column in COLUMNS[:3] if column not in table.columns]
     if missing:
-        raise InputError("missing columns", found=list(table.columns), expected=missing)
+        expected = f"{', '.join(missing)}; DataFrame.rename(columns=...) renames others"
+        raise InputError("missing columns", found=found, expected=expected)
     src, dst = whole_array(table["src"], "src"), whole_array(table["dst"], "dst")
     if n_tasks is None:
         n_tasks = int(max(src.max(initial=0), dst.max(initial=0))) + 1
@@ -426,7 +447,7 @@ class Partners(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Workload(PickledByFields):
+class Workload(NotebookCard, PickledByFields):
     """A sequence of communication phases, each a `CommGraph` over the same tasks.
 
     Parameters
@@ -469,6 +490,7 @@ class Workload(PickledByFields):
             raise InputError("phases differ in their number of tasks", found=sorted(sizes))
         check_type(self.dependent, "dependent", bool | np.bool_, "True or False")
         check_type(self.omitted, "omitted", Iterable, "a sequence of Omission")
+        check_type(self.name, "name of a workload", str, "a text")
         object.__setattr__(self, "phases", phases)
         object.__setattr__(self, "omitted", tuple(self.omitted))
         object.__setattr__(self, "dependent", bool(self.dependent))
@@ -483,9 +505,6 @@ class Workload(PickledByFields):
             f"Workload({label}{counted(self.n_tasks, 'task')}, "
             f"{counted(len(self.phases), kind)}, {nbytes(sent)}{omissions})"
         )
-
-    def _repr_html_(self) -> str:
-        return html_card(self)
 
     @property
     def n_tasks(self) -> int:

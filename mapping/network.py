@@ -156,7 +156,8 @@ class Network:
             one_of(getattr(self, name), label, get_args(choices))
         for item in fields(self):
             value, name = getattr(self, item.name), item.name
-            if name in _CHOICES or (name in _UNBOUNDED and value == math.inf):
+            is_infinite = np.isscalar(value) and value == math.inf
+            if name in _CHOICES or (name in _UNBOUNDED and is_infinite):
                 continue
             low, high = _RANGES.get(name, (0, math.inf))
             if name == "buffer_packets" and self.deadlock == "bubble":

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.validation import check_type, whole_number, whole_sizes
+from toruscast.validation import SEED, Seed, check_type, seed_number, whole_number, whole_sizes
 
 from .comm_graph import MAX_TASKS, CommGraph, Workload, as_workload, sum_edges
 
@@ -83,6 +83,7 @@ def ring(
     CommGraph(ring-5: 5 tasks, 5 edges, 50 bytes, 5 messages)
     """
     size = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
+    check_type(both_ways, "both_ways", bool | np.bool_, "True or False")
     offsets = [(-1,), (1,)] if both_ways else [(1,)]
     return _build_halo(
         (size,), offsets, [nbytes] * len(offsets), True, n_messages, name=f"ring-{size}"
@@ -216,7 +217,7 @@ def pf3d(
 
 
 def random_pairs(
-    n_tasks: int, degree: int, nbytes: float, *, seed: int = 1, n_messages: float = 1
+    n_tasks: int, degree: int, nbytes: float, *, seed: Seed = SEED, n_messages: float = 1
 ) -> CommGraph:
     """Return a graph in which each task sends to ``degree`` distinct random tasks.
 
@@ -229,7 +230,7 @@ def random_pairs(
     """
     size = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
     degree = whole_number(degree, "degree", 0, size - 1)
-    rng = np.random.default_rng(whole_number(seed, "seed", 0))
+    rng = np.random.default_rng(seed_number(seed))
     # Floyd's sampling without replacement, for all tasks at once. Each draw extends the range by
     # one, and the new end of the range replaces a repeated draw.
     chosen = np.full((size, degree), -1, dtype=np.int64)

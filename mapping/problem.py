@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
-
-import numpy as np
-from numpy.typing import ArrayLike
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from toruscast._lazy import PickledByFields, lazy
 from toruscast.errors import InputError
@@ -16,16 +13,15 @@ from toruscast.validation import Routing, check_routing
 from .comm_graph import CommGraph, Workload, as_workload
 from .machines import TorusLike as TorusLike
 from .machines import as_torus
-from .task_mapping import TaskMapping
+from .task_mapping import TaskMapping, as_mapping, as_mappings
 from .torus import Torus
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from .comm_graph import Traffic
+    from .task_mapping import MappingLike as MappingLike
+    from .task_mapping import Mappings as Mappings
 
-    MappingLike = TaskMapping | ArrayLike
-    Mappings = MappingLike | Iterable[MappingLike] | Mapping[str, MappingLike] | pd.DataFrame
+    ProblemLike: TypeAlias = "MappingProblem | Traffic"
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -35,8 +31,9 @@ T = TypeVar("T")
 class MappingProblem(PickledByFields):
     """Traffic to map onto a torus, and the routing of its messages.
 
-    Public functions build it from their arguments, and internal functions take it. It caches
-    derived values, such as packets and sorted edges (`derive`).
+    Public functions accept it in place of the traffic, then without a torus, or build it from both
+    (`as_problem`); internal functions take it. It caches derived values, such as packets and sorted
+    edges (`derive`).
 
     Parameters
     ----------
@@ -48,6 +45,7 @@ class MappingProblem(PickledByFields):
 
     Examples
     --------
+    >>> import numpy as np
     >>> problem = MappingProblem(np.array([[0, 8], [8, 0]]), "4x4")
     >>> problem.workload, problem.torus.n_nodes
     (Workload(2 tasks, 1 phase, 16.0 B), 16)
@@ -158,15 +156,14 @@ class MappingProblem(PickledByFields):
     def _derived(self) -> dict[Any, Any]:
         return {}
 
-    def mapping(self, mapping: MappingLike, name: str = "") -> TaskMapping:
+    def mapping(self, mapping: MappingLike | None, name: str = "") -> TaskMapping:
         """Return one mapping, validated against the tasks and the torus.
 
         An array gives the node of each task, by number or coordinates.
         """
-        if not isinstance(mapping, TaskMapping):
-            mapping = TaskMapping(mapping, self.torus, name=name)
-        mapping.check(self.n_tasks, self.torus)
-        return mapping
+        found = as_mapping(mapping, self.torus, name)
+        found.check(self.n_tasks, self.torus)
+        return found
 
     def mappings(self, mappings: Mappings) -> tuple[TaskMapping, ...]:
         """Return several mappings, each validated.
@@ -174,20 +171,22 @@ class MappingProblem(PickledByFields):
         The argument is a sequence, a dictionary of mappings by name, or a DataFrame with the nodes
         of a mapping in each column. A single mapping is a sequence of one.
         """
-        several: Any = mappings
-        if isinstance(several, TaskMapping):
-            return (self.mapping(several),)
-        if hasattr(several, "columns"):
-            several = {str(name): several[name].to_numpy() for name in several.columns}
-        if isinstance(several, Mapping):
-            return tuple(self.mapping(each, str(name)) for name, each in several.items())
-        if not isinstance(several, Iterable) or isinstance(several, str):
-            expected = "TaskMappings, or arrays with the node of each task"
-            raise InputError("bad mappings", found=repr(mappings), expected=expected)
-        several = list(several)
-        if several and not isinstance(several[0], TaskMapping):
-            # A row of coordinates per task is one mapping, unless each row can be a mapping.
-            is_row = np.shape(several[0]) == (self.torus.ndim,) != (self.n_tasks,)
-            if np.ndim(several[0]) == 0 or (is_row and len(several) == self.n_tasks):
-                return (self.mapping(several),)
-        return tuple(map(self.mapping, several))
+        found = as_mappings(mappings, self.torus, self.n_tasks)
+        return tuple(map(self.mapping, found))
+
+
+def as_problem(
+    comm: ProblemLike, torus: TorusLike | None, routing: Routing = "deterministic"
+) -> MappingProblem:
+    """Return a problem unchanged, with its own torus and routing, or build it from its parts."""
+    if not isinstance(comm, MappingProblem):
+        if torus is None:
+            raise InputError("no torus", expected="torus=, or a MappingProblem as the traffic")
+        return MappingProblem(comm, torus, routing)
+    if torus is not None:
+        expected = "no torus, and mappings by keyword: rank(problem, mappings=...)"
+        raise InputError("a MappingProblem and a torus", found=repr(torus), expected=expected)
+    if routing not in ("deterministic", comm.routing):
+        expected = f"{comm.routing}, the routing of the problem"
+        raise InputError("another routing", found=routing, expected=expected)
+    return comm

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from toruscast._lazy import PickledByFields, lazy
 from toruscast.errors import InputError
-from toruscast.notebook import html_card
+from toruscast.notebook import NotebookCard
 from toruscast.text import counted, joined, shown_name
 from toruscast.validation import (
     as_array,
@@ -31,7 +31,7 @@ MAX_SLOTS = 2**24
 
 
 @dataclass(frozen=True, eq=False)
-class TaskMapping(PickledByFields):
+class TaskMapping(NotebookCard, PickledByFields):
     """The node of each task, and its slot within the node.
 
     Parameters
@@ -55,6 +55,11 @@ class TaskMapping(PickledByFields):
     TaskMapping(by hand: 4 tasks on 4 nodes, 2 a node)
     >>> mapping.slot
     array([0, 1, 0, 0], dtype=int32)
+
+    It is also an array of the nodes of the tasks:
+
+    >>> len(mapping), mapping[2], np.asarray(mapping)
+    (4, np.int32(3), array([0, 0, 3, 1], dtype=int32))
     """
 
     node: NDArray[np.int32]
@@ -117,6 +122,15 @@ class TaskMapping(PickledByFields):
         """Number of tasks."""
         return int(self.node.size)
 
+    def __len__(self) -> int:
+        return self.n_tasks
+
+    def __getitem__(self, task: Any) -> Any:
+        return self.node[task]
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.node, dtype=dtype, copy=copy)
+
     @lazy
     def occupancy(self) -> NDArray[np.int64]:
         """Tasks on each node, shape ``(n_nodes,)``."""
@@ -160,8 +174,45 @@ class TaskMapping(PickledByFields):
             f"{counted(self.n_nodes, 'node')}, {self.tasks_per_node} a node)"
         )
 
-    def _repr_html_(self) -> str:
-        return html_card(self)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    MappingLike = TaskMapping | ArrayLike
+    Mappings = MappingLike | Iterable[MappingLike] | Mapping[str, MappingLike] | pd.DataFrame
+
+
+def as_mapping(mapping: Any, torus: TorusLike | None, name: str = "") -> TaskMapping:
+    """Return a `TaskMapping` unchanged, or build one from an array with the node of each task."""
+    if isinstance(mapping, TaskMapping):
+        return mapping
+    if torus is None:
+        expected = "a TaskMapping, or the node of each task with torus="
+        raise InputError("bad mapping", found=repr(mapping), expected=expected)
+    return TaskMapping(mapping, torus, name=name)
+
+
+def as_mappings(
+    mappings: Mappings, torus: Torus | None, n_tasks: int | None = None
+) -> list[TaskMapping]:
+    """Return several mappings, in the forms that `MappingProblem.mappings` accepts."""
+    several: Any = mappings
+    if isinstance(several, TaskMapping):
+        return [several]
+    if hasattr(several, "columns"):
+        several = {str(name): several[name].to_numpy() for name in several.columns}
+    if isinstance(several, Mapping):
+        return [as_mapping(each, torus, str(name)) for name, each in several.items()]
+    if not isinstance(several, Iterable) or isinstance(several, str):
+        expected = "TaskMappings, or arrays with the node of each task"
+        raise InputError("bad mappings", found=repr(mappings), expected=expected)
+    several = list(several)
+    if several and torus is not None and not isinstance(several[0], TaskMapping):
+        # A row of coordinates per task is one mapping, unless each row can be a mapping.
+        is_row = np.shape(several[0]) == (torus.ndim,) != (n_tasks,)
+        if np.ndim(several[0]) == 0 or (is_row and len(several) == n_tasks):
+            return [as_mapping(several, torus)]
+    return [as_mapping(each, torus) for each in several]
 
 
 def cumcount(values: NDArray[np.integer]) -> NDArray[np.int64]:
@@ -242,7 +293,7 @@ class Allocation:
             found, expected = int(excluded[0]), "usable nodes of the torus"
             raise InputError("allocation with an excluded node", found=found, expected=expected)
         object.__setattr__(self, "nodes", allocated)
-        given = self.fixed or {}
+        given = {} if self.fixed is None else self.fixed
         check_type(given, "fixed tasks", Mapping, "a dictionary of the node of each task")
         fixed_nodes = self.torus.check_nodes([*given.values()]).tolist()
         fixed = dict(zip(given, fixed_nodes, strict=True))

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from toruscast._lazy import PickledByFields, lazy
 from toruscast._slow import networkx as nx
 from toruscast.errors import InputError
-from toruscast.notebook import html_card
+from toruscast.notebook import NotebookCard
 from toruscast.text import counted, shown_name
 from toruscast.validation import (
     as_array,
@@ -90,7 +90,7 @@ class Exclusions:
 
 
 @dataclass(frozen=True)
-class Torus(PickledByFields):
+class Torus(NotebookCard, PickledByFields):
     """An n-dimensional torus or mesh.
 
     Nodes are numbered in C order (the last dimension varies fastest). The directed link that leaves
@@ -479,7 +479,7 @@ class Torus(PickledByFields):
         """Return the same torus with excluded nodes and without some directed links.
 
         Excluded nodes run no tasks but still route traffic. They are numbers or coordinates, as in
-        `check_nodes`.
+        `check_nodes`; links are numbers or labels, as in `read_link`.
 
         Examples
         --------
@@ -514,6 +514,7 @@ class Torus(PickledByFields):
         return replace(self, exclusions=exclusions)
 
     def _check_link(self, link: object) -> int:
+        link = self.read_link(link) if isinstance(link, str) else link
         number = whole_number(link, "link", 0, self.n_links - 1)
         node, port = divmod(number, 2 * self.ndim)
         d, minus = divmod(port, 2)
@@ -543,17 +544,16 @@ class Torus(PickledByFields):
         twist = twisted.format_twist(self.name, self.shape, self.wrap, self.twist)
         return f"{self.name} {sizes}".strip() + twist + exclusions
 
-    def _repr_html_(self) -> str:
+    def _card_facts(self) -> list[tuple[str, object]]:
         rates = (f"{rate / 1e9:g}" for rate in dict.fromkeys(self.bandwidth))
         rings = [axis for axis, wrap in zip(self.axes, self.wrap, strict=True) if wrap]
-        facts = [
+        return [
             ("nodes", f"{self.n_nodes:,}"),
             ("directed links", f"{self.n_existing_links:,}"),
             ("GB/s of a link", ", ".join(rates)),
             ("ring dimensions", ", ".join(rings) or "none"),
             ("diameter, hops", self.diameter),
         ]
-        return html_card(self, facts)
 
     def __repr__(self) -> str:
         sizes = (

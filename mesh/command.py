@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from toruscast._mesh.ranking import MeshPlacement
 
 _MOST_PLACES = 20
-_STAGES = {"layouts": "Laying out", "simulations": "Simulating"}
 
 
 @dataclass(frozen=True)
@@ -212,7 +211,7 @@ def _rank_layouts(
     compare = (
         None if step.compare is None else mesh_devices.read_layout(step.compare, torus, devices)
     )
-    with output.progress("Laying out") as move:
+    with output.progress("Laying out") as progress:
         found = tc.mesh(
             torus,
             step.axes,
@@ -222,7 +221,7 @@ def _rank_layouts(
             overlap=step.order == "overlap",
             top=asked.top,
             n_jobs=work.jobs,
-            progress=lambda stage, done, total: move(done, total, _STAGES[stage]),
+            progress=progress,
         )
     places = mesh_ranking.placements(found) if asked.placements else []
     if places:
@@ -255,7 +254,7 @@ def _rank_slices(
     refuse_options("cannot be used with --slices", *one_slice, "files", "report", "figures")
     output.check()
     sends = step.sends or tc.read_hlo(step.hlo or "", **step.hlo_arguments)
-    with output.progress("Ranking slices") as move:
+    with output.progress("Ranking slices") as progress:
         found = mesh.which_slice(
             n_chips,
             step.axes,
@@ -263,7 +262,7 @@ def _rank_slices(
             () if machine.torus is None else machine.torus,
             overlap=step.order == "overlap",
             n_jobs=work.jobs,
-            progress=move,
+            progress=progress,
         )
     columns = [
         Column("slice", kind="name"),

@@ -731,7 +731,9 @@ def read_hlo(
     [('allreduce', 32.0)]
     """
     began = time.perf_counter()
-    options = GraphOptions(trips=trips, branches=branches or {}, ragged_bytes=ragged_bytes)
+    options = GraphOptions(
+        trips=trips, branches={} if branches is None else branches, ragged_bytes=ragged_bytes
+    )
     step = step_of(read_text(path), options)
     step.check(os.fspath(path))
     note_read("HLO", path, began, collectives=len(step.collectives))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations_with_replacement, permutations, product
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,13 +19,14 @@ from toruscast.mapping import TaskMapping, Torus
 from toruscast.mapping.machines import Machine, TorusLike, as_torus, names
 from toruscast.mapping.omissions import Omission
 from toruscast.mapping.strategies.orders import divisors
-from toruscast.notebook import html_card
+from toruscast.notebook import Result
 from toruscast.text import counted, seconds, shown_name
 from toruscast.validation import (
+    Progress,
     as_array,
-    check_call,
     check_type,
     job_count,
+    progress_of,
     whole_array,
     whole_number,
 )
@@ -40,7 +41,6 @@ from .traffic import MeshAxes, MeshTraffic, step_traffic
 # Layouts that may be simulated to find the fastest.
 _POOL = 24
 _Key = tuple[int, bytes]
-Progress = Callable[[Literal["layouts", "simulations"], int, int], object]
 
 
 class MeshTooLargeError(InputError):
@@ -48,7 +48,7 @@ class MeshTooLargeError(InputError):
 
 
 @dataclass(frozen=True, eq=False)
-class MeshLayouts:
+class MeshLayouts(Result):
     """The layouts of a mesh on a torus, the fastest first.
 
     Attributes
@@ -106,12 +106,9 @@ class MeshLayouts:
     def __repr__(self) -> str:
         best = self.best
         return (
-            f"MeshForecast({self.axes} on {shown_name(self.torus)}: {seconds(best.time)} "
+            f"MeshLayouts({self.axes} on {shown_name(self.torus)}: {seconds(best.time)} "
             f"{best.source}, {self.gain:.2f} times as fast as the devices in order)"
         )
-
-    def _repr_html_(self) -> str:
-        return html_card(self)
 
     @property
     def best(self) -> RankedLayout:
@@ -311,7 +308,8 @@ def mesh(
     ([0, 2, 3, 1], 1.96)
     """
     torus = as_torus(torus)
-    check_call(progress)
+    check_type(overlap, "overlap", bool | np.bool_, "True or False")
+    laid_out = progress_of(progress, "layouts")
     check_type(devices, "devices", Devices | None, "Devices")
     top, simulate = whole_number(top, "top", 0), whole_number(simulate, "simulate", 0)
     mesh, sends = step_traffic(traffic, axes)
@@ -323,8 +321,14 @@ def mesh(
         found = f"{mesh}: {mesh.n_tasks}"
         expected = f"at most the {devices.nodes.size} devices of {torus}"
         raise MeshTooLargeError("mesh too large", found=found, expected=expected)
-    n_jobs, tell = job_count(n_jobs), progress or (lambda stage, done, total: None)
-    together = None if hosts is None else whole_array(np.ravel(hosts), "host of a node")
+    n_jobs = job_count(n_jobs)
+    together = (
+        None
+        if hosts is None
+        else whole_array(
+            as_array(hosts, "hosts", "the host of each node").ravel(), "host of a node"
+        )
+    )
     if together is not None and together.size != torus.n_nodes:
         raise InputError("hosts of other nodes", found=together.size, expected=torus.n_nodes)
     omitted = traffic.omitted if isinstance(traffic, HloStep) else ()
@@ -335,7 +339,7 @@ def mesh(
         devices,
         max(top, simulate, _POOL),
         n_jobs,
-        progress=lambda done, total: tell("layouts", done, total),
+        progress=laid_out,
     )
     if not candidates:
         found = f"{mesh} on {torus}"
@@ -344,7 +348,8 @@ def mesh(
     others = [scorer.of_mesh(plain, "devices in order")]
     if compare is not None:
         others.append(scorer.of_mesh(_own_nodes(compare, problem), "yours"))
-    simulations = _Simulations(n_jobs, tell)
+    report = progress_of(progress, "simulations") or (lambda done, total: None)
+    simulations = _Simulations(n_jobs, report)
     if simulate and not overlap:
         simulations.run([*candidates[:simulate], *others])
         simulations.run_until_first(candidates)
@@ -380,8 +385,8 @@ def step_time(
 class _Simulations:
     """Simulated times of collectives, once for those with the same groups."""
 
-    def __init__(self, n_jobs: int, tell: Progress) -> None:
-        self.n_jobs, self.tell = n_jobs, tell
+    def __init__(self, n_jobs: int, report: Callable[[int, int], object]) -> None:
+        self.n_jobs, self.report = n_jobs, report
         self.times: dict[_Key, float | None] = {}
 
     def run(self, layouts: Sequence[RankedLayout]) -> None:
@@ -389,11 +394,11 @@ class _Simulations:
         items = {key: item for each in layouts for key, item in self._groups(each).items()}
         keys = [key for key in items if key not in self.times]
         total = len(self.times) + len(keys)
-        self.tell("simulations", len(self.times), total)
+        self.report(len(self.times), total)
         task = Task(_simulate_item)
         for number, time in task.each([items[key] for key in keys], self.n_jobs):
             self.times[keys[number]] = time
-            self.tell("simulations", len(self.times), total)
+            self.report(len(self.times), total)
 
     def run_until_first(self, layouts: Sequence[RankedLayout]) -> None:
         """Simulate the fastest layout until the fastest is one that was simulated, or cannot be."""
@@ -445,8 +450,6 @@ def _own_nodes(compare: TaskMapping | ArrayLike, problem: MeshProblem) -> NDArra
 
 
 ACCELERATORS = ("tpu", "trainium", "galaxy")
-# Slices that are simulated, the fastest first.
-_SIMULATED = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -511,24 +514,28 @@ def which_slice(
     machines: str | Sequence[str] = (),
     *,
     overlap: bool = False,
-    simulate: bool = True,
+    simulate: int = 3,
     n_jobs: int | None = None,
-    progress: Callable[[int, int], object] | None = None,
+    progress: Progress | None = None,
 ) -> SliceRanking:
     """Return the slices of so many chips, sorted by the time that a step communicates.
 
     Axes, traffic and the other arguments are those of `mesh`. Without machines all
-    accelerators are ranked. With ``simulate`` the three fastest are simulated packet by packet.
+    accelerators are ranked. So many of the fastest as ``simulate`` says are simulated packet by
+    packet.
 
     Examples
     --------
-    >>> found = which_slice(8, {"x": 8}, "x:alltoall:8MB", "tpu_v4", simulate=False)
+    >>> found = which_slice(8, {"x": 8}, "x:alltoall:8MB", "tpu_v4", simulate=0)
     >>> found.slices
     ('tpu_v4:2x2x2',)
     """
     n_chips = whole_number(n_chips, "number of chips", 1)
+    simulate = whole_number(simulate, "simulate", 0)
+    check_type(machines, "machines", Iterable, "names of machines")
     asked = (machines,) if isinstance(machines, str) else tuple(machines)
     for name in asked:
+        check_type(name, "name of a machine", str, "a text")
         bare = re.split(r"[:\s]", name)[0]
         if bare != name:
             expected = f"the machine alone, {bare}"
@@ -541,7 +548,7 @@ def which_slice(
             found=f"{n_chips} of {' or '.join(asked)}",
             expected="another",
         )
-    tell = progress or (lambda done, total: None)
+    report = progress_of(progress, "slices") or (lambda done, total: None)
     rank = partial(mesh, axes=axes, traffic=traffic, overlap=overlap, top=1, n_jobs=n_jobs)
     answers: dict[str, MeshLayouts] = {}
     refused: InputError | None = None
@@ -550,11 +557,11 @@ def which_slice(
             answers[text] = rank(torus, simulate=0)
         except MeshTooLargeError as error:
             refused = error
-        tell(done, len(found))
+        report(done, len(found))
     if not answers and refused is not None:
         raise refused
     order = sorted(answers, key=lambda text: answers[text].best.time)
-    for text in order[: _SIMULATED if simulate and not overlap else 0]:
+    for text in order[: 0 if overlap else simulate]:
         answers[text] = rank(answers[text].torus, simulate=1)
     order = sorted(order, key=lambda text: answers[text].best.time)
     return SliceRanking(tuple(order), tuple(answers[text] for text in order))

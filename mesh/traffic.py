@@ -16,6 +16,7 @@ from toruscast.errors import InputError
 from toruscast.mapping.collectives.schedules import find_collective
 from toruscast.text import closest
 from toruscast.validation import (
+    as_array,
     check_type,
     read_bytes,
     real_number,
@@ -135,6 +136,8 @@ class MeshTraffic:
         if algorithm and (kind not in PARTS or algorithm not in ALGORITHMS):
             takes = " or ".join(ALGORITHMS) if kind in PARTS else "none"
             raise InputError(f"bad algorithm of {kind}", found=self.algorithm, expected=takes)
+        check_type(self.axes, "axes", Iterable, "names of axes")
+        object.__setattr__(self, "axes", tuple(self.axes))
         given = [bool(self.axes), self.groups is not None, self.pairs is not None]
         if sum(given) != 1:
             raise InputError("traffic without a place", expected="axes, groups or pairs")
@@ -144,7 +147,6 @@ class MeshTraffic:
         whole_number(self.times, "times", 1)
         object.__setattr__(self, "collective", kind)
         object.__setattr__(self, "algorithm", algorithm)
-        object.__setattr__(self, "axes", tuple(self.axes))
         for field in ("groups", "pairs"):
             if getattr(self, field) is not None:
                 object.__setattr__(self, field, _checked_table(getattr(self, field), field))
@@ -192,7 +194,7 @@ def groups_along(
 
 
 def _checked_table(values: ArrayLike, what: str) -> NDArray[np.int64]:
-    rows = np.asarray(values)
+    rows = as_array(values, what, "rows of as many tasks each")
     if rows.ndim != 2 or (what == "pairs" and rows.shape[1] != 2):
         raise InputError(f"bad {what}", found=rows.shape, expected="rows of as many tasks each")
     return whole_array(rows.ravel(), what).reshape(rows.shape)

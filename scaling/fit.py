@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import numbers
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from toruscast._slow import scipy
 from toruscast.errors import InputError
-from toruscast.validation import check_call, check_type, one_of, whole_number
+from toruscast.validation import Progress, check_type, one_of, progress_of, whole_number
 
 from .measurements import Measurements, logarithms, off_zero
 from .models import Models
@@ -71,14 +71,14 @@ class FitOptions:
 def fit_many(
     measurements: Measurements,
     options: FitOptions | None = None,
-    progress: Callable[[int, int], object] | None = None,
+    progress: Progress | None = None,
 ) -> Models:
     """Fit one model to each call path.
 
     A hypothesis says which parameters act, together or apart, and with which exponents. Each gets
     its probability, given the measurements, and the most probable one is the model. If no parameter
-    was varied, every model is a constant, and its notes say why. ``progress`` is called with the
-    number of call paths fitted and of all.
+    was varied, every model is a constant, and its notes say why. ``progress`` is called with
+    "paths", the number of call paths fitted and of all.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def fit_many(
     began = time.perf_counter()
     check_type(measurements, "measurements", Measurements, "Measurements")
     check_type(options, "options", FitOptions | None, "FitOptions")
-    check_call(progress)
+    report = progress_of(progress, "paths") or (lambda done, total: None)
     options = options or FitOptions()
     centred = centres(measurements.values, options.noise)
     active = _active(measurements.points, centred.centre)
@@ -105,14 +105,12 @@ def fit_many(
         step = max(1, _CHUNK // combinations_of(points, [space.n_terms for space in spaces]))
         parts: list[RankedHypotheses] = []
         for start in range(0, n_paths, step):
-            if progress is not None:
-                progress(start, n_paths)
+            report(start, n_paths)
             part = centred.take(slice(start, start + step))
             parts.append(
                 find(points, part, spaces, options.max_terms > 1, options.select, options.negative)
             )
-        if progress is not None:
-            progress(n_paths, n_paths)
+        report(n_paths, n_paths)
         found = RankedHypotheses(
             *(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(RankedHypotheses))
         )

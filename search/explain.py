@@ -15,8 +15,9 @@ from toruscast._features.reasons import explain as reasons_of
 from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
+from toruscast.mapping.problem import as_problem
 from toruscast.mapping.task_mapping import Allocation
-from toruscast.notebook import NotebookCard
+from toruscast.notebook import Result
 from toruscast.routing.messages import mean_message
 from toruscast.simulation.simulator import simulate_packets
 from toruscast.text import seconds, shown_name
@@ -28,8 +29,7 @@ from .annealing import Annealer, Goal
 from .moving import uses_of
 
 if TYPE_CHECKING:
-    from toruscast.mapping.comm_graph import Traffic
-    from toruscast.mapping.problem import MappingLike, TorusLike
+    from toruscast.mapping.problem import MappingLike, ProblemLike, TorusLike
 
 # Error of the simulated times.
 _ERROR = 0.01
@@ -39,7 +39,7 @@ _GOAL = Goal(4, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
-class Explanation(NotebookCard):
+class Explanation(Result):
     """Why a mapping takes its time, compared with another one; made by `explain`."""
 
     mapping: TaskMapping
@@ -48,7 +48,7 @@ class Explanation(NotebookCard):
     time: float
     against_time: float
     # The hottest links, as in `Reasons`, and ``against``, the bytes there under the other mapping.
-    links: pd.DataFrame
+    table: pd.DataFrame
     # The task pairs that put most on each: ``link``, ``phase``, ``src``, ``dst``, ``nbytes`` there,
     # ``share`` of the link's bytes, ``hops``, and ``against``, those under the other mapping.
     pairs: pd.DataFrame
@@ -70,13 +70,13 @@ class Explanation(NotebookCard):
 
 
 def explain(
-    traffic: Traffic,
-    torus: TorusLike,
-    mapping: MappingLike,
+    comm: ProblemLike,
+    torus: TorusLike | None = None,
+    mapping: MappingLike | None = None,
     against: MappingLike | None = None,
     *,
     routing: Routing = "deterministic",
-    n: int = 5,
+    top: int = 5,
 ) -> Explanation:
     """Explain why a mapping takes its time, compared with another one.
 
@@ -84,20 +84,20 @@ def explain(
     ----------
     against : TaskMapping, optional
         Another mapping; the tasks in order if not given.
-    n : int
+    top : int
         Rows of each table; of the pairs, for each link.
 
     Examples
     --------
     >>> comm = CommGraph(4, [0, 0, 1], [1, 2, 3], [200_000, 100_000, 1000])
     >>> why = explain(comm, Torus((8,)), TaskMapping([0, 2, 3, 7], 8))
-    >>> why.links["label"].tolist()[:2], why.pairs["src"].tolist()[:2]
+    >>> why.table["label"].tolist()[:2], why.pairs["src"].tolist()[:2]
     (['(0) +X', '(1) +X'], [0, 0])
     >>> why.time > why.against_time
     True
     """
-    problem = MappingProblem(traffic, torus, routing)
-    mapping, n = problem.mapping(mapping), whole_number(n, "rows", 1)
+    problem = as_problem(comm, torus, routing)
+    mapping, n = problem.mapping(mapping), whole_number(top, "top", 1)
     if against is None:
         capacity = mapping.tasks_per_node
         against = Allocation(problem.torus, tasks_per_node=capacity).in_order(problem.n_tasks)
@@ -112,7 +112,7 @@ def explain(
         against=both[1],
         time=time,
         against_time=against_time,
-        links=links,
+        table=links,
         pairs=_heaviest_pairs(problem, both, uses, links, n),
         weights=_feature_effects(problem, both).head(n),
         exchanges=_gaining_exchanges(problem, mapping, uses, time, n),

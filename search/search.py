@@ -20,29 +20,31 @@ from toruscast.decision.results import Ranking, Verdict
 from toruscast.decision.simulations import HOPS_PER_SECOND
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping
+from toruscast.mapping.problem import as_problem
 from toruscast.mapping.task_mapping import Allocation, min_capacity
-from toruscast.notebook import NotebookCard
+from toruscast.notebook import Result
 from toruscast.routing.bounds import min_loads, min_time
 from toruscast.routing.loads import check_ways
 from toruscast.routing.messages import list_messages, longest_message
 from toruscast.simulation.simulator import attempts, packet_hops, simulate_packets
-from toruscast.text import percent, shown_name
+from toruscast.text import closest, percent, shown_name
 from toruscast.text import seconds as in_seconds
 from toruscast.validation import (
+    SEED,
     Routing,
+    Seed,
     check_call,
     check_type,
     job_count,
     real_number,
-    whole_number,
+    seed_number,
 )
 
 from .annealing import AnnealingRuns, Clock
 from .starts import placed_by, starts
 
 if TYPE_CHECKING:
-    from toruscast.mapping.comm_graph import Traffic
-    from toruscast.mapping.problem import Mappings, TorusLike
+    from toruscast.mapping.problem import Mappings, ProblemLike, TorusLike
 
 logger = logging.getLogger(__name__)
 TIME = "time"
@@ -62,10 +64,10 @@ _LONGER = 0.01
 
 
 @dataclass(frozen=True, eq=False)
-class SearchResult(NotebookCard):
+class SearchResult(Result):
     """The best mapping of a search, and how much better it is."""
 
-    mapping: TaskMapping
+    best: TaskMapping
     # Its objective, and that of the best mapping given (of the tasks in order where none was):
     # simulated seconds for ``time``.
     value: float
@@ -91,7 +93,7 @@ class SearchResult(NotebookCard):
     def __repr__(self) -> str:
         value = in_seconds(self.value) if self.objective == TIME else f"{self.value:.6g}"
         return (
-            f"SearchResult({shown_name(self.mapping.name)}: {self.objective} {value}, "
+            f"SearchResult({shown_name(self.best.name)}: {self.objective} {value}, "
             f"{percent(self.gain)} less than {shown_name(self.reference.name or 'given')})"
         )
 
@@ -114,8 +116,8 @@ class SearchResult(NotebookCard):
 
 
 def search(
-    traffic: Traffic,
-    torus: TorusLike,
+    comm: ProblemLike,
+    torus: TorusLike | None = None,
     mappings: Mappings = (),
     *,
     seconds: float = 30.0,
@@ -123,9 +125,9 @@ def search(
     nodes: ArrayLike | None = None,
     fixed: Mapping[int, ArrayLike] | None = None,
     tasks_per_node: int | None = None,
-    extra: Sequence[str] = (),
+    partitioners: Sequence[str] = (),
     routing: Routing = "deterministic",
-    seed: int = 1,
+    seed: Seed = SEED,
     n_jobs: int | None = None,
     n_sweeps: int | None = None,
     callback: Callable[[TaskMapping, float], None] | None = None,
@@ -158,7 +160,7 @@ def search(
         Node of each task that must stay there, its number or its coordinates.
     tasks_per_node : int, optional
         Capacity of a node; the least that suffices if not given.
-    extra : sequence of {"scotch", "mt-kahypar"}
+    partitioners : sequence of {"scotch", "mt-kahypar"}
         Programs whose mappings are starts, too; they must be installed.
     n_sweeps : int, optional
         Instead of ``seconds``: sweeps of annealing, after which the round is finished. The same
@@ -173,16 +175,17 @@ def search(
     >>> found.value, found.bound
     (98304.0, 98304.0)
     """
-    problem = MappingProblem(traffic, torus, routing)
+    problem = as_problem(comm, torus, routing)
     given = problem.mappings(mappings)
     check_call(callback, "callback")
-    check_type(extra, "extra", Iterable, "names of programs")
+    check_type(partitioners, "partitioners", Iterable, "names of programs")
     check_type(objective, "objective", str, "text")
     if objective != TIME and objective not in FEATURES:
         expected = f"{TIME}, or a feature such as max_bytes or hop_bytes"
+        expected = closest(objective, [TIME, *FEATURES], expected)
         raise InputError("unknown objective", found=objective, expected=expected)
     seconds = real_number(seconds, "seconds", 0.0)
-    seed, n_jobs = whole_number(seed, "seed", 0), job_count(n_jobs)
+    seed, n_jobs = seed_number(seed), job_count(n_jobs)
     allocation = _allocation(problem, given, nodes, fixed, tasks_per_node)
     clock = Clock(seconds if n_sweeps is None else None)
     bound = _bound(problem, allocation.tasks_per_node, objective)
@@ -193,7 +196,7 @@ def search(
     try:
         for mapping in yours:
             contest.measure(mapping, "given" if given else "tasks in order")
-        others = placed_by(extra, problem, allocation, seed)
+        others = placed_by(partitioners, problem, allocation, seed)
         _search_in_rounds(contest, runs, [*yours, *others], n_sweeps, clock)
         if contest.is_at_bound:
             why = "no mapping can be better"
@@ -213,7 +216,7 @@ def search(
     known = (contest.measured.get(mapping.node.tobytes()) for mapping in yours)
     initial = min(filter(None, known), key=lambda each: each.value, default=best)
     return SearchResult(
-        mapping=best.mapping,
+        best=best.mapping,
         value=best.value,
         initial_value=initial.value,
         gain_interval=_gain_interval(best, initial),

@@ -298,7 +298,7 @@ def placed_by(
     """Return what other programs make of it, confined to the allocation."""
     found = []
     for program in programs:
-        run = _PROGRAMS.get(program)
+        run = _PROGRAMS.get(program) if isinstance(program, str) else None
         if run is None:
             expected = " or ".join(sorted(_PROGRAMS))
             raise InputError("unknown program", found=program, expected=expected)

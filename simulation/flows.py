@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping, Torus, collectives
+from toruscast.mapping.problem import as_problem
 from toruscast.routing import time_bounds
 from toruscast.routing.loads import check_ways, link_loads
 from toruscast.routing.messages import Messages, packet_counts
 from toruscast.routing.routing import routes
-from toruscast.validation import check_call, real_number
+from toruscast.validation import Progress, check_call, progress_of, real_number
 
 from ._flow_kernels import advance, begin
 from ._sharing_kernels import (
@@ -42,8 +43,7 @@ from .setup import side_by_side
 from .simulator import stretches_of
 
 if TYPE_CHECKING:
-    from toruscast.mapping.comm_graph import Traffic
-    from toruscast.mapping.problem import MappingLike, TorusLike
+    from toruscast.mapping.problem import MappingLike, ProblemLike, TorusLike
 
 # Steps before the first call of `progress`; a step takes from a microsecond to tens of
 # milliseconds. They double while they take less than these seconds.
@@ -83,13 +83,13 @@ class FlowSimulation(MessageTimes[Span]):
 
 
 def simulate_flows(
-    traffic: Traffic,
-    torus: TorusLike,
-    mapping: MappingLike,
+    comm: ProblemLike,
+    torus: TorusLike | None = None,
+    mapping: MappingLike | None = None,
     *,
     error: float = 0.01,
     iterations: int = 1,
-    progress: Callable[[int, int], object] | None = None,
+    progress: Progress | None = None,
 ) -> FlowSimulation:
     """Simulate messages that flow side by side, and return when each has arrived.
 
@@ -101,7 +101,7 @@ def simulate_flows(
 
     Parameters
     ----------
-    traffic : Workload, CommGraph, or what `MappingProblem` takes
+    comm : Workload, CommGraph, or what `MappingProblem` takes, or such a problem
         As for `simulate`: phases one after the other, or dependent rounds.
     torus : Torus, str or sequence of int
         Routes are in dimension order; half of a message goes each way where
@@ -120,7 +120,7 @@ def simulate_flows(
     iterations : int
         How many times the phases are run, without a barrier between, as for `simulate`.
     progress : callable, optional
-        Called from time to time with the messages arrived and those of the whole run.
+        Called from time to time with "messages", those arrived and those of the whole run.
 
     Notes
     -----
@@ -144,9 +144,13 @@ def simulate_flows(
     >>> [round(t, 2) for t in result.message_times[0].tolist()]
     [1.06, 0.8, 0.53]
     """
-    problem = MappingProblem(traffic, torus)
+    problem = as_problem(comm, torus)
     return flow_messages(
-        problem, problem.mapping(mapping), error=error, iterations=iterations, progress=progress
+        problem,
+        problem.mapping(mapping),
+        error=error,
+        iterations=iterations,
+        progress=progress_of(progress, "messages"),
     )
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from toruscast._lazy import lazy
 from toruscast._slow import pandas as pd
 from toruscast.mapping import MappingProblem, TaskMapping, Torus, Workload
-from toruscast.notebook import html_card
+from toruscast.notebook import Result
 from toruscast.routing.messages import Messages
 from toruscast.text import seconds, shown_name
 
@@ -61,7 +61,7 @@ S = TypeVar("S", bound=Span)
 
 
 @dataclass(frozen=True, eq=False)
-class MessageTimes(Generic[S]):
+class MessageTimes(Result, Generic[S]):
     """Times of a workload's messages, tasks and phases.
 
     ``stretches`` holds the raw results: one for each phase, or one for all rounds of a dependent
@@ -116,6 +116,11 @@ class MessageTimes(Generic[S]):
         return last
 
     @property
+    def table(self) -> pd.DataFrame:
+        """The phases, one a row, as `phases` returns them."""
+        return self.phases()
+
+    @property
     def phase_times(self) -> tuple[float, ...]:
         """Seconds of each phase; a round lasts from its first hand-over to its last arrival."""
         spans = self.phases()
@@ -143,9 +148,6 @@ class MessageTimes(Generic[S]):
             f"{type(self).__name__}({sent} under {name} on {shown_name(self.torus)}: "
             f"{seconds(self.time)})"
         )
-
-    def _repr_html_(self) -> str:
-        return html_card(self)
 
     def messages(self) -> pd.DataFrame:
         """Return the messages, with a row for each edge of a phase.
@@ -411,10 +413,10 @@ class Simulation(MessageTimes[Stretch]):
         )
 
 
-Result = TypeVar("Result", bound=MessageTimes[Any])
+Simulated = TypeVar("Simulated", bound=MessageTimes[Any])
 
 
-def noted(result: Result, of: Literal["packets", "flows"], began: float) -> Result:
+def noted(result: Simulated, of: Literal["packets", "flows"], began: float) -> Simulated:
     """Record a simulation that began at a moment of `time.perf_counter`, and return it."""
     if not logger.isEnabledFor(logging.INFO):
         return result

@@ -13,9 +13,20 @@ from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping, Torus, Workload
+from toruscast.mapping.problem import as_problem
 from toruscast.routing.loads import check_ways
 from toruscast.routing.messages import Messages, list_messages, longest_message
-from toruscast.validation import Routing, check_call, real_number, whole_number
+from toruscast.validation import (
+    SEED,
+    Progress,
+    Routing,
+    Seed,
+    check_call,
+    progress_of,
+    real_number,
+    seed_number,
+    whole_number,
+)
 
 from . import state as records
 from .loop_kernels import run as run_events
@@ -25,10 +36,8 @@ from .setup import build_state
 from .state import BETWEEN_LOOKS, LARGEST_PACKET, PLACES, waits_too_long
 
 if TYPE_CHECKING:
-    from toruscast.mapping.comm_graph import Traffic
-    from toruscast.mapping.problem import MappingLike, TorusLike
+    from toruscast.mapping.problem import MappingLike, ProblemLike, TorusLike
 
-Progress = Callable[[int, int], object]
 Listed = list[tuple[tuple[int, ...], Messages]]
 S = TypeVar("S", bound=Span)
 
@@ -146,7 +155,7 @@ class PacketRun:
     mapping: TaskMapping
     seed: int
     interval: float | None
-    progress: Progress | None
+    progress: Callable[[int, int], object] | None
     places: int
     total: int = 0  # packet-hops of all stretches
     before: int = 0  # those of the stretches that are done
@@ -332,15 +341,15 @@ def _change(before: Simulation, after: Simulation) -> float:
 
 
 def simulate(
-    traffic: Traffic,
-    torus: TorusLike,
-    mapping: MappingLike,
+    comm: ProblemLike,
+    torus: TorusLike | None = None,
+    mapping: MappingLike | None = None,
     *,
     routing: Routing = "deterministic",
     coarsening: int = 1,
     error: float | None = None,
     iterations: int = 1,
-    seed: int = 0,
+    seed: Seed = SEED,
     interval: float | None = None,
     progress: Progress | None = None,
 ) -> Simulation:
@@ -348,7 +357,7 @@ def simulate(
 
     Parameters
     ----------
-    traffic : Workload, CommGraph, or what `MappingProblem` takes
+    comm : Workload, CommGraph, or what `MappingProblem` takes, or such a problem
         Phases run one after the other, with a barrier between them. Those of a workload with
         ``dependent=True`` are rounds: each task enters a round when it has finished the one before.
         An edge sends its bytes in `CommGraph.whole_messages`, spread evenly over their packets; an
@@ -383,7 +392,7 @@ def simulate(
         Seconds between the snapshots that `Simulation.series` shows: at most 100,000 of them and
         2 GB.
     progress : callable, optional
-        Called from time to time with the packet-hops done and those of the whole run.
+        Called from time to time with "packets", the packet-hops done and those of the whole run.
 
     Notes
     -----
@@ -411,16 +420,16 @@ def simulate(
     >>> round(result.time * 1e9), 500 + 3 * 40 + 544 // 2
     (892, 892)
     """
-    problem = MappingProblem(traffic, torus, routing)
+    problem = as_problem(comm, torus, routing)
     return simulate_packets(
         problem,
         problem.mapping(mapping),
         coarsening=coarsening,
         error=error,
         iterations=iterations,
-        seed=seed,
+        seed=seed_number(seed),
         interval=interval,
-        progress=progress,
+        progress=progress_of(progress, "packets"),
     )
 
 
@@ -431,16 +440,16 @@ def simulate_packets(
     coarsening: int = 1,
     error: float | None = None,
     iterations: int = 1,
-    seed: int = 0,
+    seed: int = SEED,
     interval: float | None = None,
-    progress: Progress | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> Simulation:
     """Simulate a problem under a checked mapping, as `simulate`."""
     began = time.perf_counter()
     stretches = stretches_of(problem, iterations)
     check_ways(problem, mapping)
     coarsening = whole_number(coarsening, "coarsening", 1, 2**53)
-    seed = whole_number(seed, "seed", 0, 2**63 - 1)
+    seed = seed_number(seed)
     if error is not None and coarsening != 1:
         raise InputError("both error and coarsening given", expected="one of them")
     if error is not None and not 0 < real_number(error, "error", 0) < 1:

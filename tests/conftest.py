@@ -61,7 +61,7 @@ def progress_calls(monkeypatch):
             pass
 
         def __enter__(self):
-            return lambda done, total: calls.append((done, total))
+            return lambda stage, done, total: calls.append((done, total))
 
         def __exit__(self, *_):
             return None

@@ -33,7 +33,7 @@ def answers():
     """Return them by the name of the kind."""
     comm, torus, mappings = application()
     times = runs(comm, torus, mappings)
-    learned = tc.learn_runs(comm, torus, mappings, times, simulate=False)
+    learned = tc.learn_runs(comm, torus, mappings, times, simulate=0)
     planned = tc.plan(comm, torus, mappings, times)
     quick = tc.TimePredictor("analytic", n_estimators=20, calibration_folds=0)
     trained = tc.train(comm, torus, 16, model=quick, n_splits=5)

@@ -7,6 +7,8 @@ import inspect
 import toruscast
 
 # Modules that are imported by their own names, for a framework each.
+# What all results have, and the object that `Result.plot` returns.
+RESULTS = ("toruscast.notebook.Result", "toruscast.answers.figures.Figure")
 FRAMEWORKS = ("toruscast._mesh.jax.make_mesh", "toruscast._mesh.torch_xla.mesh_ids")
 HEAD = """# Python
 
@@ -22,5 +24,5 @@ def page() -> str:
         value = getattr(toruscast, name)
         if inspect.isclass(value) or inspect.isfunction(value):
             places.append(f"\n::: {value.__module__}.{value.__qualname__}\n")
-    places += [f"\n::: {name}\n" for name in FRAMEWORKS]
+    places += [f"\n::: {name}\n" for name in (*RESULTS, *FRAMEWORKS)]
     return "".join(places)

@@ -46,7 +46,7 @@ echo "1$(basename $1 .map | cksum | cut -c 1-3).5"
 """
 PLAN = (
     "plan --comm halo.csv --torus 4x4x4 --mappings maps/ --times runs.csv --runs 8 --jobs 1 -q "
-    "--noise 0.5 --goal 0.0001 --run"
+    "--noise 0.5 --tolerance 0.0001 --run"
 )
 # Kills until a command may end in peace.
 IN_A_ROW = 5
@@ -78,7 +78,7 @@ def search():
         tc.write_mapping(mapping, "best.csv")
 
     comm = tc.patterns.random_pairs(64, 4, 16384.0, seed=1)
-    keep(tc.search(comm, TORUS, n_sweeps=96, n_jobs=1, callback=keep).mapping)
+    keep(tc.search(comm, TORUS, n_sweeps=96, n_jobs=1, callback=keep).best)
 
 
 CALLS = {

@@ -1,7 +1,6 @@
 # The public names of this package, each once. lazy_loader reads this file at run time.
 from .application import Training as Training
 from .application import train as train
-from .evaluation import compare_feature_sets as compare_feature_sets
 from .evaluation import repeated_splits as repeated_splits
 from .evaluation import single_features as single_features
 from .evaluation import summarise as summarise

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from sklearn.base import clone
 
 from toruscast._slow import pandas as pd
-from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Workload
-from toruscast.mapping.machines import TorusLike
+from toruscast.mapping import MappingProblem
+from toruscast.mapping.problem import as_problem
 from toruscast.mapping.strategies import Placement
 from toruscast.mapping.strategies.sampling import count_remaining, sample_inequivalent
-from toruscast.notebook import html_card
+from toruscast.notebook import Result
 from toruscast.routing import Routing
 from toruscast.text import counted
-from toruscast.validation import check_type
+from toruscast.validation import SEED, Progress, Seed, check_type, seed_number
 
 from .evaluation import repeated_splits, summarise
 from .feature_sets import feature_set, needed_level
@@ -24,44 +24,44 @@ from .fitted import check_traffic
 from .predictor import TimePredictor
 from .samples import build_samples
 
+if TYPE_CHECKING:
+    from toruscast.mapping.problem import Mappings, ProblemLike, TorusLike
+
 DEFAULT_N_SAMPLES = 168
 
 
 @dataclass(frozen=True, eq=False)
-class Training:
+class Training(Result):
     """A predictor for one application and torus, fitted on all ``samples``.
 
-    ``quality`` is the result of `summarise` for held-out samples. ``problem`` is the simulated
+    ``table`` is the result of `summarise` for held-out samples. ``problem`` is the simulated
     application and torus, or None for samples of several.
     """
 
     model: TimePredictor
     samples: pd.DataFrame
-    quality: pd.DataFrame
+    table: pd.DataFrame
     problem: MappingProblem | None = None
 
     def __repr__(self) -> str:
-        rcc = self.quality.set_index("metric")["mean"]["rcc"]
+        rcc = self.table.set_index("metric")["mean"]["rcc"]
         samples = counted(len(self.samples), "sample")
         return f"Training({samples}, RCC {rcc:.3f} on held-out mappings)"
 
-    def _repr_html_(self) -> str:
-        return html_card(self)
-
 
 def train(
-    traffic: Workload | CommGraph,
-    torus: TorusLike,
+    comm: ProblemLike,
+    torus: TorusLike | None = None,
     n: int | None = None,
     *,
-    seed: int = 1,
-    exclude: Sequence[TaskMapping] = (),
+    seed: Seed = SEED,
+    exclude: Mappings = (),
     model: TimePredictor | None = None,
     routing: Routing = "deterministic",
     store_path: str | os.PathLike[str] | None = None,
     n_splits: int = 20,
     n_jobs: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Training:
     """Train a predictor for one application and torus on simulated times of other mappings.
 
@@ -72,7 +72,7 @@ def train(
         168, or all if there are fewer.
     seed : int
         Seed of the sample and the splits.
-    exclude : sequence of TaskMapping
+    exclude : mappings, as in `rank`
         Mappings to exclude from training, such as the candidates to rank; equivalent mappings are
         excluded too.
     model : TimePredictor, optional
@@ -85,12 +85,13 @@ def train(
     n_jobs : int, optional
         Threads of the simulations, and processes of the splits.
     progress : callable, optional
-        Called with the number of finished samples and of all samples.
+        Called with "samples" or "splits", the finished number and the number of all.
     """
+    seed = seed_number(seed)
     check_type(model, "model", TimePredictor | None, "a TimePredictor")
     estimator = TimePredictor("coarse", "correction") if model is None else clone(model)
     names = () if estimator.features is None else feature_set(estimator.features)
-    problem = MappingProblem(traffic, torus, routing)
+    problem = as_problem(comm, torus, routing)
     samples = draw_samples(
         problem,
         n,
@@ -101,7 +102,9 @@ def train(
         n_jobs=n_jobs,
         progress=progress,
     )
-    training = train_on(samples, estimator, n_splits=n_splits, seed=seed, n_jobs=n_jobs)
+    training = train_on(
+        samples, estimator, n_splits=n_splits, seed=seed, n_jobs=n_jobs, progress=progress
+    )
     return replace(training, problem=problem)
 
 
@@ -109,13 +112,13 @@ def draw_samples(
     problem: MappingProblem,
     n: int | None = None,
     *,
-    seed: int = 1,
-    exclude: Sequence[TaskMapping] = (),
+    seed: int = SEED,
+    exclude: Mappings = (),
     tasks_per_node: int | None = None,
     level: int = 1,
     store_path: str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> pd.DataFrame:
     """Simulate mappings of one application for `train`.
 
@@ -146,9 +149,9 @@ def train_on(
     model: TimePredictor,
     *,
     n_splits: int = 20,
-    seed: int = 1,
+    seed: int = SEED,
     n_jobs: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Training:
     """Measure the quality of a model on splits of the samples, then fit it on all of them.
 

@@ -19,7 +19,16 @@ from sklearn.model_selection import KFold, LeaveOneGroupOut
 from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.scaling import PMNFRegressor
-from toruscast.validation import job_count, one_of, whole_number
+from toruscast.validation import (
+    SEED,
+    Progress,
+    Seed,
+    job_count,
+    one_of,
+    progress_of,
+    seed_number,
+    whole_number,
+)
 from toruscast.workers import Task
 
 from .feature_sets import FEATURE_SETS, columns_of, feature_set, features_only, usual_target
@@ -43,10 +52,10 @@ def repeated_splits(
     *,
     n_splits: int = 50,
     train_share: float = PUBLISHED_SHARE,
-    seed: int = 0,
+    seed: Seed = SEED,
     n_jobs: int | None = None,
     metrics: Mapping[str, Callable[[Any, Any], float]] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> pd.DataFrame:
     """Train on random shares of the mappings and score the predictions of the others.
 
@@ -62,7 +71,7 @@ def repeated_splits(
     metrics : dict of str to callable, optional
         Functions of observed and predicted times, by name; by default, `METRICS`.
     progress : callable, optional
-        Called with the number of finished fits and of all fits.
+        Called with "splits", the number of finished fits and of all fits.
 
     Returns
     -------
@@ -83,7 +92,8 @@ def repeated_splits(
         label = features if isinstance(features, str) else "all" if features is None else "own"
         predictors = {f"{label} ({predictors.target})": predictors}
     start = perf_counter()
-    forecasts = forecast_splits(table, predictors, splits, n_jobs=n_jobs, progress=progress)
+    report = progress_of(progress, "splits")
+    forecasts = forecast_splits(table, predictors, splits, n_jobs=n_jobs, progress=report)
     seconds = perf_counter() - start
     fields = {"predictors": [*predictors], "splits": n_splits, "seconds": seconds}
     message = "scored %(predictors)s on %(splits)d splits, in %(seconds).3g s"
@@ -105,7 +115,7 @@ def forecast_splits(
     coverage: float | None = None,
     groups: NDArray[Any] | None = None,
     n_jobs: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> pd.DataFrame:
     """Train each predictor on each split and predict the test rows.
 
@@ -155,7 +165,7 @@ def _fit_and_forecast(
 
 
 def random_splits(
-    n: int, n_splits: int, train_share: float = PUBLISHED_SHARE, seed: int = 0
+    n: int, n_splits: int, train_share: float = PUBLISHED_SHARE, seed: Seed = SEED
 ) -> list[Split]:
     """Return the splits of `repeated_splits`."""
     n_train = round(train_share * n) if 0 < train_share < 1 else 0
@@ -166,7 +176,7 @@ def random_splits(
             expected="2 or more in both parts",
         )
     whole_number(n_splits, "number of splits", 1)
-    rng = np.random.default_rng(whole_number(seed, "seed", 0))
+    rng = np.random.default_rng(seed_number(seed))
     orders = [rng.permutation(n) for _ in range(n_splits)]
     return [(order[:n_train], order[n_train:]) for order in orders]
 
@@ -228,41 +238,6 @@ def single_features(table: pd.DataFrame, features: Sequence[str] | None = None) 
     }
     result = pd.DataFrame.from_dict(rows, orient="index", columns=["rcc", "tau_b"])
     return result.rename_axis("feature").sort_values("rcc", ascending=False, kind="stable")
-
-
-def compare_feature_sets(
-    table: pd.DataFrame,
-    sets: Mapping[str, str | Sequence[str]] | Sequence[str],
-    *,
-    predictor: TimePredictor | None = None,
-    **options: Any,
-) -> pd.DataFrame:
-    """Score predictors on each feature set, with the gain in RCC over the first set.
-
-    ``sets`` are names, or a dict of names to features; ``options`` are those of `repeated_splits`.
-    The default ``predictor`` is that of the published protocol; its features are ignored.
-
-    Returns
-    -------
-    DataFrame
-        Indexed by feature set: mean of each metric, 95 % interval of RCC over the splits
-        (``rcc_low``, ``rcc_high``, as in `summarise`) and its first split (``rcc_first_split``),
-        and ``gain`` in RCC over the first set with the 95 % interval of its mean, ``gain_low`` to
-        ``gain_high`` (`rcc_gains`).
-    """
-    named = dict(sets) if isinstance(sets, Mapping) else {name: name for name in sets}
-    if not named:
-        raise InputError("no feature set to compare")
-    estimator = TimePredictor() if predictor is None else predictor
-    features = {name: feature_set(value) for name, value in named.items()}
-    columns_of(table, [name for names in features.values() for name in names])
-    predictors = {name: clone(estimator).set_params(features=f) for name, f in features.items()}
-    scores = repeated_splits(table, predictors, **options)
-    by_metric = summarise(scores).set_index(["metric", "predictor"])
-    gain = rcc_gains(scores).rename(columns={"low": "gain_low", "high": "gain_high"})
-    rcc = by_metric.loc["rcc", ["low", "high", "first_split"]].add_prefix("rcc_")
-    result = by_metric["mean"].unstack(0)[by_metric.index.unique(0)].join([rcc, gain])
-    return result.loc[[*named]].rename_axis("features")
 
 
 def rcc_gains(
@@ -362,7 +337,7 @@ def hold_out(
     by: HoldOut,
     *,
     n_jobs: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> pd.DataFrame:
     """Train on all but one application, kind or torus, and score its predictions, for each.
 
@@ -478,6 +453,8 @@ class MetricEvaluation:
 
     Attributes
     ----------
+    n_splits : int
+        Number of splits in each workload and torus.
     best : str
         The named set with the best predictions, selected on separate splits.
     blocks : DataFrame
@@ -489,6 +466,7 @@ class MetricEvaluation:
     """
 
     metrics: tuple[str, ...]
+    n_splits: int
     best: str
     blocks: pd.DataFrame
     gains: pd.DataFrame
@@ -514,7 +492,7 @@ def evaluate_metrics(
     n_splits: int = 10,
     seed: int = 0,
     n_jobs: int = 1,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> MetricEvaluation:
     """Measure the gain by metrics over the set ``prior`` and over the best named set of a table.
 
@@ -557,7 +535,7 @@ def evaluate_metrics(
         str(base): _average_gains(rows) for base, rows in by_block.groupby("base", sort=False)
     }
     gains = pd.DataFrame.from_dict(by_base, orient="index").rename_axis("base")
-    return MetricEvaluation(tuple(metrics), best, by_block, gains)
+    return MetricEvaluation(tuple(metrics), n_splits, best, by_block, gains)
 
 
 def _complete_sets(table: pd.DataFrame, metrics: Sequence[str]) -> dict[str, tuple[str, ...]]:

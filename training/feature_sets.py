@@ -18,6 +18,7 @@ from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.routing import Routing
 from toruscast.simulation.flows import flow_messages
+from toruscast.text import closest
 from toruscast.validation import repeated
 
 from .store import LABELS
@@ -130,7 +131,7 @@ def feature_set(features: str | Sequence[str]) -> tuple[str, ...]:
     """
     if isinstance(features, str):
         if features not in FEATURE_SETS:
-            expected = f"{' or '.join(FEATURE_SETS)}, or a list of features"
+            expected = f"{closest(features, FEATURE_SETS)}, or a list of features"
             raise InputError("unknown feature set", found=features, expected=expected)
         return FEATURE_SETS[features]
     names = tuple(features) if isinstance(features, Iterable) else ()

@@ -24,7 +24,7 @@ from toruscast.mapping.machines import TorusLike, as_torus
 from toruscast.mapping.patterns import from_recipe
 from toruscast.mapping.strategies.registry import Placement, place_tasks
 from toruscast.routing import Routing, dilations
-from toruscast.validation import check_call, job_count, whole_number
+from toruscast.validation import Progress, job_count, progress_of, whole_number
 from toruscast.workers import Task
 
 from . import store
@@ -47,7 +47,7 @@ def build_samples(
     features: Sequence[str] | None = None,
     coarsening: int | None = None,
     iterations: int = 1,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
     provenance: dict[str, Any] | None = None,
 ) -> pd.DataFrame:
     """Compute the features and simulate the time of every case.
@@ -75,7 +75,7 @@ def build_samples(
         Number of times that the phases are simulated, as in `simulate`; ``time`` is the mean of all
         but the first.
     progress : callable, optional
-        Called with the number of finished samples and of all samples.
+        Called with "samples", the number of finished samples and of all samples.
     provenance : dict, optional
         JSON data, such as seeds, that is stored with the table. Stored too are graphs, tori, the
         highest level, routing and coarsening (or lists of them), and the versions, command and date
@@ -93,7 +93,7 @@ def build_samples(
     it calls does.
     """
     whole_number(level, "feature level", 1, 2)
-    check_call(progress)
+    report = progress_of(progress, "samples") or (lambda done, total: None)
     n_jobs = job_count(n_jobs)
     unique = tuple(dict.fromkeys(select_features(features, level)))
     options = store.SampleOptions(unique, coarsening, iterations)
@@ -116,8 +116,7 @@ def build_samples(
     n_done, start = total - sum(len(batch.keys) for batch in batches), time.perf_counter()
     fields = {"event": "samples found", "samples": total, "stored": n_done}
     logger.info("%(stored)d of %(samples)d samples are stored already", fields, extra=fields)
-    if progress is not None:
-        progress(n_done, total)
+    report(n_done, total)
     last_write, unwritten = 0.0, list[pd.DataFrame]()
 
     def write_part() -> None:
@@ -139,8 +138,7 @@ def build_samples(
             if seconds - last_write > max(_PART_SECONDS, _PART_SHARE * seconds):
                 write_part()
                 last_write = seconds
-            if progress is not None:
-                progress(n_done, total)
+            report(n_done, total)
     finally:
         write_part()
     labels = pd.concat([each.labels() for each in sets], ignore_index=True)

@@ -421,7 +421,8 @@ def parse_sizes(text: str) -> Torus:
 
 def __getattr__(name: str) -> Machine:
     if name not in names():
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        near = closest(name, names(), "one of machines.names()")
+        raise AttributeError(f"no machine {name!r}; did you mean {near}?")
     return Machine.from_name(name)
 
 

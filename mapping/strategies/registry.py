@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 
 from toruscast._lazy import Slow, lazy
 from toruscast.errors import InputError
-from toruscast.validation import check_type, whole_number
+from toruscast.text import closest
+from toruscast.validation import SEED, Seed, check_type, seed_number, whole_number
 
 from ..comm_graph import CommGraph, Partners, sum_edges
-from ..problem import MappingProblem
+from ..problem import MappingProblem, as_problem
 from ..task_mapping import MAX_SLOTS, Allocation, TaskMapping, check_tasks_fit, min_capacity
 from ..torus import Torus
 from ..twist import TorusMetric, find_images
 from .orders import factor_near_cube
 
 if TYPE_CHECKING:
-    from ..comm_graph import Traffic
-    from ..problem import TorusLike
+    from ..problem import ProblemLike, TorusLike
     from . import placement_kernels as placement_kernels
 else:
     # numba is slow to import, and few strategies need it.
@@ -244,17 +244,17 @@ def select_strategies(kinds: Iterable[str] | None) -> list[Strategy]:
         return [strategy for strategy in STRATEGIES.values() if strategy.sampled]
     check_type(kinds, "kinds", Iterable, "names of strategies")
     families = [kinds] if isinstance(kinds, str) else list(kinds)
-    unknown = [family for family in families if family not in STRATEGIES]
+    unknown = [name for name in families if not isinstance(name, str) or name not in STRATEGIES]
     if unknown or not families:
         found = unknown[0] if unknown else "none"
-        expected = f"some of {', '.join(STRATEGIES)}"
+        expected = closest(str(found), STRATEGIES, f"some of {', '.join(STRATEGIES)}")
         raise InputError("unknown kind of mapping", found=found, expected=expected)
     return [strategy for family, strategy in STRATEGIES.items() if family in families]
 
 
 def variants(
-    traffic: Traffic,
-    torus: TorusLike,
+    comm: ProblemLike,
+    torus: TorusLike | None = None,
     *,
     tasks_per_node: int | None = None,
     kinds: Iterable[str] | None = None,
@@ -266,7 +266,7 @@ def variants(
     >>> variants(CommGraph(4, [0], [1], [8], grid=(2, 2)), "2x2")[:3]
     ['identity', 'permute-YX', 'zigzag-XY']
     """
-    placement = Placement(MappingProblem(traffic, torus), tasks_per_node)
+    placement = Placement(as_problem(comm, torus), tasks_per_node)
     families = select_strategies(kinds)
     return [name for family in families for name in variant_names(placement, family)]
 
@@ -279,11 +279,11 @@ def variant_names(placement: Placement, strategy: Strategy) -> list[str]:
 
 def make(
     name: str,
-    traffic: Traffic,
-    torus: TorusLike,
+    comm: ProblemLike,
+    torus: TorusLike | None = None,
     *,
     tasks_per_node: int | None = None,
-    seed: int = 1,
+    seed: Seed = SEED,
 ) -> TaskMapping:
     """Return one mapping by its name.
 
@@ -292,7 +292,7 @@ def make(
     name : str
         A strategy and its parameters, as listed by `patterns`. A suffix ``@2``, ``@3``, ... of a
         random strategy's name selects further draws.
-    traffic, torus
+    comm, torus
         Traffic and torus, in any form that `MappingProblem` accepts.
     tasks_per_node : int, optional
         Capacity of a node; the minimum for all tasks to fit if not given.
@@ -306,8 +306,8 @@ def make(
     array([0, 1, 3, 2], dtype=int32)
     """
     check_type(name, "strategy", str, "a name such as identity")
-    placement = Placement(MappingProblem(traffic, torus), tasks_per_node)
-    node, _ = place_tasks(placement, name, whole_number(seed, "seed", 0))
+    placement = Placement(as_problem(comm, torus), tasks_per_node)
+    node, _ = place_tasks(placement, name, seed_number(seed))
     return placement.mapping(node, name)
 
 
@@ -317,9 +317,8 @@ def place_tasks(placement: Placement, name: str, seed: int) -> tuple[NDArray[Any
     family, _, variant = plain.partition("-")
     strategy = STRATEGIES.get(family)
     if strategy is None:
-        raise InputError(
-            "unknown strategy", found=name, expected=f"a name such as {', '.join(names())}"
-        )
+        similar = closest(name, names(), f"a name such as {', '.join(names())}")
+        raise InputError("unknown strategy", found=name, expected=similar)
     has_parameters = "-" in strategy.form
     if bool(variant) != has_parameters:
         fault = "missing parameters" if has_parameters else "strategy without parameters"

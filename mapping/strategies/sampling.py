@@ -13,16 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import TooFewMappingsError
-from toruscast.validation import whole_number
+from toruscast.validation import SEED, Seed, seed_number, whole_number
 
-from ..problem import MappingProblem
+from ..problem import MappingProblem, as_problem
 from ..task_mapping import TaskMapping
 from . import registry
 from .registry import Placement, Rng, VariantError, place_tasks, register
 
 if TYPE_CHECKING:
-    from ..comm_graph import Traffic
-    from ..problem import TorusLike
+    from ..problem import Mappings, ProblemLike, TorusLike
 
 
 @register("random", lambda _: [])
@@ -136,12 +135,12 @@ _N_BASES = 4
 
 
 def sample(
-    traffic: Traffic,
-    torus: TorusLike,
+    comm: ProblemLike,
+    torus: TorusLike | None = None,
     n: int = 84,
-    seed: int = 1,
+    seed: Seed = SEED,
     tasks_per_node: int | None = None,
-    exclude: Sequence[TaskMapping] = (),
+    exclude: Mappings = (),
     kinds: Iterable[str] | None = None,
 ) -> list[TaskMapping]:
     """Return ``n`` distinct mappings of different quality, from good to random.
@@ -152,7 +151,7 @@ def sample(
 
     Parameters
     ----------
-    traffic, torus
+    comm, torus
         Traffic and torus, in any form that `MappingProblem` accepts. Traffic without a task grid
         gets a near-cubic one.
     n : int
@@ -161,7 +160,7 @@ def sample(
         Random seed of the swaps and the random mappings.
     tasks_per_node : int, optional
         Capacity of a node; the minimum for all tasks to fit if not given.
-    exclude : sequence of TaskMapping
+    exclude : mappings, as in `rank`
         Mappings to exclude, so that samples do not overlap.
     kinds : iterable of str, optional
         Families of mappings, the first words of `patterns`, such as ``("permute", "nested")``.
@@ -183,20 +182,20 @@ def sample(
     >>> mappings[0].name, mappings[-1].name
     ('identity', 'random@2')
     """
-    placement = Placement(MappingProblem(traffic, torus), tasks_per_node)
+    placement = Placement(as_problem(comm, torus), tasks_per_node)
     return list(draw_mappings(placement, n, seed, exclude, kinds))
 
 
 def draw_mappings(
     placement: Placement,
     n: int,
-    seed: int,
-    exclude: Sequence[TaskMapping] = (),
+    seed: Seed,
+    exclude: Mappings = (),
     kinds: Iterable[str] | None = None,
 ) -> Iterator[TaskMapping]:
     """Check the arguments of `sample`, and return a generator of its mappings."""
     n = whole_number(n, "number of mappings", 1)
-    seed = whole_number(seed, "seed", 0)
+    seed = seed_number(seed)
     exclude = placement.problem.mappings(exclude)
     families = registry.select_strategies(kinds)
     possible, remaining = count_mappings(placement), count_remaining(placement, exclude)

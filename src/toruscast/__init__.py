@@ -2,12 +2,12 @@
 
 Ten names do the work; ``help(toruscast.rank)`` and so on has an example of each.
 
-    machine("bluegene_q:1024")        a torus by its name; Torus((8, 8, 8)) by its sizes
+    torus("bluegene_q:1024")          a torus by its name or sizes, or of a file
     read_workload("app.mpiP")         what the application sends; datasets.load("lammps-lj-64")
     read_mappings("maps/", torus)     candidate mappings; strategies.sample(comm, torus) makes some
-    forecast(comm, torus, mappings)   which is fastest, by how much, how sure, and why
+    rank(comm, torus, mappings)       which is fastest, by how much, how sure, and why
     plan(comm, torus, mappings, times="runs.csv")   which to run next on the machine
-    search_mapping(comm, torus, seconds=30)   a better mapping than those at hand
+    search(comm, torus, seconds=30)   a better mapping than those at hand
     explain(comm, torus, mapping)     why a mapping takes its time
     simulate(comm, torus, mapping)    its time, packet by packet; simulate_flows for gigabytes
     write_mapping(mapping, "MPICH_RANK_ORDER")      the file that a launcher takes
@@ -20,12 +20,22 @@ Every public name stands in ``__init__.pyi``. It is imported when first used, so
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import lazy_loader
 
 __version__ = "0.1.0"
 
-__getattr__, _names, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_attribute, _names, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__ or name.startswith("__"):
+        return _attribute(name)
+    from toruscast.text import closest
+
+    near = closest(name, __all__, "one of dir(toruscast)")
+    raise AttributeError(f"module 'toruscast' has no attribute {name!r}; did you mean {near}?")
 
 
 def __dir__() -> list[str]:

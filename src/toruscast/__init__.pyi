@@ -31,9 +31,12 @@ from ._search.search import SearchResult as SearchResult
 from ._search.search import search as search
 from .answers.write import write_report as write_report
 from .decision import Budget as Budget
+from .decision import Evaluation as Evaluation
 from .decision import Plan as Plan
 from .decision import Ranking as Ranking
+from .decision import RunModel as RunModel
 from .decision import Runs as Runs
+from .decision import evaluate as evaluate
 from .decision import learn_runs as learn_runs
 from .decision import plan as plan
 from .decision import rank as rank
@@ -66,6 +69,7 @@ from .mapping import from_scipy as from_scipy
 from .mapping import machines as machines
 from .mapping import patterns as patterns
 from .mapping import strategies as strategies
+from .simulation import FlowSimulation as FlowSimulation
 from .simulation import Simulation as Simulation
 from .simulation import simulate as simulate
 from .simulation import simulate_flows as simulate_flows

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from typing import Any
 
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 _BYTES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
@@ -167,3 +168,16 @@ def closest(name: str, known: Iterable[str], otherwise: str = "") -> str:
     names = list(known)
     close = get_close_matches(name, names, n=2, cutoff=0.6)
     return " or ".join(close) or otherwise or " or ".join(names)
+
+
+def plain(value: Any) -> Any:
+    """Return what JSON holds of a value: NumPy's numbers as numbers, and no number as None."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value

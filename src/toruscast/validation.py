@@ -7,8 +7,9 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from functools import partial
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 
 from ._slow import joblib
 from ._slow import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 Name = TypeVar("Name", bound=Hashable)
+_SEEDS = 2**63
 
 
 def whole_number(value: object, what: str, low: int, high: int | None = None) -> int:
@@ -75,6 +77,29 @@ def check_type(value: object, what: str, kind: Any, expected: str) -> None:
 def check_call(function: object, what: str = "progress") -> None:
     """Raise `InputError` unless this can be called or is None."""
     check_type(function, what, Callable | None, "a function")
+
+
+Progress = Callable[[str, int, int], object]
+"""Called with the stage of the work, how much of it is done, and all of it."""
+
+
+def progress_of(progress: Progress | None, stage: str) -> Callable[[int, int], object] | None:
+    """Return the progress of one stage as a function of what is done and all."""
+    check_call(progress)
+    return None if progress is None else partial(progress, stage)
+
+
+Seed: TypeAlias = "int | np.random.Generator"
+"""A whole number, or a generator that one is drawn from."""
+SEED = 1
+"""The seed where none is given, in Python and on the command line."""
+
+
+def seed_number(seed: Seed) -> int:
+    """Return a seed as a whole number; a generator draws one."""
+    if isinstance(seed, np.random.Generator):
+        return int(seed.integers(2**32))
+    return whole_number(seed, "seed", 0, _SEEDS - 1)
 
 
 def one_of(value: object, what: str, choices: tuple[str, ...]) -> None:

@@ -207,7 +207,7 @@ class _Launch:
         several = tc.strategies.sample(workload, torus, n=2 * n, seed=SEED)
         table = tc.rank(workload, unknown, several).table
         by_name = {each.name: each for each in several}
-        found = tc.search(workload, unknown, seconds=SEARCH_SECONDS, seed=SEED).mapping
+        found = tc.search(workload, unknown, seconds=SEARCH_SECONDS, seed=SEED).best
         # The fastest forecast, and others from the fastest to the slowest.
         names = [name for name in table["mapping"] if name != IDENTITY]
         spread = np.linspace(0, len(names) - 1, n - 2).round().astype(int)

@@ -6,7 +6,7 @@ import pandas as pd
 from scipy.stats import t
 
 import toruscast as tc
-from toruscast.training import FEATURE_SETS, compare_feature_sets, repeated_splits, single_features
+from toruscast.training import FEATURE_SETS, repeated_splits, single_features
 
 from ..study import Chart, Findings, Inputs, Target
 from . import published
@@ -223,13 +223,15 @@ def pf3d(inputs: Inputs) -> Findings:
 def _scored(
     group: pd.DataFrame, n_jobs: int, n_splits: int = _SPLITS, trees: int = _TREES
 ) -> pd.DataFrame:
-    return compare_feature_sets(
-        group,
-        _SETS,
-        predictor=tc.TimePredictor(n_estimators=trees),
+    return tc.evaluate(
+        samples=group,
+        features=_SETS,
+        model=tc.TimePredictor(n_estimators=trees),
+        target="time",
         n_splits=n_splits,
+        seed=0,
         n_jobs=n_jobs,
-    ).reset_index()
+    ).table.reset_index()
 
 
 def _best_alone(scored: pd.DataFrame) -> float:

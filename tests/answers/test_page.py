@@ -170,7 +170,7 @@ def test_a_search_and_a_simulation_have_a_page_too(tmp_path):
     assert '<figure id="progress">' in content
     assert "<b>mine" not in content
     names = block(content, "network")["names"]
-    assert names == [found.mapping.name, "<b>mine</b>"] or found.gain == 0
+    assert names == [found.best.name, "<b>mine</b>"] or found.gain == 0
     result = tc.simulate(halo, torus, given)
     write_report(result, tmp_path / "one.html")
     content = (tmp_path / "one.html").read_text(encoding="utf-8")

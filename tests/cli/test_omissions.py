@@ -84,7 +84,7 @@ def test_python_results_state_it_too(folder):
     times = {m.name: 2e-5 + tc.simulate(HALO, TORUS, m).time for m in MAPPINGS}
     results = [
         tc.train(graph, TORUS, 12, model=quick, n_splits=1),
-        tc.learn_runs(graph, TORUS, MAPPINGS, times, simulate=False),
+        tc.learn_runs(graph, TORUS, MAPPINGS, times, simulate=0, seed=0),
         tc.plan(graph, TORUS, MAPPINGS),
         tc.simulate(graph, TORUS, MAPPINGS[0]),
     ]

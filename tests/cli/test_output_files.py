@@ -152,8 +152,8 @@ def test_a_log_goes_to_no_pipe_and_does_not_hang(here):
 
 @pytest.mark.parametrize("before", [None, "old"])
 def test_a_search_that_fails_leaves_no_result(here, monkeypatch, before):
-    def failed(workload, torus, given, *, callback, **_):
-        callback(strategies.make("identity", workload.total, torus), 1.0)
+    def failed(problem, *, callback, **_):
+        callback(strategies.make("identity", problem), 1.0)
         raise MemoryError
 
     monkeypatch.setattr("toruscast.cli.search.tc.search", failed)

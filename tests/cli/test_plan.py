@@ -115,7 +115,7 @@ def test_a_script_runs_until_the_runs_suffice(run, progress_calls):
 
 
 def test_a_budget_counts_the_runs_of_the_file(run):
-    busy = ("--run", MACHINE, "--noise", "0.3", "--goal", "0.0001", "--quiet")
+    busy = ("--run", MACHINE, "--noise", "0.3", "--tolerance", "0.0001", "--quiet")
     result = run(*busy, "--runs", "3")
     assert "The 3 runs of --runs are spent." in result.stdout
     run(*busy, "--runs", "5", "--batch", "4")
@@ -180,7 +180,7 @@ def test_bad_files_of_runs_are_refused(run, text, message):
 def test_a_time_in_another_unit_is_not_kept(run):
     Path("runs.csv").write_text(f"mapping,time\n{BEST},{TIMES[BEST]}\n")
     before = Path("runs.csv").read_bytes()
-    result = run("--run", "echo 77.5 # {map}", "--goal", "0.0001", "--noise", "0.3", code=2)
+    result = run("--run", "echo 77.5 # {map}", "--tolerance", "0.0001", "--noise", "0.3", code=2)
     assert "are all times in one unit?" in result.stderr
     assert Path("runs.csv").read_bytes() == before
     assert not Path(".runs.csv.run").exists()
@@ -254,7 +254,7 @@ def test_a_plan_that_is_ended_ends_its_script_and_resumes(run, number):
         "exec 9> held; touch began; sleep 1000; echo 1 # {map}"
     )
     line = [sys.executable, "-c", "from toruscast.cli import main; main()", *WORDS.split()]
-    asked = ("--noise", "0.3", "--goal", "0.0001", "--runs", "3")
+    asked = ("--noise", "0.3", "--tolerance", "0.0001", "--runs", "3")
     with lifeline("held") as all_are_gone:
         process = subprocess.Popen([*line, *asked, "--run", slow], stderr=subprocess.PIPE)
         until(lambda: Path("began").exists() or process.poll() is not None)

@@ -23,9 +23,9 @@ def terminal(monkeypatch):
 def test_the_bar_shows_what_is_done(monkeypatch):
     screen = terminal(monkeypatch)
     with show_progress("Working") as move:
-        move(0, 100)
-        move(1, 100, "Adding")
-    assert "Adding" in screen.getvalue()
+        move("", 0, 100)
+        move("simulations", 1, 100)
+    assert "Simulating" in screen.getvalue()
     assert "1/100" in screen.getvalue()
 
 
@@ -34,8 +34,8 @@ def test_no_bar_with_quiet_or_without_a_terminal(monkeypatch):
     quiet = click.Context(click.Command("rank"))
     quiet.params = {"quiet": True}
     with quiet, show_progress("Working") as move:
-        move(1, 2)
+        move("", 1, 2)
     assert screen.getvalue() == ""
     monkeypatch.setattr("sys.stderr", io.StringIO())
     with show_progress("Working") as move:
-        move(1, 2)
+        move("", 1, 2)

@@ -128,7 +128,7 @@ def test_a_plan_begins_with_simulations_where_they_take_seconds():
     assert made.is_simulated
     np.testing.assert_allclose(made.forecast_times(), TIMES, rtol=1e-9)
     assert NAMES.index(made.ask()[0].name) == TIMES.argmin()
-    forecast = plan(COMM, TORUS, CANDIDATES, simulate=False)
+    forecast = plan(COMM, TORUS, CANDIDATES, simulate=0)
     assert not forecast.is_simulated
     assert not np.allclose(forecast.forecast_times(), TIMES, rtol=1e-3)
 
@@ -153,9 +153,9 @@ def test_what_noise_blurs_is_told():
     assert 0.02 < runs.noise_share < 0.1
     assert found.rivals
     assert runs.best.name not in found.rivals
-    assert 0.0 < runs.gain <= found.goal * 1.01
+    assert 0.0 < runs.gain <= found.tolerance * 1.01
     # Whoever wants to know more goes on.
-    strict = plan(COMM, TORUS, CANDIDATES, runs.runs, goal=0.001)
+    strict = plan(COMM, TORUS, CANDIDATES, runs.runs, tolerance=0.001)
     assert not strict.is_enough
 
 
@@ -164,11 +164,11 @@ def test_runs_that_gain_too_little_in_the_mean_end_the_plan():
     runs = plan(COMM, TORUS, CANDIDATES, noise=0.001)
     found = drive(runs, lambda i: machine[i])
     assert found.kind in {"not_worth_more", "indistinguishable"}
-    assert found.goal > 0.01
+    assert found.tolerance > 0.01
     assert found.certainty >= 0.95
-    assert machine[NAMES.index(runs.best.name)] <= machine.min() * (1 + found.goal)
+    assert machine[NAMES.index(runs.best.name)] <= machine.min() * (1 + found.tolerance)
     # Whoever wants to know more goes on, and nobody stops on a guess of the noise.
-    for other in ({"noise": 0.001, "goal": 0.001}, {}):
+    for other in ({"noise": 0.001, "tolerance": 0.001}, {}):
         assert plan(COMM, TORUS, CANDIDATES, runs.runs, **other).verdict.kind == "undecided"
 
 
@@ -182,7 +182,7 @@ def test_sure_answers_are_right_as_often_as_they_say():
         runs = plan(COMM, TORUS, CANDIDATES, noise=0.01, seed=seed)
         found = drive(runs, lambda i, t=true, r=rng: t[i] * np.exp(0.01 * r.standard_normal()))
         if runs.is_enough:
-            right.append(true[NAMES.index(runs.best.name)] <= true.min() * (1 + found.goal))
+            right.append(true[NAMES.index(runs.best.name)] <= true.min() * (1 + found.tolerance))
             certainties.append(found.certainty)
     assert len(right) >= 12
     # Three standard errors below what is said.
@@ -236,8 +236,8 @@ def test_bad_times_are_refused_and_do_not_count(tmp_path):
         runs.observe_all(file)
     with pytest.raises(InputError, match="bad noise"):
         plan(COMM, TORUS, CANDIDATES, noise=-0.1)
-    with pytest.raises(InputError, match="bad goal"):
-        plan(COMM, TORUS, CANDIDATES, goal=0)
+    with pytest.raises(InputError, match="bad tolerance"):
+        plan(COMM, TORUS, CANDIDATES, tolerance=0)
     with pytest.raises(InputError, match="no mapping"):
         plan(COMM, TORUS, [])
     with pytest.raises(InputError, match="names of mappings are not unique"):
@@ -262,7 +262,7 @@ def test_of_many_those_that_are_not_looked_at_count_too():
     assert 0 <= found.certainty <= 1
     logs = runs._posterior.sample(np.arange(600), 20_000).logs
     lost = logs[:, place[runs.best.name]] - logs.min(axis=1)
-    assert found.certainty <= (lost <= np.log1p(found.goal)).mean() + 0.02
+    assert found.certainty <= (lost <= np.log1p(found.tolerance)).mean() + 0.02
 
 
 def test_a_run_that_something_disturbed_does_not_count():
@@ -309,12 +309,12 @@ def test_of_a_pair_the_late_run_is_left_out():
 def test_a_run_that_costs_more_than_it_gains_ends_the_plan():
     order = np.argsort(TIMES)
     told = {NAMES[i]: 1 + TIMES[i] for i in order[[2, 8, 14]]}
-    free = plan(COMM, TORUS, CANDIDATES, told, noise=0.3, goal=1e-4)
+    free = plan(COMM, TORUS, CANDIDATES, told, noise=0.3, tolerance=1e-4)
     assert free.verdict.kind == "undecided"
     assert free.next_gain > 0
     assert free.more_runs > 40
     for price, kind in ((free.next_gain / 2, "undecided"), (10.0, "not_worth_more")):
-        priced = plan(COMM, TORUS, CANDIDATES, told, noise=0.3, goal=1e-4, run_cost=price)
+        priced = plan(COMM, TORUS, CANDIDATES, told, noise=0.3, tolerance=1e-4, run_cost=price)
         assert priced.verdict.kind == kind
     with pytest.raises(InputError, match="price of a run"):
         plan(COMM, TORUS, CANDIDATES, run_cost=-1.0)

@@ -41,7 +41,7 @@ def test_every_result_has_a_short_repr_and_a_card():
         tc.simulate(comm, torus, mappings[0]),
         tc.simulate_flows(comm, torus, mappings[0]),
         tc.Runs.from_times(times),
-        tc.learn_runs(comm, torus, mappings, times, simulate=False),
+        tc.learn_runs(comm, torus, mappings, times, simulate=0),
         tc.search(comm, torus, n_sweeps=1),
         tc.explain(comm, torus, mappings[0], mappings[1]),
     ]

@@ -101,7 +101,7 @@ def test_bad_factors(factor):
 @pytest.mark.parametrize(
     "graph",
     [
-        nx.DiGraph([("a", "b", {"nbytes": 1})]),
+        nx.DiGraph([(0, 2, {"nbytes": 1})]),
         nx.DiGraph([(1, 2, {"nbytes": 1})]),
         nx.DiGraph([(0, 1)]),
         nx.DiGraph([(0, 1, {"nbytes": "x"})]),
@@ -112,6 +112,25 @@ def test_bad_factors(factor):
 def test_bad_networkx_graphs(graph):
     with pytest.raises(InputError):
         from_networkx(graph)
+
+
+def test_nodes_of_any_type_are_tasks_in_the_order_of_the_graph():
+    graph = nx.Graph([("b", (0, 1), {"load": 3}), ((0, 1), "a", {"load": 5})])
+    comm = from_networkx(graph, weight="load")
+    edges = zip(comm.src.tolist(), comm.dst.tolist(), comm.nbytes.tolist(), strict=True)
+    assert set(edges) == {(0, 1, 3.0), (1, 0, 3.0), (1, 2, 5.0), (2, 1, 5.0)}
+    with pytest.raises(InputError, match="weight='load'"):
+        from_networkx(graph)
+    plain = nx.convert_node_labels_to_integers(graph)
+    assert from_networkx(plain, weight="load").equals(comm)
+
+
+def test_a_table_of_networkx_is_the_same_graph():
+    graph = nx.DiGraph([(0, 1, {"weight": 3}), (1, 2, {"weight": 5})])
+    table = nx.to_pandas_edgelist(graph)
+    assert from_pandas(table).equals(from_networkx(graph, weight="weight"))
+    with pytest.raises(InputError, match=r"expected dst; DataFrame\.rename"):
+        from_pandas(table.rename(columns={"target": "to"}))
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ def test_every_function_takes_a_torus_as_text_or_shape(torus, tmp_path):
     assert tc.simulate(comm, torus, mapping).time > 0
     assert tc.rank(comm, torus, [mapping], budget=0).best.node.tolist() == [0, 3]
     found = tc.search(comm, torus, n_sweeps=1, objective="hop_bytes", fixed={0: (0, 1)})
-    assert found.mapping.node[0] == 1
+    assert found.best.node[0] == 1
     assert len(tc.features(comm, torus, [mapping])) == 1
     assert tc.explain(comm, torus, mapping) is not None
     assert tc.routing.routes(torus, [(0, 0)], [(1, 1)])[0].tolist() == [0, 2]

@@ -42,7 +42,7 @@ def test_every_shape_of_so_many_chips_is_given(name, n_chips, shapes):
 
 def test_slices_are_ranked_by_what_their_best_layout_takes():
     axes, sends = {"x": 8, "y": 16}, "x:allgather:64MB,y:allreduce:16MB"
-    found = which_slice(128, axes, sends, "tpu_v4", simulate=False)
+    found = which_slice(128, axes, sends, "tpu_v4", simulate=0)
     times = found.table["time"]
     assert times.is_monotonic_increasing
     for text, time in zip(found.slices, times, strict=True):
@@ -60,7 +60,7 @@ def test_the_fastest_are_simulated():
 
 
 def test_twisted_slices_are_better_for_all_to_alls():
-    found = which_slice(128, {"x": 128}, "x:alltoall:64MB", "tpu_v4", simulate=False)
+    found = which_slice(128, {"x": 128}, "x:alltoall:64MB", "tpu_v4", simulate=0)
     first, second = found.slices[:2]
     assert (first, second) == ("tpu_v4:4x4x8", "tpu_v4:4x4x8:untwisted")
 
@@ -77,7 +77,7 @@ def test_twisted_slices_are_better_for_all_to_alls():
 )
 def test_wrong_questions_are_told(n_chips, machines, message):
     with pytest.raises(InputError, match=message):
-        which_slice(n_chips, {"x": 64}, "x:allreduce:1MB", machines, simulate=False)
+        which_slice(n_chips, {"x": 64}, "x:allreduce:1MB", machines, simulate=0)
 
 
 def test_the_command_ranks_slices_for_a_compiled_step(tmp_path):

@@ -19,11 +19,11 @@ def test_pairs_of_a_link_add_up_to_its_load():
     halo, torus = halo_2d((4, 4), 2048), Torus((4, 4))
     for routing in ("deterministic", "adaptive"):
         mapping = strategies.make("random", halo, torus)
-        why = explain(halo, torus, mapping, routing=routing, n=64)
+        why = explain(halo, torus, mapping, routing=routing, top=64)
         load = link_loads(MappingProblem(halo, torus, routing), mapping)
         sums = why.pairs.groupby("link")["nbytes"].sum()
         np.testing.assert_allclose(sums, load[sums.index], rtol=1e-3)
-        assert (sums.index.isin(why.links.index)).all()
+        assert (sums.index.isin(why.table.index)).all()
         np.testing.assert_allclose(why.pairs.groupby("link")["share"].sum(), 1, rtol=1e-3)
 
 
@@ -52,7 +52,7 @@ def test_a_mapping_beside_itself_differs_in_nothing():
     mapping = strategies.make("random", halo, torus)
     why = explain(halo, torus, mapping, mapping)
     assert (why.weights["effect"] == 0).all()
-    assert (why.links["nbytes"] == why.links["against"]).all()
+    assert (why.table["nbytes"] == why.table["against"]).all()
 
 
 def test_the_command_writes_all_of_it(tmp_path):
@@ -69,4 +69,4 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(InputError):
         explain(halo, torus, TaskMapping([0, 1], 16))
     with pytest.raises(InputError):
-        explain(halo, torus, strategies.make("identity", halo, torus), n=0)
+        explain(halo, torus, strategies.make("identity", halo, torus), top=0)

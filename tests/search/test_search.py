@@ -42,9 +42,9 @@ def grid_of(sizes):
 
 def test_tasks_stay_on_nodes_that_are_ours_and_bound_ones_where_they_are():
     found = tc.search(RING, Torus((4, 4)), nodes=OURS, fixed={0: 15, 5: 0}, n_sweeps=24)
-    assert set(found.mapping.node.tolist()) == set(OURS)
-    assert found.mapping.node[[0, 5]].tolist() == [15, 0]
-    assert found.value == simulate(RING, Torus((4, 4)), found.mapping).time
+    assert set(found.best.node.tolist()) == set(OURS)
+    assert found.best.node[[0, 5]].tolist() == [15, 0]
+    assert found.value == simulate(RING, Torus((4, 4)), found.best).time
 
 
 def test_a_ring_with_holes_comes_to_one_hop_a_byte():
@@ -55,7 +55,7 @@ def test_a_ring_with_holes_comes_to_one_hop_a_byte():
 def test_the_same_seed_gives_the_same_mapping():
     halo, torus = shuffled(halo_2d((4, 4), 2048)), Torus((4, 4))
     first, again = (tc.search(halo, torus, n_sweeps=24, seed=3) for _ in range(2))
-    assert (first.mapping.node == again.mapping.node).all()
+    assert (first.best.node == again.best.node).all()
     assert first.table.equals(again.table)
 
 
@@ -118,7 +118,7 @@ def test_what_the_race_simulated_with_real_packets_is_not_simulated_anew(monkeyp
     found = tc.search(TANGLED, Torus((4, 4, 4)), n_sweeps=1, n_jobs=1)
     raced = {key for module, key in calls if module.endswith("traffic")}
     last = max(i for i, (module, _) in enumerate(calls) if module.endswith("traffic"))
-    assert found.mapping.node.tobytes() in raced
+    assert found.best.node.tobytes() in raced
     assert not raced & {key for _, key in calls[last + 1 :]}
 
 
@@ -136,7 +136,7 @@ def test_ranks_that_may_drift_apart_are_no_slower_with_all_messages_at_once():
     def longer(rules):
         found = tc.search(rounds, torus.with_network(rules=rules), [first], n_sweeps=150, seed=2)
         assert found.value <= found.initial_value
-        once = [simulate(rounds.total, torus, m).time for m in (found.mapping, first)]
+        once = [simulate(rounds.total, torus, m).time for m in (found.best, first)]
         return once[0] / once[1]
 
     assert longer("given") > 1.2
@@ -154,7 +154,7 @@ def test_a_search_ends_at_the_bound_although_its_starts_took_their_time(monkeypa
     monkeypatch.setattr(module, "starts", slow)
     grid, torus = grid_of((4, 4)), Torus((4, 4))
     found = tc.search(grid, torus, make("random", grid, torus), seconds=0.1)
-    assert found.mapping.node.tolist() == list(range(16))
+    assert found.best.node.tolist() == list(range(16))
     assert found.proposals == 0
 
 
@@ -168,7 +168,7 @@ def test_each_better_mapping_is_told():
     )
     values = [value for _, value in told]
     assert values == sorted(values, reverse=True)
-    assert told[-1] == (found.mapping, found.value)
+    assert told[-1] == (found.best, found.value)
 
 
 def test_an_interruption_keeps_the_best():
@@ -275,7 +275,7 @@ def test_tori_of_several_sizes_are_searched_in_one_process():
     for shape in ((2, 2), (4, 4, 4), (2, 2), (4,)):
         torus = Torus(shape)
         ring = CommGraph(4, range(4), [1, 2, 3, 0], [100, 50, 9, 5])
-        assert tc.search(ring, torus, n_sweeps=2).mapping.n_tasks == 4
+        assert tc.search(ring, torus, n_sweeps=2).best.n_tasks == 4
 
 
 def test_a_torus_without_links_is_refused_without_a_warning():

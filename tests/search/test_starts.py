@@ -139,7 +139,7 @@ def test_a_program_that_is_not_there_is_named(program, monkeypatch):
     monkeypatch.setattr(partitioners.shutil, "which", lambda _: None)
     monkeypatch.setitem(sys.modules, "mtkahypar", None)
     with pytest.raises(InputError, match=r"not installed|unknown program"):
-        tc.search(halo_2d((4, 4), 2048), Torus((4, 4)), n_sweeps=1, extra=(program,))
+        tc.search(halo_2d((4, 4), 2048), Torus((4, 4)), n_sweeps=1, partitioners=(program,))
 
 
 def test_a_twisted_torus_is_searched_but_for_ways_that_divide():
@@ -155,13 +155,13 @@ def test_links_that_are_missing_are_kept_off():
     ring = CommGraph(8, range(8), [*range(1, 8), 0], [5000] * 8)
     torus = Torus((4, 4)).without(links=[Torus((4, 4)).link(1, 1, 1)])
     found = tc.search(ring, torus, n_sweeps=24)
-    assert simulate(ring, torus, found.mapping).time == found.value
+    assert simulate(ring, torus, found.best).time == found.value
 
 
 def test_several_phases_several_tasks_and_adaptive_routing():
     one, two = halo_2d((8, 4), 2048), halo_2d((8, 4), 8192, periodic=True)
     found = tc.search(Workload([one, two]), Torus((4, 4)), n_sweeps=24, routing="adaptive")
-    assert found.mapping.occupancy.max() == 2
+    assert found.best.occupancy.max() == 2
     assert found.value <= found.initial_value
     low, high = found.gain_interval
     assert low <= found.gain <= high

@@ -275,7 +275,7 @@ def test_progress_counts_messages():
         Workload([comm, comm]),
         torus,
         TaskMapping(range(64), torus),
-        progress=lambda done, total: told.append((done, total)),
+        progress=lambda _, done, total: told.append((done, total)),
     )
     assert told[-1] == (2 * comm.n_edges, 2 * comm.n_edges)
     assert [done for done, _ in told] == sorted(done for done, _ in told)

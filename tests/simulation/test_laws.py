@@ -215,7 +215,7 @@ def test_looking_on_changes_nothing(case, routing, dependent, data):
 @given(simulated(), routing, st.integers(1, 9))
 def test_slices_change_nothing(case, routing, budget):
     comm, torus, mapping = case
-    whole = simulate(comm, torus, mapping, routing=routing)
+    whole = simulate(comm, torus, mapping, routing=routing, seed=0)
     messages = list_messages(MappingProblem(comm, torus), mapping, 1)
     state, tick = build_state(messages, 1, torus, mapping, routing)
     start(state)
@@ -285,7 +285,7 @@ def test_phases_add_up(data, routing):
     torus = data.draw(tori(max_nodes=30, max_dimensions=3, network=network))
     mapping = data.draw(mapped(torus))
     phases = [data.draw(graphs(mapping.n_tasks, 20)) for _ in range(3)]
-    whole = simulate(Workload(phases), torus, mapping, routing=routing)
+    whole = simulate(Workload(phases), torus, mapping, routing=routing, seed=0)
     # What is drawn falls anew in each.
     parts = [
         simulate(phase, torus, mapping, routing=routing, seed=i * SEED_STEP % 2**63)

@@ -291,7 +291,10 @@ def test_a_wait_for_a_link_that_carries_what_many_nodes_send():
     comm = CommGraph(64, np.arange(32), np.arange(32) + 32, np.full(32, 512 * 1100.0))
     told = []
     result = simulate(
-        comm, torus, TaskMapping(np.arange(64), torus), progress=lambda done, _: told.append(done)
+        comm,
+        torus,
+        TaskMapping(np.arange(64), torus),
+        progress=lambda _, done, total: told.append(done),
     )
     assert result.time == pytest.approx(32 * 1100 * 544 / 2e9, rel=1e-3)
     assert told == sorted(told)

@@ -232,7 +232,7 @@ def test_progress_ends_at_the_total(dependent, monkeypatch):
     seen = []
     comm = halo_2d((4, 3), 5120.0)
     traffic = Workload([comm, comm], dependent=dependent)
-    result = run(traffic, progress=lambda done, total: seen.append((done, total)))
+    result = run(traffic, progress=lambda _, done, total: seen.append((done, total)))
     done, total = (list(column) for column in zip(*seen, strict=True))
     assert done == sorted(done)
     assert set(total) == {result.packet_hops}
@@ -252,7 +252,7 @@ def test_progress_counts_questions_and_no_packet_twice(dependent, monkeypatch):
     run(
         Workload([comm, comm], dependent=dependent),
         torus,
-        progress=lambda done, total: seen.append((done, total)),
+        progress=lambda _, done, total: seen.append((done, total)),
     )
     # Ten packets, a question and an answer a message, in two phases.
     total = 2 * 12 * hops

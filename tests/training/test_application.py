@@ -77,7 +77,7 @@ def test_training_keeps_the_candidates_out(training):
     keys = {mapping.node.tobytes() for mapping in CANDIDATES}
     assert keys.isdisjoint(mapping.node.tobytes() for mapping in placed)
     assert training.model.provenance_["seed"] == 2
-    assert set(training.quality["metric"]) == {"rcc", "tau_b", "r2", "regret_1", "regret_5"}
+    assert set(training.table["metric"]) == {"rcc", "tau_b", "r2", "regret_1", "regret_5"}
 
 
 def test_samples_of_a_training_are_kept_where_asked_for(tmp_path):

@@ -4,11 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import toruscast as tc
 from toruscast.answers.evaluation import answer
+from toruscast.decision import Evaluation
 from toruscast.errors import InputError
 from toruscast.training import (
     TimePredictor,
-    compare_feature_sets,
     rcc,
     repeated_splits,
     single_features,
@@ -108,12 +109,10 @@ def test_single_features_rank_alone():
 
 
 def test_a_better_feature_set_gains():
-    result = compare_feature_sets(
-        table(),
-        {"noise": ["noise"], "mine": ["noise", "useful"]},
-        predictor=small(None),
-        n_splits=8,
-    )
+    sets = {"noise": ["noise"], "mine": ["noise", "useful"]}
+    found = tc.evaluate(samples=table(), features=sets, model=small(None), n_splits=8)
+    assert (found.best, found.sets) == ("mine", {"noise": ("noise",), "mine": ("noise", "useful")})
+    result = found.table
     assert result.index.tolist() == ["noise", "mine"]
     assert result["gain"]["noise"] == 0
     assert result["gain_low"]["mine"] > 0.1
@@ -149,8 +148,10 @@ def test_margin_is_wider_than_that_of_independent_splits():
         (lambda: repeated_splits(table(), small(None), train_share=1.5), "cannot split"),
         (lambda: repeated_splits(table(), small(None), train_share=float("nan")), "cannot split"),
         (lambda: repeated_splits(table(), small(None), n_splits=0), "number of splits"),
-        (lambda: compare_feature_sets(table(), []), "no feature set"),
-        (lambda: compare_feature_sets(table(), ["H1"]), r"missing features.*avg_bytes"),
+        (lambda: tc.evaluate(samples=table(), features=["H1"]), r"features missing.*avg_bytes"),
+        (lambda: tc.evaluate(samples=table(), features="pior"), "unknown feature.* expected prior"),
+        (lambda: tc.evaluate(samples=table()), "samples without any feature set"),
+        (lambda: tc.evaluate(), "nothing to evaluate on: expected comm and torus"),
         (lambda: single_features(table(), ["absent"]), "expected absent"),
     ],
 )
@@ -176,11 +177,11 @@ def test_a_headline_states_a_difference_only_where_its_interval_excludes_zero(no
     base = baseline_scores(samples, 20, 0)
     assert set(base["predictor"]) == {"coarse simulation"}
     assert base["rcc"].eq(1.0).all()
-    head = str(answer(samples, {}, scores, baselines=base).headline)
+    head = str(answer(Evaluation(samples, {}, scores, baselines=base)).headline)
     gain = rcc_gains(scores, scores.groupby("predictor")["rcc"].mean().idxmax())
     is_known = gain["high"].drop(gain.index[gain["gain"] == 0]).lt(0).all() and apart > 0
     assert ("best: RCC" in head) == is_known
     assert ("not told apart from" in head) == (not is_known)
     assert head.endswith("; without learning, coarse simulation (1.000) orders them better")
-    alone = answer(samples, {}, scores[scores["predictor"] == "first"]).headline
+    alone = answer(Evaluation(samples, {}, scores[scores["predictor"] == "first"])).headline
     assert "best" not in str(alone)

@@ -167,5 +167,5 @@ def test_nothing_to_judge_by():
 
 def test_a_loss_is_called_one():
     row = {"rcc": 0.9, "gain": -0.02, "low": -0.03, "high": -0.01}
-    found = MetricEvaluation(("m",), "H5", pd.DataFrame(), pd.DataFrame([row], index=["H5"]))
+    found = MetricEvaluation(("m",), 10, "H5", pd.DataFrame(), pd.DataFrame([row], index=["H5"]))
     assert found.describe_gain("H5") == "lowers the RCC of H5 by 0.020: [-0.030, -0.010]"

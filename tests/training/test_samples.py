@@ -58,7 +58,7 @@ def no_simulator(monkeypatch):
 
 
 def kill_after_8(cases, store, **options):
-    def kill(done, total):
+    def kill(stage, done, total):
         if done >= 8:
             raise KeyboardInterrupt
 
@@ -124,7 +124,7 @@ def test_a_run_that_was_killed_goes_on(store, computed):
     assert len(first) == 8
     computed.clear()
     steps = []
-    table = build_samples(cases, store, progress=lambda done, total: steps.append((done, total)))
+    table = build_samples(cases, store, progress=lambda _, done, total: steps.append((done, total)))
     assert first.isdisjoint(computed)
     assert steps == [(8, 20), (16, 20), (20, 20)]
     whole = build_samples(cases, store.with_name("other.parquet"))
@@ -252,7 +252,7 @@ def test_two_build_into_one_table_at_a_time(store, late, monkeypatch):
     def other():
         build_samples([(HALO.scaled(2), TORUS, mappings[:10])], store, features=FEW)
 
-    def progress(done, total):
+    def progress(stage, done, total):
         # Before the first part is written, or between the parts.
         if done == 8 * late and not store.exists():
             other()
@@ -296,7 +296,7 @@ def test_features_of_level_1_are_added_without_simulating(store, no_simulator):
         # One after the other: meanwhile the table holds rows with and without the new ones.
         parts = [
             build_samples(
-                [case], store, features=names, n_jobs=2, progress=lambda *n: steps.append(n)
+                [case], store, features=names, n_jobs=2, progress=lambda _, *n: steps.append(n)
             )
             for case in cases
         ]

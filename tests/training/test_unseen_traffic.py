@@ -174,7 +174,7 @@ def test_a_plan_begins_with_the_same_intervals():
     maps = strategies.sample(HALO, TORUS, 8, seed=4)
     rounds = Workload([HALO, HALO.scaled(0.5)], dependent=True)
     answer = tc.rank(rounds, TORUS, maps, budget=0).table.set_index("mapping")
-    table = plan(rounds, TORUS, maps, simulate=False).table.set_index("mapping").loc[answer.index]
+    table = plan(rounds, TORUS, maps, simulate=0).table.set_index("mapping").loc[answer.index]
     np.testing.assert_allclose(table["time"], answer["time"], rtol=1e-9)
     above = answer["low"] > answer["lower_bound"]
     np.testing.assert_allclose(table["low"][above], answer["low"][above], rtol=1e-9)

@@ -38,7 +38,7 @@ def answers():
     return (
         tc.features(HALO, TORUS, MAPPINGS, level=2, extra={"links": links}),
         samples.drop(columns="key"),
-        pd.Series([found.value, found.proposals, *found.mapping.node]),
+        pd.Series([found.value, found.proposals, *found.best.node]),
         laid.lines(),
     )
 

@@ -1,0 +1,348 @@
+"""How well feature sets predict held-out mappings, and the gain by metrics of the user."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from sklearn.base import clone
+
+from toruscast._features import FEATURES
+from toruscast._features.registry import select_features
+from toruscast._slow import pandas as pd
+from toruscast.errors import InputError
+from toruscast.mapping.problem import as_problem
+from toruscast.notebook import Result
+from toruscast.routing import Routing
+from toruscast.text import closest, shown_name
+from toruscast.training.application import draw_samples
+from toruscast.training.evaluation import (
+    BOUNDS,
+    HoldOut,
+    MetricEvaluation,
+    PMNFBaseline,
+    baseline_scores,
+    evaluate_metrics,
+    rcc_gains,
+    repeated_splits,
+    summarise,
+)
+from toruscast.training.evaluation import hold_out as score_held_out
+from toruscast.training.feature_sets import (
+    FEATURE_SETS,
+    Target,
+    feature_set,
+    needed_level,
+    usual_target,
+)
+from toruscast.training.metrics import METRICS_OF_RUNS
+from toruscast.training.predictor import TimePredictor
+from toruscast.training.samples import build_samples
+from toruscast.training.store import read_samples
+from toruscast.validation import (
+    SEED,
+    Progress,
+    Seed,
+    check_type,
+    one_of,
+    progress_of,
+    seed_number,
+    whole_number,
+)
+
+from .learned_runs import learn_runs
+from .measured import RunModel, make_line_model
+
+if TYPE_CHECKING:
+    from toruscast.mapping.problem import Mappings, ProblemLike, TorusLike
+
+    from .runs import Times
+
+Sets = Mapping[str, Sequence[str]]
+_BASELINE = "analytic"
+_DEFAULT_N_SPLITS = 50
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation(Result):
+    """How well feature sets predict held-out mappings; made by `evaluate`.
+
+    Attributes
+    ----------
+    samples : DataFrame
+        Features and times, a row per mapping.
+    sets : dict of str to tuple of str
+        The features of each set.
+    scores : DataFrame
+        A row per predictor and split, as of `repeated_splits`; with ``hold_out``, a row per
+        predictor and held-out workload and torus.
+    metrics : tuple of str
+        The user's own metrics.
+    hold_out : str or None
+        The kind of groups that were held out; None for random mappings.
+    added : MetricEvaluation or None
+        Gain by the metrics over two sets, if no sets were given.
+    small_to_large : DataFrame or None
+        Scores on the largest size by predictors trained on the smaller ones, with a baseline.
+    baselines : DataFrame or None
+        RCC of rankings without learning, on the same splits.
+    learned : RunModel or None
+        The model of measured times, if times were given.
+    """
+
+    samples: pd.DataFrame
+    sets: Sets
+    scores: pd.DataFrame
+    metrics: tuple[str, ...] = ()
+    hold_out: HoldOut | None = None
+    added: MetricEvaluation | None = None
+    small_to_large: pd.DataFrame | None = None
+    baselines: pd.DataFrame | None = field(default=None, repr=False)
+    learned: RunModel | None = None
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row per feature set: the mean of each metric, and two 95 % intervals.
+
+        ``rcc_low`` to ``rcc_high`` is that of RCC over the splits, ``gain_low`` to ``gain_high``
+        that of the mean ``gain`` in RCC over the first set. With ``hold_out`` the table is
+        ``scores``; with metrics alone, their gain in each workload and torus.
+        """
+        if self.added is not None:
+            return self.added.blocks
+        if self.hold_out is not None:
+            return self.scores
+        means = summarise(self.scores).set_index(["metric", "predictor"])
+        gain = rcc_gains(self.scores).rename(columns={"low": "gain_low", "high": "gain_high"})
+        rcc = means.loc["rcc", ["low", "high", "first_split"]].add_prefix("rcc_")
+        table = means["mean"].unstack(0)[means.index.unique(0)].join([rcc, gain])
+        return table.loc[self.scores["predictor"].unique()].rename_axis("features")
+
+    @property
+    def rcc(self) -> pd.Series[float]:
+        """Mean RCC by predictor, best first."""
+        if self.added is not None:
+            return self.added.gains["rcc"].sort_values(ascending=False, kind="stable")
+        means = self.scores.groupby("predictor", sort=False)["rcc"].mean()
+        return means.fillna(-1).sort_values(ascending=False, kind="stable")
+
+    @property
+    def best(self) -> str:
+        """The feature set with the largest RCC."""
+        return next(str(name) for name in self.rcc.index if name not in BOUNDS.values())
+
+    def __repr__(self) -> str:
+        held_out = f"held-out {self.hold_out}" if self.hold_out else "held-out mappings"
+        return f"Evaluation({shown_name(self.best)}: RCC {self.rcc[self.best]:.3f} on {held_out})"
+
+
+def evaluate(
+    comm: ProblemLike | None = None,
+    torus: TorusLike | None = None,
+    mappings: Mappings = (),
+    *,
+    samples: pd.DataFrame | str | os.PathLike[str] | None = None,
+    times: Times | None = None,
+    features: str | Sequence[str] | Sets | None = None,
+    metrics: Sequence[str] = (),
+    model: TimePredictor | None = None,
+    target: Target | None = None,
+    hold_out: HoldOut | None = None,
+    baseline: Literal["pmnf"] | None = None,
+    n: int | None = None,
+    level: Literal[1, 2] | None = None,
+    n_splits: int | None = None,
+    routing: Routing = "deterministic",
+    seed: Seed = SEED,
+    n_jobs: int | None = None,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Evaluate how well feature sets predict the times of held-out mappings.
+
+    Repeatedly, two thirds of the mappings train and one third tests.
+
+    Parameters
+    ----------
+    comm, torus, mappings
+        Mappings to simulate, see `MappingProblem`; by default ``n`` are drawn.
+    samples : DataFrame or path, optional
+        Features and times of mappings (`training.build_samples`), instead of a problem.
+    times : path, dict of names to seconds, DataFrame or Runs, optional
+        Measured times of the mappings. The sets then correct a line in a reference time.
+    features : str, sequence of str, or dict of str to sequence of str, optional
+        Names of sets, single features, or your own sets. Gains are relative to the first. By
+        default, all named sets that the samples contain.
+    metrics : sequence of str
+        Your own features (`register_feature`). Without ``features``, their gain over the set
+        ``prior`` and over the best set is measured.
+    model : TimePredictor, optional
+        The estimator; its features and target are ignored.
+    target : {"correction", "slowdown", "time"}, optional
+        Quantity to learn; by default, `usual_target` of the features.
+    hold_out : {"application", "kind", "torus", "size"}, optional
+        Instead of random mappings, hold out each application, kind of traffic or torus in turn, or
+        the largest size.
+    baseline : {"pmnf"}, optional
+        Compare with a scaling model in message size, nodes and lower bound.
+    n : int, optional
+        Number of mappings to simulate; by default 168, or all if there are fewer.
+    level : {1, 2}, optional
+        2 adds the features of the simulator; by default, as the sets need.
+    n_splits : int, optional
+        Number of random splits; by default 50, or 10 for metrics alone.
+    n_jobs : int, optional
+        Threads of the simulations, and processes of the splits.
+    progress : callable, optional
+        Called with "samples", "features", "splits" or "groups", the finished number and the number
+        of all.
+
+    Examples
+    --------
+    >>> from toruscast.mapping import patterns
+    >>> halo = patterns.halo_2d((4, 4), 4096, periodic=True)
+    >>> result = evaluate(halo, "4x4", features=["prior", "max_bytes"], n=24, n_splits=5)
+    >>> result.table.index.tolist(), result.table["gain"]["prior"]
+    (['prior', 'max_bytes'], np.float64(0.0))
+    """
+    if target is not None:
+        one_of(target, "target", get_args(Target))
+    if hold_out is not None:
+        one_of(hold_out, "hold_out", get_args(HoldOut))
+    if baseline is not None:
+        one_of(baseline, "baseline", ("pmnf",))
+    min_level = whole_number(1 if level is None else level, "level", 1, 2)
+    check_type(model, "model", TimePredictor | None, "a TimePredictor")
+    check_type(metrics, "metrics", Sequence, "names of features")
+    metrics, seed = tuple(metrics), seed_number(seed)
+    estimator = TimePredictor() if model is None else model
+    options: dict[str, Any] = {"n_jobs": n_jobs, "progress": progress_of(progress, "groups")}
+    split_options: dict[str, Any] = {
+        "n_splits": _DEFAULT_N_SPLITS if n_splits is None else n_splits,
+        "seed": seed,
+        "n_jobs": n_jobs,
+        "progress": progress,
+    }
+    if times is not None:
+        if samples is not None or hold_out is not None or baseline is not None:
+            raise InputError("times, and samples, a hold_out or a baseline", expected="times alone")
+        sets = _parse_sets(features, metrics, FEATURES)
+        names = [name for selected in sets.values() for name in selected]
+        learned = learn_runs(
+            _require(comm),
+            torus,
+            mappings,
+            times,
+            more=names or [each.name for each in select_features(None, min_level)],
+            routing=routing,
+            seed=seed,
+            n_jobs=n_jobs,
+            progress=progress,
+        )
+        return _evaluate_runs(learned, sets, metrics, split_options)
+    if samples is None:
+        sets = _parse_sets(features, metrics, FEATURES)
+        names = [name for selected in sets.values() for name in selected]
+        problem = as_problem(_require(comm), torus, routing)
+        level_needed = max(min_level, needed_level(names, target))
+        simulation: Any = {"level": level_needed, "n_jobs": n_jobs, "progress": progress}
+        if given := problem.mappings(mappings):
+            case = (problem.workload, problem.torus, given)
+            table = build_samples([case], routing=problem.routing, **simulation)
+        else:
+            table = draw_samples(problem, n, seed=seed, **simulation)
+    else:
+        if comm is not None:
+            raise InputError("samples and a communication graph", expected="one of them")
+        table = samples if isinstance(samples, pd.DataFrame) else read_samples(samples)
+    if metrics and features is None and not hold_out and not baseline:
+        added = evaluate_metrics(
+            table, metrics, n_splits=10 if n_splits is None else n_splits, seed=seed, **options
+        )
+        return Evaluation(table, {}, pd.DataFrame(), metrics, added=added)
+    sets = _check_sets(_parse_sets(features, metrics, {*FEATURES, *table.columns}), table)
+    learners: dict[str, Any] = {} if baseline is None else {baseline: PMNFBaseline()}
+    for name, selected in sets.items():
+        parameters = {"features": selected, "target": target or usual_target(selected)}
+        learners[name] = clone(estimator).set_params(**parameters)
+    if hold_out:
+        scores = score_held_out(table, learners, hold_out, **options)
+        return Evaluation(table, sets, scores, metrics, hold_out)
+    return Evaluation(
+        table,
+        sets,
+        repeated_splits(table, learners, **split_options),
+        metrics,
+        small_to_large=(
+            score_held_out(table, learners, "size", **options)
+            if baseline and len(table[["workload", "torus"]].drop_duplicates()) > 1
+            else None
+        ),
+        baselines=baseline_scores(table, split_options["n_splits"], seed),
+    )
+
+
+def _require(comm: ProblemLike | None) -> ProblemLike:
+    if comm is None:
+        raise InputError("nothing to evaluate on", expected="comm and torus, or samples=")
+    return comm
+
+
+def _evaluate_runs(
+    learned: RunModel,
+    sets: dict[str, tuple[str, ...]],
+    metrics: tuple[str, ...],
+    options: Mapping[str, Any],
+) -> Evaluation:
+    """Compare feature sets with the regression of measured on simulated times."""
+    table, reference = learned.table.assign(time=learned.runs.times), learned.model.reference
+    sets = _check_sets(sets, table)
+    models = {f"line in {reference}": make_line_model(reference)}
+    for name, selected in sets.items():
+        models[name] = TimePredictor(selected, "measured", reference=reference)
+    scores = repeated_splits(table, models, metrics=METRICS_OF_RUNS, **options)
+    return Evaluation(table, sets, scores, metrics, learned=learned)
+
+
+def _parse_sets(
+    features: str | Sequence[str] | Sets | None, metrics: tuple[str, ...], known: Any
+) -> dict[str, tuple[str, ...]]:
+    """Return the features of each set; empty if the samples determine the sets."""
+    if features is None:
+        base = FEATURE_SETS[_BASELINE]
+        own = " and ".join(metrics)
+        compared = {_BASELINE: base, f"{_BASELINE}+{own}": (*base, *metrics), own: metrics}
+        return compared if metrics else {}
+    if isinstance(features, str):
+        features = (features,)
+    if isinstance(features, Mapping):
+        return {name: feature_set(selected) for name, selected in features.items()}
+    check_type(features, "features", Sequence, "names of sets or features, or a dictionary of sets")
+    sets = {}
+    for name in features:
+        if not isinstance(name, str) or name not in {*FEATURE_SETS, *known}:
+            similar = closest(str(name), (*FEATURE_SETS, *known), "a name of FEATURE_SETS")
+            raise InputError("unknown feature or feature set", found=name, expected=similar)
+        sets[name] = FEATURE_SETS.get(name, (name,))
+    return sets
+
+
+def _check_sets(
+    sets: dict[str, tuple[str, ...]], table: pd.DataFrame
+) -> dict[str, tuple[str, ...]]:
+    """Return the sets, by default all that the table contains; raise if features are missing."""
+    columns = set(table.columns)
+    if not sets:
+        sets = {name: names for name, names in FEATURE_SETS.items() if columns.issuperset(names)}
+    if not sets:
+        expected = "--features (features=) with columns of the table"
+        raise InputError("samples without any feature set", expected=expected)
+    missing = [name for names in sets.values() for name in names if name not in columns]
+    if missing:
+        raise InputError(
+            "features missing from the samples",
+            found=", ".join(dict.fromkeys(missing)),
+            expected="samples with them; --comm and --torus simulate new ones",
+        )
+    return sets
