@@ -16,7 +16,7 @@ from toruscast._slow import pandas as pd
 from toruscast.decision.results import Verdict
 from toruscast.formats.nodes import format_bluegene
 from toruscast.mapping import MappingProblem, TaskMapping, Torus, Workload
-from toruscast.routing.routing import injection_fifos, ways_are_open
+from toruscast.routing.routing import has_multiple_routes, injection_fifos
 from toruscast.text import (
     change,
     counted,
@@ -107,7 +107,7 @@ class View:
     @property
     def estimated(self) -> bool:
         """Whether packets choose their way, so that loads are expected values."""
-        return ways_are_open(self.problem)
+        return has_multiple_routes(self.problem)
 
     @cached_property
     def reasons(self) -> list[Reasons]:

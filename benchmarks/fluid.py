@@ -33,7 +33,7 @@ from studies.unseen.graphs import KINDS, draw
 from toruscast._features import RoutedTraffic
 from toruscast.mapping import MappingProblem
 from toruscast.routing import routes
-from toruscast.routing.messages import list_messages, mean_message
+from toruscast.routing.messages import list_messages, mean_message_packets
 from toruscast.simulation import simulate
 from toruscast.training import rcc, regret
 
@@ -480,7 +480,7 @@ def fluid(
         torus.n_nodes * network.fifos,
     )
     ways = ways_of(torus, listed.src, listed.dst, adaptive)
-    packets = mean_message(MappingProblem(workload, torus))
+    packets = mean_message_packets(MappingProblem(workload, torus))
     step = max(packets, 1.0) * whole / max(torus.bandwidth) / steps
     return network.start + run(sent, ways, links, step, passes)
 
@@ -638,7 +638,7 @@ def scored(case: Case, levels: Sequence[float], steps: Sequence[float]) -> pd.Da
     def packets(mapping: tc.TaskMapping, merged: int) -> float:
         return float(simulate(workload, torus, mapping, routing=routing, coarsening=merged).time)
 
-    mean = mean_message(MappingProblem(workload, torus))
+    mean = mean_message_packets(MappingProblem(workload, torus))
     estimates: dict[str, Callable[[tc.TaskMapping], float]] = {BOUND: bound}
     for level in levels:
         merged = max(1, round(mean / level))

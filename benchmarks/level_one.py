@@ -26,13 +26,13 @@ import toruscast as tc
 # Bytes of a message in order: destinations and their codes, which are written and read again, are 4
 # each; the other columns have 8, but for the nodes of crossing messages.
 PARTS = {
-    "find_ways": ("hops and FIFOs", 8 + 2 * 8),
-    "add_up": ("loads, FIFOs and bounds in one pass", 12 + 8 + 5 * 8),
-    "sum_over_routes": ("loads along the routes", 12),
+    "fill_hops_and_fifos": ("hops and FIFOs", 8 + 2 * 8),
+    "sum_over_edges": ("loads, FIFOs and bounds in one pass", 12 + 8 + 5 * 8),
+    "sum_run_loads_over_routes": ("loads along the routes", 12),
     "release_from_fifos": ("when messages leave their FIFOs", 32 + 24),
-    "add_early": ("bytes of links in the first quarter of the releases", 8),
-    "choose": ("messages that meet a link that may be latest", 8),
-    "latest_link": ("until when some link is busy", 0),
+    "add_released_edges": ("bytes of links in the first quarter of the releases", 8),
+    "select_flagged_edges": ("messages that meet a link that may be latest", 8),
+    "last_busy_time": ("until when some link is busy", 0),
 }
 RUNS = {"16,384 tasks": 15, "1,048,576 tasks": 3}
 

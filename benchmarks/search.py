@@ -38,7 +38,7 @@ from scipy.spatial import Delaunay
 import toruscast as tc
 from toruscast import datasets
 from toruscast._features import FEATURES, RoutedTraffic
-from toruscast._search.starts import placed_by
+from toruscast._search.starts import map_with_programs
 from toruscast.answers.html import describe_machine
 from toruscast.errors import InputError
 from toruscast.mapping import (
@@ -224,7 +224,7 @@ def rows_of(
     for program, runs in peers:
         began = processor_seconds()
         try:
-            found = placed_by((program,), MappingProblem(comm, torus), allocation, 0, runs)
+            found = map_with_programs((program,), MappingProblem(comm, torus), allocation, 0, runs)
         except InputError as error:
             print(f"{name}: {error}")
             continue

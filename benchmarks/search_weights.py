@@ -25,7 +25,7 @@ from scipy.stats import kendalltau
 from search import CAPTURED, renumbered
 from toruscast import datasets
 from toruscast._search.annealing import Annealer, Goal
-from toruscast._search.moving import uses_of
+from toruscast._search.resource_loads import get_resource_table
 from toruscast.mapping import MappingProblem, TaskMapping, Torus, strategies
 from toruscast.mapping.task_mapping import Allocation
 from toruscast.simulation import simulate
@@ -39,18 +39,18 @@ def taus(name: str) -> list[dict[str, Any]]:
     comm = datasets.load(name).scaled(1 / datasets.provenance(name)["iterations"])
     comm, torus = renumbered(comm), Torus(CAPTURED[name])
     problem = MappingProblem(comm, torus)
-    uses = uses_of(problem)
-    slots = Allocation(torus).free_slots(comm.n_tasks)
+    table = get_resource_table(problem)
+    places = Allocation(torus).free_slots(comm.n_tasks)
 
     def annealer(start: TaskMapping, goal: Goal, seed: int) -> Annealer:
-        return Annealer(problem, start, slots, goal, uses, seed)
+        return Annealer(problem, start, places, goal, table, seed)
 
     sample = strategies.sample(comm, torus, n=SAMPLE)
     goals = [Goal(*weights) for weights in itertools.product(DOUBLINGS, SHARES)]
     for number in range(ANNEALED):
         run = annealer(sample[number], goals[number], number)
         for turn in range(8):
-            run.turn(50 * comm.n_tasks, 0.3 * 0.5**turn / comm.n_tasks, 0.01 / comm.n_tasks)
+            run.anneal_sweep(50 * comm.n_tasks, 0.3 * 0.5**turn / comm.n_tasks, 0.01 / comm.n_tasks)
         sample.append(TaskMapping(run.best_node, torus))
     times = np.array([simulate(comm, torus, mapping, error=0.03).time for mapping in sample])
     better = times <= np.median(times)

@@ -310,7 +310,7 @@ def _rank_mappings(
             content={**loaded.describe(), "network": network, **metadata},
             error=metadata["error"] or 0.0,
             top=top,
-            estimated=not packets.flows and routing.ways_are_open(problem),
+            estimated=not packets.flows and routing.has_multiple_routes(problem),
             note=note,
         )
     )

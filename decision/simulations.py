@@ -21,7 +21,7 @@ import numpy as np
 from toruscast._features import RoutedTraffic
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.routing import dilations
-from toruscast.routing.messages import mean_message, packet_counts
+from toruscast.routing.messages import mean_message_packets, packet_counts
 from toruscast.simulation.flows import flow_messages
 from toruscast.simulation.state import LARGEST_PACKET
 from toruscast.training.residuals import correction_scale
@@ -95,7 +95,7 @@ class CandidateSimulator:
         networks: Sequence[CandidateNetwork] | None = None,
     ) -> None:
         self.lower, self.release = lower, release
-        self.packets = problem.derive(mean_message)
+        self.packets = problem.derive(mean_message_packets)
         """Packets of the mean message."""
         self.problem, self.mappings, self.n_jobs = problem, mappings, n_jobs
         self.networks = networks or candidate_networks(problem.torus, problem.routing)

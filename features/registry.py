@@ -260,7 +260,7 @@ def avg_dilation(traffic: RoutedTraffic) -> float:
 @register_feature("hop_bytes", unit="B")
 def hop_bytes(traffic: RoutedTraffic) -> float:
     """Sum of hops times bytes over all edges [Jain13 eq. 3]."""
-    return traffic.tally.hop_bytes
+    return traffic.totals.hop_bytes
 
 
 @register_feature("avg_hops_per_byte", unit="hops")
@@ -278,7 +278,7 @@ def sum_hops_ao(traffic: RoutedTraffic) -> float:
 @register_feature("max_path_bytes", unit="B")
 def max_path_bytes(traffic: RoutedTraffic) -> float:
     """Maximum over the messages of the sum of link bytes along the route."""
-    return traffic.along_routes.largest
+    return traffic.along_routes.max_sum
 
 
 @register_feature("avg_path_bytes", unit="B")
@@ -290,7 +290,7 @@ def avg_path_bytes(traffic: RoutedTraffic) -> float:
 @register_feature("avg_bottleneck_bytes", unit="B")
 def avg_bottleneck_bytes(traffic: RoutedTraffic) -> float:
     """Mean over the messages of the bytes on the route's busiest link."""
-    return _ratio(traffic.along_routes.most, traffic.n_network_edges)
+    return _ratio(traffic.along_routes.sum_of_max, traffic.n_network_edges)
 
 
 for _bound, _label in (
@@ -411,7 +411,7 @@ def bottleneck_over_max_bytes(traffic: RoutedTraffic) -> float:
 def off_node_bytes_share(traffic: RoutedTraffic) -> float:
     """Share of the bytes sent between nodes."""
     # The sums have different orders, so the share of all bytes could differ from 1.
-    return round(_ratio(traffic.tally.off_node_bytes, traffic.total_bytes), 12)
+    return round(_ratio(traffic.totals.off_node_bytes, traffic.total_bytes), 12)
 
 
 def _mean_distance(traffic: RoutedTraffic) -> float:

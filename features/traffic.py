@@ -13,18 +13,18 @@ from toruscast._lazy import lazy
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload
 from toruscast.routing.bounds import Bounds, MappingBounds
 from toruscast.routing.loads import (
-    Along,
     PhaseRoutes,
-    Tally,
-    check_ways,
-    loads_along_routes,
+    PhaseTotals,
+    RouteLoads,
+    check_routes,
     sum_loads,
+    sum_loads_along_routes,
 )
-from toruscast.routing.messages import common_message, longest_message, packet_counts
-from toruscast.routing.routing import edge_ways
+from toruscast.routing.messages import max_message_packets, median_message_packets, packet_counts
+from toruscast.routing.routing import find_hops_and_fifos
 from toruscast.simulation.clock_bounds import sure_bounds, sure_mean
 from toruscast.simulation.results import Simulation
-from toruscast.simulation.simulator import attempts, simulate_packets, stretches_of
+from toruscast.simulation.simulator import candidate_coarsenings, schedule_run, simulate_packets
 from toruscast.simulation.state import LARGEST_PACKET
 
 # Accepted error of the simulated time.
@@ -69,7 +69,7 @@ class RoutedTraffic:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mapping", self.problem.mapping(self.mapping))
-        check_ways(self.problem, self.mapping)
+        check_routes(self.problem, self.mapping)
 
     @property
     def torus(self) -> Torus:
@@ -104,17 +104,19 @@ class RoutedTraffic:
     @property
     def hops(self) -> NDArray[np.int32]:
         """Hops of each edge of `comm`, shape ``(n_edges,)``; 0 within a node."""
-        return self.routes.ways.hops
+        return self.routes.hops_and_fifos.hops
 
     @property
     def packet_hops(self) -> int:
         """Sum of the hops of all packets, which determines the cost of a simulation."""
-        return int(packet_counts(self.problem)[0] @ edge_ways(self.problem, self.mapping).hops)
+        return int(
+            packet_counts(self.problem)[0] @ find_hops_and_fifos(self.problem, self.mapping).hops
+        )
 
     @lazy
-    def tally(self) -> Tally:
+    def totals(self) -> PhaseTotals:
         """Totals from one pass over the messages of all phases."""
-        tally = self.routes.tally
+        tally = self.routes.totals
         if self.problem.common_routing is not None:
             return tally
         return tally._replace(link_bytes=sum_loads(self.problem, self.mapping))
@@ -122,21 +124,21 @@ class RoutedTraffic:
     @property
     def edges_by_hops(self) -> NDArray[np.int64]:
         """Number of edges with 0, 1, 2, ... hops, shape ``(diameter + 1,)``."""
-        return self.tally.edges_by_hops
+        return self.totals.edges_by_hops
 
     @lazy
     def all_link_bytes(self) -> NDArray[np.float64]:
         """Bytes routed over each link number, shape ``(n_links,)``."""
-        # A pass for link bytes alone is twice as fast as `tally`.
-        if "tally" in vars(self) or self.problem.common_routing is None:
-            return self.tally.link_bytes
+        # A pass for link bytes alone is twice as fast as `totals`.
+        if "totals" in vars(self) or self.problem.common_routing is None:
+            return self.totals.link_bytes
         return sum_loads(self.problem.total, self.mapping)
 
     @lazy
     def all_wire_bytes(self) -> NDArray[np.float64]:
         """Bytes with packet headers over each link number, shape ``(n_links,)``."""
         if len(self.workload) == 1:
-            return self.tally.wire_bytes
+            return self.totals.wire_bytes
         packets, wire = packet_counts(self.problem)
         return sum_loads(self.problem, self.mapping, packets * wire)
 
@@ -148,12 +150,12 @@ class RoutedTraffic:
     @property
     def fifo_length(self) -> NDArray[np.float64]:
         """Messages in each torus injection FIFO, shape ``(n_nodes * fifos,)``."""
-        return self.tally.fifo_length
+        return self.totals.fifo_length
 
     @lazy
-    def along_routes(self) -> Along:
+    def along_routes(self) -> RouteLoads:
         """Link bytes along the dimension-ordered routes of the edges."""
-        return loads_along_routes(self.problem.total, self.mapping, self.all_link_bytes)
+        return sum_loads_along_routes(self.problem.total, self.mapping, self.all_link_bytes)
 
     @property
     def n_network_edges(self) -> int:
@@ -185,7 +187,7 @@ class RoutedTraffic:
         They include the rounding of clocks and all choices of packets. If routes are undetermined,
         the bound of the links is an estimate, but the total is a true bound.
         """
-        return sure_bounds(self.lower_bounds, stretches_of(self.problem), self._coarsenings)
+        return sure_bounds(self.lower_bounds, schedule_run(self.problem), self._coarsenings)
 
     @lazy
     def sure_bound(self) -> float:
@@ -223,7 +225,7 @@ class RoutedTraffic:
         """The possible coarsenings of `simulation`."""
         if self.coarsening is not None:
             return [self.coarsening]
-        return attempts(self.problem.derive(longest_message), self._max_coarsening)
+        return candidate_coarsenings(self.problem.derive(max_message_packets), self._max_coarsening)
 
     def simulated_as(self, simulation: Simulation) -> Self:
         """Return this traffic with a finished simulation."""
@@ -253,7 +255,7 @@ class RoutedTraffic:
         """
         coarsening = self.coarsening
         if coarsening is None:
-            coarsening = self.problem.derive(longest_message) // _MIN_COUNTED_PACKETS
+            coarsening = self.problem.derive(max_message_packets) // _MIN_COUNTED_PACKETS
             coarsening = max(1, min(coarsening, self._max_coarsening))
         simulation = self.__dict__.get("simulation")
         if coarsening == self.coarsening or getattr(simulation, "coarsening", None) == coarsening:
@@ -265,7 +267,7 @@ class RoutedTraffic:
         """Real packets per packet of the coarse simulation; 1 if every edge has one packet."""
         if packet_counts(self.problem)[0].max(initial=0) <= 1:
             return 1
-        coarsening = self.problem.derive(common_message) // _COMMON_PACKETS
+        coarsening = self.problem.derive(median_message_packets) // _COMMON_PACKETS
         return max(_MIN_COARSENING, min(coarsening, self._max_coarsening))
 
     @lazy

@@ -1,27 +1,27 @@
 """Lower bounds of the communication time of a mapping.
 
-Bounds of one phase, and what each holds for:
+Bounds of one phase, and the routing for which each is valid:
 
 =========  ==================================================  ===================================
-link       bytes of the busiest link at its bandwidth          estimates where packets choose their
-                                                               way: an even split, or half of a tie
+link       bytes of the busiest link at its bandwidth          dimension order; an estimate where
+                                                               packets may choose their route
 injection  bytes of the busiest FIFO at the fastest link       any routing
 reception  bytes into the busiest node at memory bandwidth     any routing
-latency    the slowest message, alone in the network           any routing
-release    work of a link after the moments at which its       dimension order; an estimate where
-           messages can reach it; never below that of links    ties are open
-cut        bytes that cross a plane, or leave a node           any minimal routing
+latency    the slowest message without contention              any routing
+release    work of a link after the times at which messages    dimension order; an estimate where
+           can reach it; at least the link bound               packets may choose at ties
+cut        bytes that cross a plane or leave a node            any minimal routing
 =========  ==================================================  ===================================
 
-`time_bounds` has the first four. Phases add up, each with the start of a phase. Dependent rounds
-overlap: the bytes of all count together, the latency is that of the longest chain of messages, and
-there is neither a release nor a cut bound. The best bound of a phase is the largest of those that
-hold, in dimension order mostly the release bound. `MappingBounds` shares what they need.
+`time_bounds` computes the first four. The bounds of phases are added, each with the start of a
+phase. Dependent rounds overlap, so the bytes of all rounds are added, the latency is that of the
+longest chain of messages, and there is no release or cut bound. The best bound of a phase is the
+largest valid one, which is usually the release bound in dimension order. `MappingBounds` caches
+intermediate results.
 
-Others: `toruscast.simulation.clock_bounds` has bounds that no simulation falls below, whichever way
-packets choose, whatever ticks round off, for several iterations and longer packets. Those of a
-mesh's collectives are in `toruscast._mesh.step_times`. `min_time` and `min_loads` hold for all
-mappings.
+`toruscast.simulation.clock_bounds` subtracts the rounding of the simulator's clock from these
+bounds. `toruscast._mesh.step_times` has the bounds of a mesh's collectives. `min_time` and
+`min_loads` are bounds over all mappings.
 """
 
 from __future__ import annotations
@@ -39,58 +39,64 @@ from toruscast._jit import scratch
 from toruscast._lazy import lazy
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
+from toruscast.typing import Bools, Floats, Int32s
 
 from ._load_kernels import spread_runs
-from .loads import PhaseRoutes, check_ways, have_two_ways
-from .messages import hand_over_times, mean_message, packet_counts, prepare, software_times
-from .release_kernels import (
-    A_BYTE,
-    STATES,
-    TOGETHER,
-    Crossing,
-    DimensionLines,
-    Feeding,
-    add_early,
-    choose,
-    flag_runs,
-    latest_link,
-    latest_link_of_routes,
-    release_from_fifos,
+from .loads import PhaseRoutes, check_routes, edges_with_multiple_routes
+from .messages import (
+    hand_over_times,
+    mean_message_packets,
+    packet_counts,
+    prepare_edges,
+    software_times,
 )
-from .route_kernels import keys_of, last_arrival, sort_keys
-from .routing import grid_of, list_links, ways_are_open
-from .tables import run_table, worthwhile_runs
+from .release_kernels import (
+    FIFO_FIELDS,
+    READY_UNTIL,
+    SECONDS_PER_BYTE,
+    DimensionLines,
+    InjectionConstants,
+    RemoteEdges,
+    add_released_edges,
+    flag_runs,
+    last_busy_time,
+    last_busy_time_on_routes,
+    release_from_fifos,
+    select_flagged_edges,
+)
+from .route_kernels import fill_keys, last_arrival, sort_keys
+from .routing import grid_of, has_multiple_routes, list_links
+from .tables import run_table, run_table_if_faster
 
-# Rounds that represent all where the question is how far they may overlap.
-_FEW_ROUNDS = 16
+# Number of rounds from which the overlap of all rounds is estimated.
+_N_SAMPLED_ROUNDS = 16
 
 
 class Bounds(NamedTuple):
-    """Least seconds of each resource, summed over the phases."""
+    """Lower bound in seconds for each resource, summed over the phases."""
 
     link: float
     injection: float
     reception: float
     latency: float
     total: float
-    """Largest of the four, summed over the phases; dependent rounds are summed first."""
+    """Largest bound of each phase, summed over the phases; dependent rounds count as one phase."""
 
 
 def time_bounds(problem: MappingProblem, mapping: TaskMapping) -> Bounds:
-    """Return the time below which no schedule of the packets can fall.
+    """Return lower bounds of the time of any schedule of the packets.
 
-    The bounds are exact. A simulation counts in ticks, and may end some ten-thousandths sooner:
-    `RoutedTraffic.sure_bound` allows for that. `MappingProblem` has the routing.
+    A simulation rounds times to ticks and may end up to about 0.01 % earlier.
+    `RoutedTraffic.sure_bound` accounts for that.
 
     The busiest link must carry its bytes (headers included) at its bandwidth. The busiest injection
     FIFO must send its messages at the bandwidth of the fastest link, and the busiest receiver must
-    take its bytes at the memory bandwidth. Every message needs its software overhead, its hops and
-    its serialisation; the messages of an edge are handed over together. The total holds the start
-    of each phase besides (`Network.start`). With adaptive routing the
-    link bound is that of an even split, which is an estimate. Where ties are open
-    (`Torus.ties_are_open`), it is that of the expected load. Rounds of a dependent workload
-    overlap, so their loads count together, and the latency is that of the longest chain of messages
-    that wait for each other.
+    accept its bytes at the memory bandwidth. Every message needs its software overhead, its hops
+    and its serialisation; the messages of an edge are handed over together. The total includes the
+    start of each phase (`Network.start`). With adaptive routing the link bound assumes an even
+    split, which is an estimate. If packets may choose at ties (`Torus.ties_are_open`), it uses the
+    expected load. Rounds of a dependent workload overlap, so their loads are added, and the latency
+    is that of the longest chain of dependent messages.
 
     Examples
     --------
@@ -100,7 +106,7 @@ def time_bounds(problem: MappingProblem, mapping: TaskMapping) -> Bounds:
     (54.4, 54.4)
     """
     mapping = problem.mapping(mapping)
-    check_ways(problem, mapping)
+    check_routes(problem, mapping)
     return MappingBounds(problem, mapping).resources
 
 
@@ -108,7 +114,7 @@ def time_bounds(problem: MappingProblem, mapping: TaskMapping) -> Bounds:
 class MappingBounds:
     """Lower bounds of a problem under a checked mapping; each is computed when first used.
 
-    ``routes`` are those of the only phase, where results of it are used elsewhere too.
+    ``routes`` may give the routes of a single phase, to reuse their results.
     """
 
     problem: MappingProblem
@@ -120,13 +126,13 @@ class MappingBounds:
         return {} if self.routes is None else {id(self.routes.problem): StretchBounds(self.routes)}
 
     def stretch(self, problem: MappingProblem) -> StretchBounds:
-        """Return the bounds of one phase, or of rounds without a barrier; equal ones share them."""
+        """Return the bounds of one phase, or of rounds without a barrier, computed once."""
         if id(problem) not in self._stretches:
             self._stretches[id(problem)] = StretchBounds(PhaseRoutes(problem, self.mapping))
         return self._stretches[id(problem)]
 
     @property
-    def _each(self) -> list[StretchBounds]:
+    def _stretch_bounds(self) -> list[StretchBounds]:
         problem = self.problem
         return [
             self.stretch(each) for each in ([problem] if problem.is_chained else problem.phases)
@@ -135,32 +141,32 @@ class MappingBounds:
     @lazy
     def resources(self) -> Bounds:
         """Bounds by resource, as `time_bounds`."""
-        columns = zip(*(each.resources for each in self._each), strict=True)
+        columns = zip(*(each.resources for each in self._stretch_bounds), strict=True)
         return Bounds(*(sum(column) for column in columns))
 
     @lazy
     def best(self) -> float:
-        """The sum of the largest bound of each phase, of those that its routing has."""
+        """The largest valid bound of each phase, summed over the phases."""
         if self.problem.workload.dependent:
             return self.resources.total
-        return sum(each.best for each in self._each)
+        return sum(each.best for each in self._stretch_bounds)
 
     @lazy
     def rounds_apart(self) -> float:
-        """Logarithm of the bound with a barrier after each dependent round over that without.
+        """Logarithm of the ratio of the bounds with and without barriers between dependent rounds.
 
-        A few of the rounds represent all. It counts more, the more packets messages have: single
-        packets hardly wait for each other, so that rounds of them overlap as the bound says.
+        A sample of the rounds is used. The logarithm is weighted by the length of messages, because
+        single packets hardly delay each other, so their rounds overlap as the bound assumes.
         """
         total = self.resources.total
         if not self.problem.workload.dependent or not total:
             return 0.0
         n = len(self.problem.workload)
-        few = self.problem.phases[:: -(-n // _FEW_ROUNDS)]
-        seconds = sum(max(self.stretch(phase).resources[:4]) for phase in few)
-        apart = self.problem.torus.network.start + seconds * n / len(few)
-        waiting = 1 - 1 / max(1.0, self.problem.derive(mean_message)) ** 2
-        return waiting * max(0.0, math.log(apart / total))
+        sampled = self.problem.phases[:: -(-n // _N_SAMPLED_ROUNDS)]
+        seconds = sum(max(self.stretch(phase).resources[:4]) for phase in sampled)
+        with_barriers = self.problem.torus.network.start + seconds * n / len(sampled)
+        weight = 1 - 1 / max(1.0, self.problem.derive(mean_message_packets)) ** 2
+        return weight * max(0.0, math.log(with_barriers / total))
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,63 +177,65 @@ class StretchBounds:
 
     @lazy
     def resources(self) -> Bounds:
-        """Bounds by resource. Rounds overlap, so their loads count together."""
-        torus, found = self.routes.problem.torus, self.routes.tally
-        latency = self._longest_chain() if self.routes.problem.is_chained else found.latency
+        """Bounds by resource; the loads of overlapping rounds are added."""
+        torus, totals = self.routes.problem.torus, self.routes.totals
+        latency = self._longest_chain() if self.routes.problem.is_chained else totals.latency
         seconds = (
-            float((found.wire_bytes / torus.link_bandwidth).max(initial=0.0)),
-            float(found.injected.max(initial=0.0)),
-            float(found.received.max(initial=0.0)) / torus.network.memory_bandwidth,
+            float((totals.wire_bytes / torus.link_bandwidth).max(initial=0.0)),
+            float(totals.injected.max(initial=0.0)),
+            float(totals.received.max(initial=0.0)) / torus.network.memory_bandwidth,
             latency,
         )
-        return Bounds(*seconds, _started(max(seconds), torus))
+        return Bounds(*seconds, _add_start(max(seconds), torus))
 
     def _longest_chain(self) -> float:
-        problem, two_ways = self.routes.problem, None
+        problem, parallel = self.routes.problem, None
         if problem.torus.network.fifo_rule == "first_free":
-            two_ways = have_two_ways(problem.unrolled, problem.placed(self.routes.mapping))
-        return longest_chain(problem, times_alone(problem, self.routes.ways.hops, two_ways))
+            placed = problem.placed(self.routes.mapping)
+            parallel = edges_with_multiple_routes(problem.unrolled, placed)
+        latency = uncontended_times(problem, self.routes.hops_and_fifos.hops, parallel)
+        return longest_chain(problem, latency)
 
     @lazy
     def release(self) -> float:
-        """Seconds of `release_bound`; 0 if there is none."""
+        """Release bound in seconds; 0 if there is none."""
         problem = self.routes.problem
         has_none = problem.is_chained or problem.routing == "adaptive"
         return 0.0 if has_none else _release_seconds(self.routes)
 
     @property
     def best(self) -> float:
-        """The largest of them, with the start of a phase."""
-        return max(self.resources.total, _started(self.release, self.routes.problem.torus))
+        """Largest bound, including the start of a phase."""
+        return max(self.resources.total, _add_start(self.release, self.routes.problem.torus))
 
     @property
-    def is_open(self) -> bool:
-        """Whether packets may choose their way, so that bounds of links are estimates."""
-        return ways_are_open(self.routes.problem)
+    def may_choose_routes(self) -> bool:
+        """Whether packets may choose their route, so that link bounds are estimates."""
+        return has_multiple_routes(self.routes.problem)
 
     @lazy
-    def certain_links(self) -> float:
-        """Seconds that links need whichever way packets choose."""
-        if not self.is_open:
+    def sure_link(self) -> float:
+        """Seconds that links need on any minimal route."""
+        if not self.may_choose_routes:
             return self.resources.link
         problem = self.routes.problem
         return 0.0 if problem.is_chained else cut_bound(problem, self.routes.mapping)
 
     @property
-    def certain_release(self) -> float:
-        """The release bound where it is none of expected loads, else 0."""
-        return 0.0 if self.is_open else self.release
+    def sure_release(self) -> float:
+        """Release bound; 0 where it would be an estimate."""
+        return 0.0 if self.may_choose_routes else self.release
 
 
-def _started(seconds: float, torus: Torus) -> float:
-    """Add the start of a phase that sends something."""
+def _add_start(seconds: float, torus: Torus) -> float:
+    # A phase without messages does not start.
     return torus.network.start + seconds if seconds else 0.0
 
 
-def longest_chain(problem: MappingProblem, latency: NDArray[np.float64]) -> float:
+def longest_chain(problem: MappingProblem, latency: Floats) -> float:
     """Return the seconds until the last arrival if each task enters a round as soon as it can.
 
-    ``latency`` has the seconds of every edge of all rounds, one round after the other.
+    ``latency`` gives the seconds of every edge, round after round.
     """
     rounds = problem.workload.unrolled
     comm = rounds.comm
@@ -236,7 +244,7 @@ def longest_chain(problem: MappingProblem, latency: NDArray[np.float64]) -> floa
             rounds.begin,
             rounds.task[comm.src],
             rounds.task[comm.dst],
-            # A message may take no time, but its receiver still waits for it.
+            # A receiver also waits for messages that take no time.
             comm.whole_messages > 0,
             latency,
             software_times(comm, problem.torus.network),
@@ -246,38 +254,35 @@ def longest_chain(problem: MappingProblem, latency: NDArray[np.float64]) -> floa
     )
 
 
-def times_alone(
+def uncontended_times(
     problem: MappingProblem,
     hops: NDArray[np.integer],
-    two_ways: NDArray[np.bool_] | None = None,
+    parallel: Bools | None = None,
     *,
     from_begin: bool = True,
-) -> NDArray[np.float64]:
-    """Return the seconds until each edge's last arrival if it never waits, ``(n_edges,)``.
+) -> Floats:
+    """Return the seconds until each edge's last arrival without contention, ``(n_edges,)``.
 
-    They count from the begin of its round, or from its hand-over. Packets of edges with
-    ``two_ways`` may leave side by side from several FIFOs.
+    They count from the beginning of its round, or from its hand-over. Packets of edges with
+    ``parallel`` may leave from several FIFOs in parallel.
     """
     comm, torus, network = problem.unrolled.comm, problem.torus, problem.torus.network
     packets, per_packet = packet_counts(problem)
-    behind = packets * per_packet
-    if two_ways is not None:
-        behind = np.where(two_ways, per_packet, behind)
-    on_its_way = hops * network.hop_latency + behind / max(torus.bandwidth)
-    seconds = np.where(hops > 0, on_its_way, comm.nbytes / network.memory_bandwidth)
+    bytes_before_last = packets * per_packet
+    if parallel is not None:
+        bytes_before_last = np.where(parallel, per_packet, bytes_before_last)
+    network_seconds = hops * network.hop_latency + bytes_before_last / max(torus.bandwidth)
+    seconds = np.where(hops > 0, network_seconds, comm.nbytes / network.memory_bandwidth)
     if from_begin:
         seconds += hand_over_times(comm, network)[1]
     return np.where(packets > 0, seconds, 0.0)
 
 
-Floats = NDArray[np.float64]
-
-
 def cut_bound(problem: MappingProblem, mapping: TaskMapping) -> float:
-    """Return the least seconds that the narrowest cut needs for the phase that must cross it.
+    """Return the largest lower bound by the traffic across a cut of the torus.
 
-    Cuts are the planes between neighbouring coordinates, one way at a time, and the links of a
-    node. Messages that go half round a ring may go either way, and are left out.
+    The cuts are the planes between neighbouring coordinates, in each direction, and the links of a
+    node. Messages half round a ring may take either direction, so planes do not count them.
     """
     comm, torus = problem.comm, problem.torus
     packets, wire = packet_counts(problem)
@@ -287,49 +292,48 @@ def cut_bound(problem: MappingProblem, mapping: TaskMapping) -> float:
     src, dst, weight = src[remote], dst[remote], nbytes[remote]
     if not src.size:
         return 0.0
-    through_nodes = _nodes(torus, src, dst, weight)
-    # A twisted wrap link also moves along other dimensions, so planes are not cuts there.
-    return through_nodes if torus.twist else max(through_nodes, _planes(torus, src, dst, weight))
+    node_bound = _node_bound(torus, src, dst, weight)
+    # A twisted wrap link also moves along other dimensions, so planes are no cuts.
+    return node_bound if torus.twist else max(node_bound, _plane_bound(torus, src, dst, weight))
 
 
-def _planes(torus: Torus, src: NDArray[np.int32], dst: NDArray[np.int32], weight: Floats) -> float:
-    longest = 0.0
+def _plane_bound(torus: Torus, src: Int32s, dst: Int32s, weight: Floats) -> float:
+    max_seconds = 0.0
     for d, size in enumerate(torus.shape):
         start = torus.coords[src, d].astype(np.int64)
         gap = torus.coords[dst, d].astype(np.int64) - start
         if torus.wrap[d]:
             gap = (gap + size // 2) % size - size // 2
             gap[2 * np.abs(gap) == size] = 0
-        across = torus.n_nodes / size * torus.bandwidth[d]
-        for way in (1, -1):
-            hops = np.maximum(way * gap, 0)
-            first = start if way == 1 else start - hops
-            # Planes first .. first + hops - 1 are marked by differences, with the ring laid out
-            # twice.
+        plane_bandwidth = torus.n_nodes / size * torus.bandwidth[d]
+        for sign in (1, -1):
+            hops = np.maximum(sign * gap, 0)
+            first = start if sign == 1 else start - hops
+            # Mark planes first .. first + hops - 1 by differences on two copies of the ring.
             steps = np.bincount(first % size, weight * (hops > 0), minlength=2 * size + 1)
             steps -= np.bincount(first % size + hops, weight * (hops > 0), minlength=2 * size + 1)
             crossing = np.cumsum(steps)[: 2 * size].reshape(2, size).sum(axis=0)
-            longest = max(longest, float(crossing.max()) / across)
-    return longest
+            max_seconds = max(max_seconds, float(crossing.max()) / plane_bandwidth)
+    return max_seconds
 
 
-def _nodes(torus: Torus, src: NDArray[np.int32], dst: NDArray[np.int32], weight: Floats) -> float:
-    width = np.where(torus.link_exists, torus.link_bandwidth, 0.0).reshape(torus.n_nodes, -1)
-    leaving = width.sum(axis=1)
+def _node_bound(torus: Torus, src: Int32s, dst: Int32s, weight: Floats) -> float:
+    bandwidth = np.where(torus.link_exists, torus.link_bandwidth, 0.0).reshape(torus.n_nodes, -1)
+    bandwidth_out = bandwidth.sum(axis=1)
     head = torus.neighbors.ravel()
     exists = torus.link_exists
-    entering = np.bincount(head[exists], torus.link_bandwidth[exists], minlength=torus.n_nodes)
-    out = np.bincount(src, weight, minlength=torus.n_nodes)
-    into = np.bincount(dst, weight, minlength=torus.n_nodes)
-    used = out > 0
-    longest = float((out[used] / leaving[used]).max(initial=0.0))
-    used = into > 0
-    return max(longest, float((into[used] / entering[used]).max(initial=0.0)))
+    bandwidth_in = np.bincount(head[exists], torus.link_bandwidth[exists], minlength=torus.n_nodes)
+    bytes_out = np.bincount(src, weight, minlength=torus.n_nodes)
+    bytes_in = np.bincount(dst, weight, minlength=torus.n_nodes)
+    sends, receives = bytes_out > 0, bytes_in > 0
+    seconds_out = bytes_out[sends] / bandwidth_out[sends]
+    seconds_in = bytes_in[receives] / bandwidth_in[receives]
+    return float(max(seconds_out.max(initial=0.0), seconds_in.max(initial=0.0)))
 
 
 _ROUNDING = 1e-9
-# Share of links that may be latest below which it does not pay to look closer at the links.
-_FEW_HOT = 0.02
+# With a larger share of hot links, a second, tighter selection pays off.
+_MAX_HOT_SHARE = 0.02
 
 
 def release_bound(problem: MappingProblem, mapping: TaskMapping) -> float:
@@ -338,20 +342,25 @@ def release_bound(problem: MappingProblem, mapping: TaskMapping) -> float:
     `RoutedTraffic.release_bound` is the larger of this and of `time_bounds` for each phase.
 
     A link cannot carry a message before the message has left its injection FIFO and crossed the
-    links before. All messages that reach a link after some moment keep it busy from then on. The
-    largest moment plus work, over all links and moments, is the bound of a machine whose jobs have
-    release times [1]_. With short messages, links often wait for software, and this bound is nearer
-    to the time than the busiest link's bytes or a message's latency alone.
+    earlier links of its route. The bound of a link is the maximum, over all times, of that time
+    plus the work that arrives after it. This is the bound of a machine whose jobs have release
+    times [1]_. With short messages, links often wait for software, so this bound is tighter than
+    the bytes of the busiest link or the latency of one message.
 
-    Where ties are open (`Torus.ties_are_open`), half of a message is expected each way, so the
-    result is an estimate. Waits in FIFOs count if these send one message of a task after the other
-    (`Network.feeding` "tasks", no rendezvous, a FIFO of its own for each message).
+    If packets may choose at ties (`Torus.ties_are_open`), half of a message is expected in each
+    direction, so the result is an estimate. Waiting in FIFOs is included if each FIFO sends the
+    messages of a task one after the other (`Network.feeding` "tasks", without rendezvous and
+    without the FIFO rule "first_free").
 
     Returns
     -------
     float
-        Seconds without the start of a phase; 0 if nothing goes over the network. Dependent rounds
-        overlap and have no such bound, which is an `InputError`.
+        Seconds without the start of a phase; 0 without network traffic.
+
+    Raises
+    ------
+    InputError
+        If the rounds are dependent: they overlap and have no such bound.
 
     References
     ----------
@@ -360,8 +369,8 @@ def release_bound(problem: MappingProblem, mapping: TaskMapping) -> float:
 
     Examples
     --------
-    Seven tasks of a node send the eighth, on the next node, a packet each, which takes 272 ns: no
-    sooner than a microsecond of software allows.
+    Seven tasks of one node each send a packet to a task on the next node. A packet takes 272 ns
+    and needs a microsecond of software first.
 
     >>> from toruscast.routing import time_bounds
     >>> torus = Torus((8,)).with_network(overhead=1e-6)
@@ -374,50 +383,49 @@ def release_bound(problem: MappingProblem, mapping: TaskMapping) -> float:
     """
     mapping = problem.mapping(mapping)
     if problem.is_chained:
-        raise InputError("no release bound of dependent rounds", expected="phases, or time_bounds")
+        raise InputError("dependent rounds have no release bound", expected="time_bounds")
     return sum(_release_seconds(PhaseRoutes(phase, mapping)) for phase in problem.phases)
 
 
 def _release_seconds(routes: PhaseRoutes) -> float:
-    """Return the release bound of a phase."""
     torus = routes.problem.torus
-    crossing, ends, alone = _released(routes)
-    n = crossing.src.size
+    remote, release_range, uncontended = _find_releases(routes)
+    n = remote.src.size
     if not n:
         return 0.0
     latency = torus.network.hop_latency
     state = np.tile([np.inf, 0.0, 0.0, 0.0], (torus.n_links, 1))
-    state[:, A_BYTE] = 1 / torus.link_bandwidth
-    key, other = (scratch(name, n, np.uint64) for name in ("key", "other key"))
+    state[:, SECONDS_PER_BYTE] = 1 / torus.link_bandwidth
+    key, buffer = (scratch(name, n, np.uint64) for name in ("key", "other key"))
     if torus.twist:
-        first, links = list_links(torus, crossing.src, crossing.dst)
+        first, links = list_links(torus, remote.src, remote.dst)
         byte = 1 / max(torus.bandwidth)
-        alone = float((crossing.release + crossing.wire * byte + np.diff(first) * latency).max())
-        keys_of(ends[1] - crossing.release, key)
-        last = sort_keys(key, other)
-        busy = latest_link_of_routes(first, links, crossing, last, latency, state)
-        return max(alone, busy + latency)
-    flag = _hot_runs(routes, crossing, ends, alone)
-    n = choose(run_table(torus), flag, crossing, ends, key)
-    last = sort_keys(key[:n], other[:n])
-    busy = latest_link(grid_of(torus), _lines(torus), crossing, last, latency, state)
-    return max(alone, busy + latency)
+        uncontended = float((remote.release + remote.wire * byte + np.diff(first) * latency).max())
+        fill_keys(release_range[1] - remote.release, key)
+        last = sort_keys(key, buffer)
+        busy = last_busy_time_on_routes(first, links, remote, last, latency, state)
+        return max(uncontended, busy + latency)
+    flag = _flag_hot_runs(routes, remote, release_range, uncontended)
+    n = select_flagged_edges(run_table(torus), flag, remote, release_range, key)
+    last = sort_keys(key[:n], buffer[:n])
+    busy = last_busy_time(grid_of(torus), _dimension_lines(torus), remote, last, latency, state)
+    return max(uncontended, busy + latency)
 
 
-def _released(routes: PhaseRoutes) -> tuple[Crossing, tuple[float, float], float]:
-    """Return the edges that cross the network; the first and the last release; and their end."""
-    problem, ways = routes.problem, routes.ways
+def _find_releases(routes: PhaseRoutes) -> tuple[RemoteEdges, tuple[float, float], float]:
+    """Return the remote edges, the first and the last release, and the last uncontended end."""
+    problem, injections = routes.problem, routes.hops_and_fifos
     comm, torus = problem.comm, problem.torus
     network = torus.network
-    edges, _, queue, _ = prepare(problem)
+    edges, _, queue, _ = prepare_edges(problem)
     in_turn = network.feeding == "tasks" and network.fifo_rule != "first_free"
     if np.isfinite(network.eager_limit):
-        asks = comm.nbytes > network.eager_limit * comm.whole_messages
-        in_turn = in_turn and not asks[(ways.hops > 0) & (edges.packets > 0)].any()
+        uses_rendezvous = comm.nbytes > network.eager_limit * comm.whole_messages
+        in_turn &= not (uses_rendezvous & (injections.hops > 0) & (edges.packets > 0)).any()
     n = queue.edge.size
-    state = np.zeros(torus.n_nodes * network.fifos * STATES * in_turn)
-    state[TOGETHER::STATES] = -1.0
-    crossing = Crossing(
+    state = np.zeros(torus.n_nodes * network.fifos * FIFO_FIELDS * in_turn)
+    state[READY_UNTIL::FIFO_FIELDS] = -1.0
+    remote = RemoteEdges(
         scratch("source", n, np.int32),
         scratch("destination", n, np.int32),
         scratch("release", n),
@@ -425,179 +433,182 @@ def _released(routes: PhaseRoutes) -> tuple[Crossing, tuple[float, float], float
     )
     byte = 1 / max(torus.bandwidth)
     node = routes.mapping.node
-    feeding = Feeding(network.fifos, in_turn, byte, network.hop_latency)
-    n, first, last, alone = release_from_fifos(queue, feeding, ways, node, crossing, state)
-    src, dst, release, wire = crossing
-    return Crossing(src[:n], dst[:n], release[:n], wire[:n]), (first, last), alone
+    constants = InjectionConstants(network.fifos, in_turn, byte, network.hop_latency)
+    n, first, last, end = release_from_fifos(queue, constants, injections, node, remote, state)
+    src, dst, release, wire = remote
+    return RemoteEdges(src[:n], dst[:n], release[:n], wire[:n]), (first, last), end
 
 
-def _hot_runs(
-    routes: PhaseRoutes, crossing: Crossing, ends: tuple[float, float], alone: float
+def _flag_hot_runs(
+    routes: PhaseRoutes, remote: RemoteEdges, release_range: tuple[float, float], uncontended: float
 ) -> NDArray[np.uint8]:
-    """Return which runs have links that may be busy latest; none if all edges are looked at."""
+    """Flag the runs with links that may be busy last; return no flags to select all edges."""
     problem, torus = routes.problem, routes.problem.torus
-    runs = worthwhile_runs(torus, problem.comm.n_edges)
+    runs = run_table_if_faster(torus, problem.comm.n_edges)
     if runs is None:
         return np.zeros(0, dtype=np.uint8)
-    unit = prepare(problem).wire_unit
+    unit = prepare_edges(problem).wire_unit
     work = routes.wire_bytes / torus.link_bandwidth
-    first, last = ends
+    first, last = release_range
     quarter = first + (last - first) / 4
     latency = torus.network.hop_latency
-    least = max(first + work.max(), alone - latency) * (1 - _ROUNDING)
-    least -= torus.diameter * latency + work.max() * _ROUNDING
-    is_hot = last + work >= least
-    if is_hot.mean() > _FEW_HOT:
+    lower_bound = max(first + work.max(), uncontended - latency) * (1 - _ROUNDING)
+    lower_bound -= torus.diameter * latency + work.max() * _ROUNDING
+    is_hot = last + work >= lower_bound
+    if is_hot.mean() > _MAX_HOT_SHARE:
         run = np.zeros(runs.n_runs, dtype=np.int64)
-        add_early(runs, crossing, quarter, 1 / unit, run)
+        add_released_edges(runs, remote, quarter, 1 / unit, run)
         early = np.zeros((1, torus.n_links), dtype=np.int64)
         spread_runs(grid_of(torus), runs, run, early)
         rest = work - early[0] * unit / torus.link_bandwidth
-        is_hot = (quarter + work >= least) | (last + rest >= least)
-    flag = np.zeros(runs.n_runs, dtype=np.bool_)
-    flag_runs(grid_of(torus), runs, is_hot, flag)
-    return np.packbits(flag, bitorder="little")
+        is_hot = (quarter + work >= lower_bound) | (last + rest >= lower_bound)
+    is_flagged = np.zeros(runs.n_runs, dtype=np.bool_)
+    flag_runs(grid_of(torus), runs, is_hot, is_flagged)
+    return np.packbits(is_flagged, bitorder="little")
 
 
 @lru_cache(maxsize=8)
-def _lines(torus: Torus) -> DimensionLines:
-    """Return the consecutive links along each dimension."""
+def _dimension_lines(torus: Torus) -> DimensionLines:
     link = []
     plus, minus = [], []
     begin = 0
     for k, size in enumerate(torus.shape):
         stride = int(np.prod(torus.shape[k + 1 :]))
-        along = np.arange(2 * size + 4) % size
+        coords = np.arange(2 * size + 4) % size
         plus.append(begin)
-        minus.append(begin + along.size)
-        begin += 2 * along.size
-        ports = 2 * torus.ndim
-        link += [along * stride * ports + 2 * k, (size - 1 - along) * stride * ports + 2 * k + 1]
-    return DimensionLines(
-        np.concatenate(link, dtype=np.int32, casting="same_kind"),
-        np.array(plus),
-        np.array(minus),
-    )
+        minus.append(begin + coords.size)
+        begin += 2 * coords.size
+        step = 2 * torus.ndim * stride
+        link += [coords * step + 2 * k, (size - 1 - coords) * step + 2 * k + 1]
+    links = np.concatenate(link, dtype=np.int32, casting="same_kind")
+    return DimensionLines(links, np.array(plus), np.array(minus))
 
 
-# Tasks up to which the graph's spectrum is worked out, for the bisection.
-_MAX_TASKS = 1200
+# Maximum tasks for the spectrum of the graph, because its cost is cubic.
+_MAX_SPECTRUM_TASKS = 1200
 
 
 def min_time(problem: MappingProblem, tasks_per_node: int = 1) -> float:
-    """Return seconds below which no mapping, and no minimal routing, can bring the traffic.
+    """Return a lower bound in seconds over all mappings and minimal routings.
 
-    A task's ``tasks_per_node - 1`` heaviest partners are at best on its node, the next one hop
-    away. Halves of the torus exchange at least what the second eigenvalue of the graph's Laplacian
-    says (Fiedler, Czechoslovak Math. J. 23, 1973), which is worked out for up to 1,200 tasks.
+    At best, the ``tasks_per_node - 1`` heaviest partners of a task share its node, and the next
+    ones are one hop away. The traffic between halves of the torus is bounded below by the second
+    eigenvalue of the graph's Laplacian (Fiedler, Czechoslovak Math. J. 23, 1973), for up to 1,200
+    tasks.
     """
-    phases = np.array([_phase_seconds(phase, tasks_per_node) for phase in problem.phases])
+    phases = np.array([_phase_bounds(phase, tasks_per_node) for phase in problem.phases])
     if problem.workload.dependent:
-        alone = _min_times_alone(problem, tasks_per_node, from_begin=False)
-        # What the links carry of all rounds counts together.
-        return max(longest_chain(problem, alone), float(phases[:, 2].sum()))
+        latency = _min_uncontended_times(problem, tasks_per_node, from_begin=False)
+        # Rounds overlap, so only the work of all links together is additive.
+        return max(longest_chain(problem, latency), float(phases[:, 2].sum()))
     return float(phases.max(axis=1).sum())
 
 
 def min_loads(problem: MappingProblem, tasks_per_node: int = 1) -> tuple[float, float]:
-    """Return bytes times hops, and bytes of the busiest link, that no mapping can beat."""
+    """Return lower bounds over all mappings: hop-bytes, and bytes of the busiest link."""
     total, torus = problem.total, problem.torus
-    busiest, hop_bytes, _ = _leaving(total, total.comm.nbytes, tasks_per_node)
+    busiest, hop_bytes, _ = _node_traffic_bounds(total, total.comm.nbytes, tasks_per_node)
     n_ports = 2 * sum(size > 1 for size in torus.shape)
     if not (n_ports and torus.n_existing_links):
         return 0.0, 0.0
     return hop_bytes, max(busiest / n_ports, hop_bytes / torus.n_existing_links)
 
 
-def _phase_seconds(problem: MappingProblem, capacity: int) -> tuple[float, ...]:
-    """Seconds of a phase by what needs them.
+def _phase_bounds(problem: MappingProblem, capacity: int) -> tuple[float, ...]:
+    """Return the bounds of a phase by sending, node links, hop-bytes, reception and bisection.
 
-    Sending: the last message of a task is handed over after the others, and goes one hop. Degree:
-    what a task exchanges with others than share its node goes over the links of its node. Hops: all
-    links together carry bytes times hops, and only few partners can be near. Reception: what a task
-    receives goes through the memory of its node. Bisection: see `_bisection`.
+    Sending: the last message of a task is handed over after the others and makes one hop. Node
+    links: they carry the traffic with tasks on other nodes. Hop-bytes: all links carry them, and
+    only few partners can be near. Reception: the memory of a node receives the traffic.
     """
     torus = problem.torus
-    packets, each = packet_counts(problem)
-    wire = packets * each
-    sending = float(_min_times_alone(problem, capacity).max(initial=0.0))
-    busiest, hop_bytes, received = _leaving(problem, wire, capacity)
-    out_of_node = 2 * sum(
+    packets, packet_bytes = packet_counts(problem)
+    wire = packets * packet_bytes
+    sending = float(_min_uncontended_times(problem, capacity).max(initial=0.0))
+    busiest, hop_bytes, received = _node_traffic_bounds(problem, wire, capacity)
+    node_bandwidth = 2 * sum(
         b for b, size in zip(torus.bandwidth, torus.shape, strict=True) if size > 1
     )
-    speed = float(torus.link_bandwidth[torus.link_exists].sum())
-    if not (out_of_node and speed):
+    total_bandwidth = float(torus.link_bandwidth[torus.link_exists].sum())
+    if not (node_bandwidth and total_bandwidth):
         return sending, 0.0, 0.0, 0.0, 0.0
     return (
         sending,
-        busiest / out_of_node,
-        hop_bytes / speed,
+        busiest / node_bandwidth,
+        hop_bytes / total_bandwidth,
         received / torus.network.memory_bandwidth,
-        _bisection(problem, wire, capacity),
+        _bisection_bound(problem, wire, capacity),
     )
 
 
-def _min_times_alone(problem: MappingProblem, capacity: int, *, from_begin: bool = True) -> Floats:
-    """Seconds of each edge, at best one hop away, or on its node where that has room for two."""
+def _min_uncontended_times(
+    problem: MappingProblem, capacity: int, *, from_begin: bool = True
+) -> Floats:
+    """Return the seconds of each edge at one hop, or within a node if its capacity allows."""
     comm = problem.unrolled.comm
-    # From several FIFOs, packets may leave side by side.
+    # Packets may leave from several FIFOs in parallel.
     any_fifo = problem.torus.network.fifo_rule == "first_free"
-    two_ways = np.ones(comm.n_edges, dtype=np.bool_) if any_fifo else None
+    parallel = np.ones(comm.n_edges, dtype=np.bool_) if any_fifo else None
     hops = (comm.src != comm.dst).astype(np.int64)
-    seconds = times_alone(problem, hops, two_ways, from_begin=from_begin)
+    seconds = uncontended_times(problem, hops, parallel, from_begin=from_begin)
     if capacity == 1:
         return seconds
-    inside = times_alone(problem, np.zeros_like(hops), from_begin=from_begin)
-    return np.minimum(seconds, inside)
+    within_node = uncontended_times(problem, np.zeros_like(hops), from_begin=from_begin)
+    return np.minimum(seconds, within_node)
 
 
-def _leaving(problem: MappingProblem, weight: Floats, capacity: int) -> tuple[float, float, float]:
-    """What leaves or enters the busiest task's node, weight times hops, and what enters one."""
+def _node_traffic_bounds(
+    problem: MappingProblem, weight: Floats, capacity: int
+) -> tuple[float, float, float]:
+    """Return bounds of a node's traffic, of weight times hops, and of a node's received traffic."""
     comm, torus = problem.comm, problem.torus
-    away = np.sort(torus.distance(0, np.arange(torus.n_nodes)))[1:]
-    # A mesh's corner has the fewest neighbours, its middle the most: no node has more than these.
-    ring = np.minimum(np.arange(1, away.size + 1) // (2 * torus.ndim) + 1, max(torus.diameter, 1))
-    nearest = away if all(torus.wrap) else np.minimum(away, ring)
-    hops_of_partner = np.concatenate([np.zeros(capacity - 1), np.repeat(nearest, capacity)])
-    most = total = received = 0.0
+    distances = np.sort(torus.distance(0, np.arange(torus.n_nodes)))[1:]
+    # Other nodes of a mesh have more near neighbours than its corner, node 0.
+    if not all(torus.wrap):
+        shells = np.arange(1, distances.size + 1) // (2 * torus.ndim) + 1
+        distances = np.minimum(distances, np.minimum(shells, max(torus.diameter, 1)))
+    hops_of_partner = np.concatenate([np.zeros(capacity - 1), np.repeat(distances, capacity)])
+    max_traffic = total = received = 0.0
     for task, other in ((comm.src, comm.dst), (comm.dst, comm.src)):
-        remote = task != other
-        order = np.lexsort((-weight[remote], task[remote]))
-        owner, amount = task[remote][order], weight[remote][order]
-        if not owner.size or not away.size:
+        is_remote = task != other
+        order = np.lexsort((-weight[is_remote], task[is_remote]))
+        owner, traffic = task[is_remote][order], weight[is_remote][order]
+        if not owner.size or not distances.size:
             continue
-        place = np.arange(owner.size) - np.searchsorted(owner, owner)
-        busiest = float(np.bincount(owner, np.where(place >= capacity - 1, amount, 0.0)).max())
-        most = max(most, busiest)
+        partner_rank = np.arange(owner.size) - np.searchsorted(owner, owner)
+        remaining = np.where(partner_rank >= capacity - 1, traffic, 0.0)
+        task_traffic = float(np.bincount(owner, remaining).max())
+        max_traffic = max(max_traffic, task_traffic)
         if other is comm.src:
-            received = busiest
-        hops = hops_of_partner[np.minimum(place, hops_of_partner.size - 1)]
-        total = max(total, float((hops * amount).sum()))
-    return most, total, received
+            received = task_traffic
+        hops = hops_of_partner[np.minimum(partner_rank, hops_of_partner.size - 1)]
+        total = max(total, float((hops * traffic).sum()))
+    return max_traffic, total, received
 
 
-def _bisection(problem: MappingProblem, wire: Floats, capacity: int) -> float:
-    """Seconds for what must cross between the halves of each dimension, both ways together."""
+def _bisection_bound(problem: MappingProblem, wire: Floats, capacity: int) -> float:
+    """Return the largest bound by the traffic between two parts of a dimension."""
     comm, torus, n_tasks = problem.comm, problem.torus, problem.n_tasks
-    # A twisted wrap link shifts along other dimensions: planes are no cuts there.
-    if torus.twist or not 2 <= n_tasks <= _MAX_TASKS:
+    if torus.twist or not 2 <= n_tasks <= _MAX_SPECTRUM_TASKS:
         return 0.0
     laplacian = np.zeros((n_tasks, n_tasks))
     np.add.at(laplacian, (comm.src, comm.dst), -wire)
     laplacian += laplacian.T
     np.fill_diagonal(laplacian, 0.0)
     np.fill_diagonal(laplacian, -laplacian.sum(axis=1))
-    # Threads of BLAS that wait for each other take ten times the processor time of one.
+    # One thread, because waiting BLAS threads take ten times its processor time.
     with threadpool_limits(1, "blas"):
-        second = float(np.linalg.eigvalsh(laplacian)[1])
-    second = max(second, 0.0)
-    longest = 0.0
+        eigenvalue = float(np.linalg.eigvalsh(laplacian)[1])
+    eigenvalue = max(eigenvalue, 0.0)
+    max_seconds = 0.0
     for size, wrap, bandwidth in zip(torus.shape, torus.wrap, torus.bandwidth, strict=True):
         links = torus.n_nodes // size * (2 if wrap else 1)
         for planes in range(1, size):
-            # Of the splits that fit, the most uneven lets the fewest bytes cross.
-            here = min(capacity * torus.n_nodes // size * planes, n_tasks)
-            there = min(capacity * torus.n_nodes // size * (size - planes), n_tasks)
-            least = min(here * (n_tasks - here), there * (n_tasks - there))
-            longest = max(longest, second * least / n_tasks / (2 * links * bandwidth))
-    return longest
+            # The most uneven feasible split has the least traffic.
+            n_low = min(capacity * torus.n_nodes // size * planes, n_tasks)
+            n_high = min(capacity * torus.n_nodes // size * (size - planes), n_tasks)
+            min_product = min(n_low * (n_tasks - n_low), n_high * (n_tasks - n_high))
+            max_seconds = max(
+                max_seconds, eigenvalue * min_product / n_tasks / (2 * links * bandwidth)
+            )
+    return max_seconds

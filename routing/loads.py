@@ -1,7 +1,7 @@
-"""Link loads, the loads along the routes of messages, and all else that one pass over them finds.
+"""Link loads, loads along routes, and totals over the messages of a phase.
 
-Kernels walk over plain tori, by tables of straight runs where those pay off. Twisted tori, whose
-routes have no such runs, are followed hop by hop in NumPy.
+On plain tori, kernels use tables of straight runs where these save time. Routes of twisted tori
+have no such runs, so NumPy follows them hop by hop.
 """
 
 from __future__ import annotations
@@ -21,44 +21,45 @@ from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.mapping.network import Groups
 from toruscast.mapping.torus import TIE_RULES
+from toruscast.typing import Bools, Floats, Int32s, Ints
 from toruscast.validation import as_array
 
 from . import _load_kernels as run_kernels
 from . import route_kernels as kernels
-from ._load_kernels import HOP_BYTES, OFF_NODE, SLOWEST, Constants, Sums
-from .messages import fixed_point, prepare
-from .route_kernels import Ways
-from .routing import edge_ways, grid_of, list_links, routes
-from .tables import offset_table, run_table, worthwhile_runs
+from ._load_kernels import HOP_BYTES, OFF_NODE, SLOWEST, PassConstants, PassSums
+from .messages import fixed_point, prepare_edges
+from .route_kernels import HopsAndFifos
+from .routing import find_hops_and_fifos, grid_of, list_links, routes
+from .tables import offset_table, run_table, run_table_if_faster
 
-# Number of edges that are searched for one that goes that way.
-_LOOKED_AT = 100_000
+# Maximum edges that are searched for a message over a missing link.
+_MAX_SEARCHED = 100_000
 
 
 def link_loads(
     problem: MappingProblem, mapping: TaskMapping, weights: ArrayLike | None = None
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return the bytes that the routing puts on every directed link.
 
-    In dimension order, half of a split or random tie is expected each way. With adaptive routing,
-    every message is split evenly over its minimal routes, zone after zone.
+    In dimension order, half of a split or random tie is expected in each direction. With adaptive
+    routing, every message is split evenly over its minimal routes, zone after zone.
 
     Parameters
     ----------
     weights : array-like of float, shape (n_edges,), optional
-        Numbers to count instead of bytes, such as packets, for the edges of all phases, one phase
-        after the other. None is negative, and their sum is finite.
+        Weights to add instead of bytes, such as packets, for the edges of all phases, one phase
+        after the other. Not negative, with a finite sum.
 
     Returns
     -------
     ndarray, shape (n_links,)
-        In the order of `Torus`: ``node * 2 * D + 2 * d + s``. Messages within a node load nothing.
+        In the order of `Torus`: ``node * 2 * D + 2 * d + s``. Messages within a node load no link.
 
     Notes
     -----
-    On a twisted torus the even split is over the orders of a message's hops. On others, sums in
-    dimension order are kept in 64-bit fixed point, scaled by a power of two so that the total fits.
-    Whole byte counts below 2**61 in total are exact; fractions are rounded to 2**-61 of the total.
+    On a twisted torus the even split is over the orders of a message's hops. On other tori, sums in
+    dimension order use 64-bit fixed point, scaled by a power of two to fit the total. Integer byte
+    counts below 2**61 in total are exact; fractions are rounded to 2**-61 of the total.
 
     Examples
     --------
@@ -68,16 +69,16 @@ def link_loads(
     """
     mapping = problem.mapping(mapping)
     if weights is not None:
-        weights = _weights(weights, problem.unrolled.comm.n_edges)
+        weights = _check_weights(weights, problem.unrolled.comm.n_edges)
     elif problem.common_routing is not None:
         return sum_loads(problem.total, mapping, problem.total.comm.nbytes)
     return sum_loads(problem, mapping, weights)
 
 
 def sum_loads(
-    problem: MappingProblem, mapping: TaskMapping, weight: NDArray[np.float64] | None = None
-) -> NDArray[np.float64]:
-    """Return the loads by weights of the edges of all phases, as `link_loads`, without checks."""
+    problem: MappingProblem, mapping: TaskMapping, weight: Floats | None = None
+) -> Floats:
+    """Return the result of `link_loads` for checked weights."""
     if weight is None:
         weight = problem.unrolled.comm.nbytes
     if problem.common_routing is None:
@@ -88,71 +89,70 @@ def sum_loads(
     phase, placed = problem.unrolled, problem.placed(mapping)
     spread = _adaptive_loads if phase.routing == "adaptive" else _ordered_loads
     load = spread(phase, placed, weight)
-    check_missing(load, phase, placed)
+    check_missing_links(load, phase, placed)
     return load
 
 
-def check_ways(problem: MappingProblem, mapping: TaskMapping) -> None:
-    """Raise `InputError` if a message would go over a link that is not there."""
+def check_routes(problem: MappingProblem, mapping: TaskMapping) -> None:
+    """Raise `InputError` if the route of a message has a missing link."""
     if problem.torus.exclusions.links:
         for phase in problem.phases:
             sum_loads(phase, mapping, phase.comm.nbytes)
 
 
-def _ordered_loads(
-    problem: MappingProblem, mapping: TaskMapping, weight: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _ordered_loads(problem: MappingProblem, mapping: TaskMapping, weight: Floats) -> Floats:
     comm, torus = problem.comm, problem.torus
     if torus.twist:
         return _twisted_loads(torus, mapping.node[comm.src], mapping.node[comm.dst], weight)
     load = np.zeros(torus.n_links, dtype=np.int64)
     fixed, scale = fixed_point(weight, torus)
-    runs = worthwhile_runs(torus, comm.n_edges)
+    runs = run_table_if_faster(torus, comm.n_edges)
     grid = grid_of(torus)
     if runs is None:
         kernels.add_loads(grid, comm.src, comm.dst, mapping.node, fixed, load)
     else:
         run = np.zeros(runs.n_runs, dtype=np.int64)
-        there = scratch("codes", comm.n_edges, np.int32)
-        run_kernels.add_to_runs(runs, comm.dst, comm.first, mapping.node, fixed, run, there)
+        dst_code = scratch("codes", comm.n_edges, np.int32)
+        run_kernels.add_to_runs(runs, comm.dst, comm.first, mapping.node, fixed, run, dst_code)
         run_kernels.spread_runs(grid, runs, run, load.reshape(1, -1))
     return np.asarray(load * scale, dtype=np.float64)
 
 
-class Along(NamedTuple):
-    """Loads along the routes of all edges, 0 within a node."""
+class RouteLoads(NamedTuple):
+    """Statistics of the link loads along the routes of all edges, 0 within a node."""
 
-    # Of the sums along each route, the largest one and the sum.
-    largest: float
-    total: float
-    most: float  # sum over the edges of the largest load on the route
+    max_sum: float  # maximum over the edges of the summed loads
+    total: float  # sum over the edges of the summed loads
+    sum_of_max: float  # sum over the edges of the maximum load
 
 
-def loads_along_routes(
-    problem: MappingProblem, mapping: TaskMapping, load: NDArray[np.float64]
-) -> Along:
-    """Sum up the loads along dimension-ordered routes; a split or random tie counts as plus."""
+def sum_loads_along_routes(
+    problem: MappingProblem, mapping: TaskMapping, load: Floats
+) -> RouteLoads:
+    """Sum the loads along dimension-ordered routes; a split or random tie counts as plus."""
     comm, torus = problem.comm, problem.torus
     if torus.twist:
         first, links = list_links(torus, mapping.node[comm.src], mapping.node[comm.dst])
         starts = first[:-1][np.diff(first) > 0]
         if not starts.size:
-            return Along(0.0, 0.0, 0.0)
-        total, most = (each.reduceat(load[links], starts) for each in (np.add, np.maximum))
-        return Along(float(total.max()), float(total.sum()), float(most.sum()))
+            return RouteLoads(0.0, 0.0, 0.0)
+        total, sum_of_max = (each.reduceat(load[links], starts) for each in (np.add, np.maximum))
+        return RouteLoads(float(total.max()), float(total.sum()), float(sum_of_max.sum()))
     grid = grid_of(torus)
-    runs = worthwhile_runs(torus, comm.n_edges)
+    runs = run_table_if_faster(torus, comm.n_edges)
     if runs is None:
-        walked = kernels.sum_along_routes(grid, comm.src, comm.dst, mapping.node, load)
-        return Along(*walked)
-    along = np.zeros((runs.n_runs, 2))
-    run_kernels.sum_over_runs(grid, runs, load, along)
-    there = scratch("codes", comm.n_edges, np.int32)
-    summed = run_kernels.sum_over_routes(runs, comm.dst, comm.first, mapping.node, along, there)
-    return Along(*summed)
+        sums = kernels.sum_along_routes(grid, comm.src, comm.dst, mapping.node, load)
+        return RouteLoads(*sums)
+    run_loads = np.zeros((runs.n_runs, 2))
+    run_kernels.sum_loads_over_runs(grid, runs, load, run_loads)
+    dst_code = scratch("codes", comm.n_edges, np.int32)
+    sums = run_kernels.sum_run_loads_over_routes(
+        runs, comm.dst, comm.first, mapping.node, run_loads, dst_code
+    )
+    return RouteLoads(*sums)
 
 
-def _weights(values: ArrayLike, n_edges: int) -> NDArray[np.float64]:
+def _check_weights(values: ArrayLike, n_edges: int) -> Floats:
     expected = f"{n_edges} numbers of 0 or more, their sum finite"
     array = as_array(values, "weights", expected)
     if array.shape != (n_edges,) or (n_edges and array.dtype.kind not in "iufb"):
@@ -166,145 +166,126 @@ def _weights(values: ArrayLike, n_edges: int) -> NDArray[np.float64]:
     return weight
 
 
-def _adaptive_loads(
-    problem: MappingProblem, mapping: TaskMapping, weight: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _adaptive_loads(problem: MappingProblem, mapping: TaskMapping, weight: Floats) -> Floats:
     torus = problem.torus
     load = np.zeros(torus.n_links)
-    here, target, weight = _merged_pairs(problem, mapping, weight)
+    src, dst, weight = _merge_node_pairs(problem, mapping, weight)
     if torus.twist:
-        return _twisted_adaptive_loads(torus, here, target, weight)
-    set_of = torus.zone_set_of(here, target)
+        return _twisted_adaptive_loads(torus, src, dst, weight)
+    set_of = torus.zone_set_of(src, dst)
     for number, zones in enumerate(torus.zone_sets):
-        own = np.flatnonzero(set_of == number)
-        ends = here[own], target[own]
+        selected = np.flatnonzero(set_of == number)
+        endpoints = src[selected], dst[selected]
         if zones:
-            _spread_over_zones(torus, zones, *ends, weight[own], load)
+            _spread_over_zones(torus, zones, *endpoints, weight[selected], load)
         else:
-            fixed, scale = fixed_point(weight[own], torus)
-            ordered = np.zeros(torus.n_links, dtype=np.int64)
-            nodes = np.arange(torus.n_nodes, dtype=np.int32)
-            kernels.add_loads(grid_of(torus), *ends, nodes, fixed, ordered)
-            load += ordered * scale
+            load += pair_loads(torus, *endpoints, weight[selected])
     return load
 
 
-def _merged_pairs(
-    problem: MappingProblem, mapping: TaskMapping, weight: NDArray[np.float64]
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
-    """Return the pairs of nodes that exchange anything, and the weight between them."""
+def _merge_node_pairs(
+    problem: MappingProblem, mapping: TaskMapping, weight: Floats
+) -> tuple[Int32s, Int32s, Floats]:
     comm = problem.comm
-    here, there = np.empty((2, comm.n_edges), dtype=np.int32)
+    src, dst = np.empty((2, comm.n_edges), dtype=np.int32)
     merged = np.empty(comm.n_edges)
     by_node = np.argsort(mapping.node, kind="stable")
-    arrays = comm.dst, comm.first, mapping.node, by_node, weight, here, there, merged
+    arrays = comm.dst, comm.first, mapping.node, by_node, weight, src, dst, merged
     count = run_kernels.merge_pairs(problem.torus.n_nodes, *arrays)
-    return here[:count], there[:count], merged[:count]
+    return src[:count], dst[:count], merged[:count]
 
 
 def _spread_over_zones(
-    torus: Torus,
-    zones: Groups,
-    here: NDArray[np.int32],
-    target: NDArray[np.int32],
-    weight: NDArray[np.float64],
-    load: NDArray[np.float64],
+    torus: Torus, zones: Groups, src: Int32s, dst: Int32s, weight: Floats, load: Floats
 ) -> None:
-    """Spread weights over minimal routes, zone by zone; (n,) (n,) (n,) -> (N * 2 * D,)."""
+    """Split weights over minimal routes, zone by zone. (n,) (n,) (n,) -> (N * 2 * D,)."""
     grid = grid_of(torus)
-    # All routes of a zone end at one node, where the next zone starts.
+    # All routes of a zone end at the node where the next zone begins.
     for zone in zones:
-        part = torus.coords[:, zone] @ grid.stride[list(zone)]
-        there = here - part[here] + part[target]
-        # Keys of 16 bits are sorted in one pass.
-        by_end = np.argsort(there.astype(np.min_scalar_type(torus.n_nodes - 1)), kind="stable")
+        zone_offset = torus.coords[:, zone] @ grid.stride[list(zone)]
+        zone_end = src - zone_offset[src] + zone_offset[dst]
+        # NumPy sorts keys of 16 bits in linear time.
+        by_end = np.argsort(zone_end.astype(np.min_scalar_type(torus.n_nodes - 1)), kind="stable")
         minus, plus = np.zeros((2, torus.ndim), dtype=np.int64)
-        run_kernels.widen_reach(grid, here, there, minus, plus)
+        run_kernels.update_max_hops(grid, src, zone_end, minus, plus)
         table = offset_table(minus, plus)
-        run_kernels.add_adaptive_loads(grid, table, here, there, by_end, weight, load)
-        here = there
+        run_kernels.add_adaptive_loads(grid, table, src, zone_end, by_end, weight, load)
+        src = zone_end
 
 
-def _twisted_loads(
-    torus: Torus, src: NDArray[np.int32], dst: NDArray[np.int32], weight: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the sum of the weights of the routes over every link, ``(n_links,)``."""
+def _twisted_loads(torus: Torus, src: Int32s, dst: Int32s, weight: Floats) -> Floats:
     first, links = list_links(torus, src, dst)
     load = np.bincount(links, np.repeat(weight, np.diff(first)), minlength=torus.n_links)
     return np.asarray(load, dtype=np.float64)
 
 
-def _twisted_adaptive_loads(
-    torus: Torus, src: NDArray[np.int32], dst: NDArray[np.int32], weight: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the loads if every message is spread evenly over the orders of its hops."""
+def _twisted_adaptive_loads(torus: Torus, src: Int32s, dst: Int32s, weight: Floats) -> Floats:
+    """Split every message evenly over the orders of its hops."""
     load = np.zeros(torus.n_links)
-    hops, which = np.unique(torus.twisted_hops(src, dst), axis=0, return_inverse=True)
-    # NumPy 2.0 gives a column.
-    which = which.ravel()
-    by_way = np.argsort(which, kind="stable")
-    begin = np.searchsorted(which[by_way], np.arange(len(hops) + 1))
-    for number, way in enumerate(hops):
-        own = by_way[begin[number] : begin[number + 1]]
-        here = src[own].astype(np.int64)
+    hops, group = np.unique(torus.twisted_hops(src, dst), axis=0, return_inverse=True)
+    # NumPy 2.0 returns a column.
+    group = group.ravel()
+    by_group = np.argsort(group, kind="stable")
+    begin = np.searchsorted(group[by_group], np.arange(len(hops) + 1))
+    for number, group_hops in enumerate(hops):
+        selected = by_group[begin[number] : begin[number + 1]]
+        current = src[selected].astype(np.int64)
         for zone in torus.zone_sets[0]:
-            here = _spread_orders(torus, way, zone, here, weight[own], load)
+            current = _spread_orders(torus, group_hops, zone, current, weight[selected], load)
     return load
 
 
 def _spread_orders(
-    torus: Torus,
-    way: NDArray[np.int32],
-    zone: Sequence[int],
-    start: NDArray[np.int64],
-    weight: NDArray[np.float64],
-    load: NDArray[np.float64],
-) -> NDArray[np.int64]:
-    """Spread messages over the orders of their hops in a zone; return where they end."""
-    port = [2 * k + int(way[k] < 0) for k in zone]
-    size = [abs(int(way[k])) for k in zone]
+    torus: Torus, hops: Int32s, zone: Sequence[int], start: Ints, weight: Floats, load: Floats
+) -> Ints:
+    """Split messages over the orders of their hops in a zone; return the nodes where they end."""
+    port = [2 * k + int(hops[k] < 0) for k in zone]
+    size = [abs(int(hops[k])) for k in zone]
     share: dict[tuple[int, ...], float] = defaultdict(float)
     share[(0,) * len(zone)] = 1.0
     nodes = {(0,) * len(zone): start}
-    # In C order every cell comes after the cells that lead to it.
+    # C order visits every cell after its predecessors.
     for cell in product(*(range(k + 1) for k in size)):
-        left = sum(size) - sum(cell)
+        n_left = sum(size) - sum(cell)
         for i in range(len(zone)):
             if cell[i] == size[i]:
                 continue
-            # The share of orders that goes on this way equals the share of hops left this way.
-            part = share[cell] * (size[i] - cell[i]) / left
+            # The share of orders that continue along a dimension equals its share of the hops left.
+            step_share = share[cell] * (size[i] - cell[i]) / n_left
             link = nodes[cell] * 2 * torus.ndim + port[i]
-            np.add.at(load, link, weight * part)
-            beyond = (*cell[:i], cell[i] + 1, *cell[i + 1 :])
-            share[beyond] += part
-            nodes[beyond] = torus.neighbors[nodes[cell], port[i]].astype(np.int64)
+            np.add.at(load, link, weight * step_share)
+            next_cell = (*cell[:i], cell[i] + 1, *cell[i + 1 :])
+            share[next_cell] += step_share
+            nodes[next_cell] = torus.neighbors[nodes[cell], port[i]].astype(np.int64)
     return nodes[tuple(size)]
 
 
 def pair_loads(
-    torus: Torus, src: NDArray[np.integer], dst: NDArray[np.integer]
-) -> NDArray[np.float64]:
-    """Return the messages between nodes over every link in dimension order, ``(n_links,)``.
+    torus: Torus,
+    src: NDArray[np.integer],
+    dst: NDArray[np.integer],
+    weight: Floats | None = None,
+) -> Floats:
+    """Return the loads of messages between nodes in dimension order, ``(n_links,)``.
 
-    Half of a split or random tie is expected each way.
+    Without weights, messages are counted. Half of a split or random tie is expected in each
+    direction.
     """
-    here, there = (np.ascontiguousarray(end, dtype=np.int32) for end in (src, dst))
+    src, dst = (np.ascontiguousarray(end, dtype=np.int32) for end in (src, dst))
+    weight = np.ones(src.size) if weight is None else weight
     if torus.twist:
-        return _twisted_loads(torus, here, there, np.ones(here.size))
-    # A split tie halves messages, so their number is doubled to stay whole.
-    halves = 2 if torus.ties_are_open else 1
+        return _twisted_loads(torus, src, dst, weight)
+    fixed, scale = fixed_point(weight, torus)
     load = np.zeros(torus.n_links, dtype=np.int64)
     nodes = np.arange(torus.n_nodes, dtype=np.int32)
-    weight = np.full(here.size, halves, dtype=np.int64)
-    kernels.add_loads(grid_of(torus), here, there, nodes, weight, load)
-    return load / halves
+    kernels.add_loads(grid_of(torus), src, dst, nodes, fixed, load)
+    return np.asarray(load * scale, dtype=np.float64)
 
 
-def check_missing(load: NDArray[np.float64], problem: MappingProblem, mapping: TaskMapping) -> None:
-    """Raise `InputError` if a missing link bears a load; name the message.
+def check_missing_links(load: Floats, problem: MappingProblem, mapping: TaskMapping) -> None:
+    """Raise `InputError` with the message if a missing link has a load.
 
-    Makers do not say how a router leads round a missing link, so every route is of the whole torus.
+    Vendors do not publish how routers avoid a missing link, so routes ignore missing links.
     """
     comm, torus = problem.comm, problem.torus
     missing = np.array(torus.exclusions.links, dtype=np.int64)
@@ -312,87 +293,89 @@ def check_missing(load: NDArray[np.float64], problem: MappingProblem, mapping: T
     if not used.size:
         return
     link = int(used[0])
-    src, dst = comm.src[:_LOOKED_AT], comm.dst[:_LOOKED_AT]
+    src, dst = comm.src[:_MAX_SEARCHED], comm.dst[:_MAX_SEARCHED]
     first, links = routes(torus, mapping.node[src], mapping.node[dst])
-    places = np.flatnonzero(links == link)
-    sent = comm.nbytes[:_LOOKED_AT] > 0
-    edges = np.searchsorted(first, places, side="right") - 1
+    positions = np.flatnonzero(links == link)
+    sent = comm.nbytes[:_MAX_SEARCHED] > 0
+    edges = np.searchsorted(first, positions, side="right") - 1
     edges = edges[sent[edges]]
-    who = "a message"
+    message = "a message"
     if edges.size:
-        who = f"task {src[edges[0]]} to task {dst[edges[0]]}"
+        message = f"task {src[edges[0]]} to task {dst[edges[0]]}"
     label = f"mapping {mapping.name}".rstrip()
     raise InputError(
-        f"{label} needs a link that is missing",
-        found=f"{who} goes over {torus.link_label(link)}",
-        expected="a mapping whose routes keep off it; routers do not lead round it",
+        f"{label} routes a message over a missing link",
+        found=f"{message} goes over {torus.link_label(link)}",
+        expected="a mapping whose routes avoid it; routers do not detour",
     )
 
 
-class Tally(NamedTuple):
-    """Results of a pass over the messages of a phase."""
+class PhaseTotals(NamedTuple):
+    """Totals over the messages of a phase."""
 
-    link_bytes: NDArray[np.float64]  # (n_links,)
-    wire_bytes: NDArray[np.float64]  # (n_links,) headers included
-    edges_by_hops: NDArray[np.int64]  # (diameter + 1,) those of 0 stay within their node
-    fifo_length: NDArray[np.float64]  # (n_nodes * fifos,) messages
+    link_bytes: Floats  # (n_links,)
+    wire_bytes: Floats  # (n_links,) headers included
+    edges_by_hops: Ints  # (diameter + 1,) number of edges
+    fifo_length: Floats  # (n_nodes * fifos,) messages
     hop_bytes: float
     off_node_bytes: float
-    injected: NDArray[np.float64]  # (n_nodes * fifos,) seconds
-    received: NDArray[np.float64]  # (n_nodes,) bytes
+    injected: Floats  # (n_nodes * fifos,) seconds
+    received: Floats  # (n_nodes,) bytes
     latency: float  # seconds of the slowest message
 
 
-def tally(problem: MappingProblem, mapping: TaskMapping, ways: Ways) -> Tally:
-    """Return the results of one pass over the messages, of which it reads about 60 bytes each.
+def compute_totals(
+    problem: MappingProblem, mapping: TaskMapping, routes: HopsAndFifos
+) -> PhaseTotals:
+    """Compute the totals of a problem of one phase in one pass over its messages.
 
-    The problem has one phase. Its data that does not depend on the mapping is prepared once.
+    Data that does not depend on the mapping is cached with the problem.
     """
     comm, torus = problem.comm, problem.torus
     network = torus.network
     adaptive = problem.routing == "adaptive"
-    takes_any = network.fifo_rule == "first_free"
-    side_by_side = np.zeros(0, dtype=np.bool_)
-    if takes_any and (adaptive or torus.ties_are_open):
-        side_by_side = have_two_ways(problem, mapping)
-    prepared = prepare(problem)
-    runs = None if adaptive or torus.twist else worthwhile_runs(torus, comm.n_edges)
+    shares_queue = network.fifo_rule == "first_free"
+    leaves_in_parallel = np.zeros(0, dtype=np.bool_)
+    if shares_queue and (adaptive or torus.ties_are_open):
+        leaves_in_parallel = edges_with_multiple_routes(problem, mapping)
+    prepared = prepare_edges(problem)
+    runs = None if adaptive or torus.twist else run_table_if_faster(torus, comm.n_edges)
     table, columns = run_table(torus), prepared.edges.units.shape[1]
     fifo = np.zeros((torus.n_nodes * network.fifos, 2))
-    sums = Sums(
+    sums = PassSums(
         run=np.zeros(0 if runs is None else columns * runs.n_runs, dtype="<i8"),
-        edges=np.zeros(torus.diameter + 1, dtype=np.int64),
+        edges_by_hops=np.zeros(torus.diameter + 1, dtype=np.int64),
         fifo=fifo,
         received=np.zeros(table.plane),
-        one=np.zeros(3),
+        scalars=np.zeros(3),
     )
-    constants = Constants(
+    constants = PassConstants(
         fifos=network.fifos,
-        takes_any=int(takes_any),
+        shares_queue=int(shares_queue),
         injection=1 / max(torus.bandwidth),
         memory=1 / network.memory_bandwidth,
         latency=network.hop_latency,
         wire_unit=prepared.wire_unit,
     )
-    node, there = mapping.node, scratch("codes", comm.n_edges, np.int32)
-    run_kernels.add_up(table, prepared.edges, ways, side_by_side, constants, node, sums, there)
-    return Tally(
-        *_tallied_loads(problem, mapping, sums.run),
-        sums.edges,
+    node, dst_code = mapping.node, scratch("codes", comm.n_edges, np.int32)
+    run_kernels.sum_over_edges(
+        table, prepared.edges, routes, leaves_in_parallel, constants, node, sums, dst_code
+    )
+    return PhaseTotals(
+        *_link_totals(problem, mapping, sums.run),
+        sums.edges_by_hops,
         fifo[:, 0].copy(),
-        float(sums.one[HOP_BYTES]),
-        float(sums.one[OFF_NODE]),
+        float(sums.scalars[HOP_BYTES]),
+        float(sums.scalars[OFF_NODE]),
         fifo[:, 1].copy(),
         sums.received[table.code & (table.plane - 1)],
-        float(sums.one[SLOWEST]),
+        float(sums.scalars[SLOWEST]),
     )
 
 
-def _tallied_loads(
-    problem: MappingProblem, mapping: TaskMapping, run: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the bytes of the links and those on the wire; a pass each if no runs were filled."""
-    torus, prepared = problem.torus, prepare(problem)
+def _link_totals(problem: MappingProblem, mapping: TaskMapping, run: Ints) -> tuple[Floats, Floats]:
+    """Return the link loads in bytes without and with headers, from the runs if they are filled."""
+    torus, prepared = problem.torus, prepare_edges(problem)
     if not run.size:
         plain = sum_loads(problem, mapping, problem.comm.nbytes)
         return plain, sum_loads(problem, mapping, prepared.wire_bytes)
@@ -400,48 +383,50 @@ def _tallied_loads(
     if prepared.edges.units.shape[1] == 1:
         run = run.view("<u4").astype(np.int64)
     run_kernels.spread_runs(grid_of(torus), run_table(torus), run, load)
-    check_missing(load[0], problem, mapping)
+    check_missing_links(load[0], problem, mapping)
     return load[0] * prepared.byte_unit, load[1] * prepared.wire_unit
 
 
 @dataclass(frozen=True, eq=False)
 class PhaseRoutes:
-    """Routes of one phase, or of rounds without a barrier; each result is computed when needed."""
+    """Routes of one phase, or of rounds without a barrier; results are computed when first used."""
 
     problem: MappingProblem
     mapping: TaskMapping
 
     @lazy
-    def ways(self) -> Ways:
+    def hops_and_fifos(self) -> HopsAndFifos:
         """Hops and injection FIFO of every edge."""
-        return edge_ways(self.problem, self.mapping)
+        return find_hops_and_fifos(self.problem, self.mapping)
 
     @lazy
-    def tally(self) -> Tally:
-        """Results of one pass over the messages."""
-        return tally(self.problem.unrolled, self.problem.placed(self.mapping), self.ways)
+    def totals(self) -> PhaseTotals:
+        """Totals over the messages."""
+        return compute_totals(
+            self.problem.unrolled, self.problem.placed(self.mapping), self.hops_and_fifos
+        )
 
     @property
-    def wire_bytes(self) -> NDArray[np.float64]:
-        """Bytes of a phase over each link with headers; alone they take half of that pass."""
-        if "tally" in vars(self):
-            return self.tally.wire_bytes
-        return sum_loads(self.problem, self.mapping, prepare(self.problem).wire_bytes)
+    def wire_bytes(self) -> Floats:
+        """Bytes over each link with headers, without computing the other totals."""
+        if "totals" in vars(self):
+            return self.totals.wire_bytes
+        return sum_loads(self.problem, self.mapping, prepare_edges(self.problem).wire_bytes)
 
 
-def have_two_ways(problem: MappingProblem, mapping: TaskMapping) -> NDArray[np.bool_]:
-    """Return whether packets of each edge of a phase may take different routes, ``(n_edges,)``."""
+def edges_with_multiple_routes(problem: MappingProblem, mapping: TaskMapping) -> Bools:
+    """Return whether packets of each edge may take different routes, ``(n_edges,)``."""
     comm, torus = problem.comm, problem.torus
     src, dst = mapping.node[comm.src], mapping.node[comm.dst]
     if torus.twist:
-        # Adaptive packets take the hops of their message in any order.
-        several = (torus.twisted_hops(src, dst) != 0).sum(axis=1) > 1
-        return np.asarray(several & (problem.routing == "adaptive"))
+        # Adaptive packets make the hops of their message in any order.
+        several_dimensions = (torus.twisted_hops(src, dst) != 0).sum(axis=1) > 1
+        return np.asarray(several_dimensions & (problem.routing == "adaptive"))
     gap = np.abs(torus.coords[dst] - torus.coords[src])
-    fixed = TIE_RULES[torus.tie_break].adaptive_fixed
-    tied = (np.array(torus.wrap) & (2 * gap == np.array(torus.shape))).any(axis=1)
-    in_order = tied & torus.ties_are_open
+    ties_are_fixed = TIE_RULES[torus.tie_break].adaptive_fixed
+    is_tie = (np.array(torus.wrap) & (2 * gap == np.array(torus.shape))).any(axis=1)
+    by_tie = is_tie & torus.ties_are_open
     if problem.routing == "deterministic":
-        return np.asarray(in_order)
-    by_choice = (tied & (not fixed)) | ((gap > 0).sum(axis=1) > 1)
-    return np.asarray(np.where(torus.has_zones[torus.zone_set_of(src, dst)], by_choice, in_order))
+        return np.asarray(by_tie)
+    by_choice = (is_tie & (not ties_are_fixed)) | ((gap > 0).sum(axis=1) > 1)
+    return np.asarray(np.where(torus.has_zones[torus.zone_set_of(src, dst)], by_choice, by_tie))

@@ -1,4 +1,4 @@
-"""Messages as the simulators send them, their packets, and data of edges."""
+"""Messages of the simulators, their packets, and arrays of edges."""
 
 from __future__ import annotations
 
@@ -6,33 +6,30 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, MappingProblem, Network, TaskMapping, Torus
+from toruscast.typing import Bools, Floats, Int32s, Ints
 
-from .route_kernels import keys_of, places_of, sort_keys, take_turns
-from .routing import edge_ways
+from .route_kernels import fill_keys, order_by_partner, sort_keys, unpack_indices
+from .routing import find_hops_and_fifos
 
 
-def packet_counts(
-    problem: MappingProblem, coarsening: int = 1
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def packet_counts(problem: MappingProblem, coarsening: int = 1) -> tuple[Ints, Floats]:
     """Return the packets of every edge and the bytes of each on the wire, ``(n_edges,)`` both.
 
-    The edges are those of all phases, one after the other. A message without a byte still sends one
-    packet.
+    The edges are those of all phases, one phase after the other. An empty message has one packet.
     """
     comm, network = problem.unrolled.comm, problem.torus.network
     messages = comm.whole_messages
     sent = messages > 0
-    each = comm.nbytes / np.maximum(messages, 1)
-    packets = messages * np.maximum(np.ceil(each / network.payload), 1)
+    message_bytes = comm.nbytes / np.maximum(messages, 1)
+    packets = messages * np.maximum(np.ceil(message_bytes / network.payload), 1)
     wire_bytes = np.where(sent, comm.nbytes + network.header * packets, 0.0)
     packets = np.ceil(packets / coarsening)
     per_packet = wire_bytes / np.maximum(packets, 1)
-    most = packets.max(initial=0)
-    if most >= 2**53:
+    max_packets = packets.max(initial=0)
+    if max_packets >= 2**53:
         edge = int(np.argmax(packets))
         raise InputError(
             f"too many packets from task {comm.src[edge]} to task {comm.dst[edge]}",
@@ -42,40 +39,41 @@ def packet_counts(
     return packets.astype(np.int64), per_packet
 
 
-def software_times(comm: CommGraph, network: Network) -> NDArray[np.float64]:
-    """Return the seconds of software that each edge costs its task, ``(n_edges,)``."""
+def software_times(comm: CommGraph, network: Network) -> Floats:
+    """Return the software seconds of each edge, ``(n_edges,)``."""
     messages = comm.whole_messages
-    short = comm.nbytes <= network.short_limit * messages
-    each = np.where(short & (network.short_limit > 0), network.short_overhead, network.overhead)
-    return np.asarray(messages * each)
+    is_short = comm.nbytes <= network.short_limit * messages
+    seconds_per_message = np.where(
+        is_short & (network.short_limit > 0), network.short_overhead, network.overhead
+    )
+    return np.asarray(messages * seconds_per_message)
 
 
-def hand_over_times(
-    comm: CommGraph, network: Network
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the edges in the order of their hand-over, and the second at which each is ready.
+def hand_over_times(comm: CommGraph, network: Network) -> tuple[Ints, Floats]:
+    """Return the edges in the order of their hand-over, and the seconds at which each is ready.
 
-    A task starts with its next higher partner: not all tasks of an all-to-all send to task 0 first.
+    A task starts with its next higher partner, so that an all-to-all does not begin with all tasks
+    sending to task 0.
     """
     order = np.empty(comm.n_edges, dtype=np.int64)
     ready = np.empty(comm.n_edges)
-    take_turns(comm.first, comm.dst, software_times(comm, network), order, ready)
+    order_by_partner(comm.first, comm.dst, software_times(comm, network), order, ready)
     return order, ready
 
 
-def common_message(problem: MappingProblem) -> int:
-    """Return the packets of the median message, each weighted with its packets."""
+def median_message_packets(problem: MappingProblem) -> int:
+    """Return the packets of the median message, weighted by packets."""
     counts = packet_counts(problem)[0]
-    length = counts // np.maximum(problem.unrolled.comm.whole_messages, 1)
-    order = np.argsort(-length, kind="stable")
-    sent = counts[order].cumsum()
-    if not sent.size or not sent[-1]:
+    packets_per_message = counts // np.maximum(problem.unrolled.comm.whole_messages, 1)
+    order = np.argsort(-packets_per_message, kind="stable")
+    cumulative = counts[order].cumsum()
+    if not cumulative.size or not cumulative[-1]:
         return 0
-    return int(length[order[np.searchsorted(sent, sent[-1] / 2)]])
+    return int(packets_per_message[order[np.searchsorted(cumulative, cumulative[-1] / 2)]])
 
 
-def mean_message(problem: MappingProblem) -> float:
-    """Return the packets of a message, the mean weighted with its packets; 0 without a message."""
+def mean_message_packets(problem: MappingProblem) -> float:
+    """Return the mean packets of a message, weighted by packets; 0 without messages."""
     weighted = total = 0.0
     for phase in problem.phases:
         packets = packet_counts(phase)[0].astype(np.float64)
@@ -84,75 +82,75 @@ def mean_message(problem: MappingProblem) -> float:
     return weighted / total if total else 0.0
 
 
-def longest_message(problem: MappingProblem) -> int:
+def max_message_packets(problem: MappingProblem) -> int:
     """Return the packets of the longest message of all phases."""
     packets = packet_counts(problem)[0]
     return int((packets / np.maximum(problem.unrolled.comm.whole_messages, 1)).max(initial=0))
 
 
 class Messages(NamedTuple):
-    """The edges of one or more rounds that send something, ordered by task, round and turn.
+    """Edges of one or more rounds with messages, ordered by task, round and hand-over.
 
     All arrays are of shape ``(n_messages,)``.
     """
 
-    round: NDArray[np.int64]
-    edge: NDArray[np.int64]
-    task: NDArray[np.int32]
-    src: NDArray[np.int32]  # nodes
-    dst: NDArray[np.int32]
-    receiver: NDArray[np.int32]  # task
-    fifo: NDArray[np.int32]  # number within its node, NONE for a message within a node
-    nbytes: NDArray[np.float64]
-    packets: NDArray[np.int64]
-    wire: NDArray[np.float64]
-    software: NDArray[np.float64]
-    asks: NDArray[np.bool_]  # whether it first waits for the receiver's answer
-    merged: float  # real packets that one simulated packet carries, on average
+    round: Ints
+    edge: Ints
+    task: Int32s
+    src: Int32s  # nodes
+    dst: Int32s
+    receiver: Int32s  # task
+    fifo: Int32s  # number within its node, NONE for a message within a node
+    nbytes: Floats
+    packets: Ints
+    wire: Floats
+    software: Floats
+    asks: Bools  # whether it needs a rendezvous: a question and its answer
+    merged: float  # mean real packets in one simulated packet
 
 
-# Larger graphs get their messages anew for each mapping, because they take much memory.
-_MAX_LISTED = 2**22
+# Messages of larger graphs are not cached, because they take too much memory.
+_MAX_CACHED_MESSAGES = 2**22
 
 
 def list_messages(problem: MappingProblem, mapping: TaskMapping, coarsening: int = 1) -> Messages:
     """Return the messages of all rounds."""
     network, all_rounds = problem.torus.network, problem.unrolled
-    is_kept = all_rounds.comm.n_edges <= _MAX_LISTED
-    listed, place = problem.derive(_list_unplaced) if is_kept else _list_unplaced(problem)
+    is_kept = all_rounds.comm.n_edges <= _MAX_CACHED_MESSAGES
+    listed, edge = problem.derive(_list_without_nodes) if is_kept else _list_without_nodes(problem)
     src, dst = mapping.node[listed.task], mapping.node[listed.receiver]
     remote = src != dst
     if network.fifo_rule == "first_free":
-        # All messages of a node wait in one queue.
+        # The FIFOs of a node share one queue.
         fifo = np.where(remote, np.int32(0), np.int32(-1))
     else:
-        fifo = edge_ways(problem, mapping).fifo[place]
+        fifo = find_hops_and_fifos(problem, mapping).fifo[edge]
     listed = listed._replace(src=src, dst=dst, fifo=fifo, asks=listed.asks & remote)
     if coarsening == 1:
         return listed
-    packets, wire = (column[place] for column in packet_counts(all_rounds, coarsening))
+    packets, wire = (column[edge] for column in packet_counts(all_rounds, coarsening))
     before, after = (float(n.sum(where=remote)) for n in (listed.packets, packets))
     merged = max(before, 1.0) / max(after, 1.0)
     return listed._replace(packets=packets, wire=wire, merged=merged)
 
 
-def _list_unplaced(problem: MappingProblem) -> tuple[Messages, NDArray[np.int64]]:
-    """Return the messages without their nodes, and their places among all edges."""
+def _list_without_nodes(problem: MappingProblem) -> tuple[Messages, Ints]:
+    """Return the messages without nodes, and the edge of each."""
     network, all_rounds = problem.torus.network, problem.workload.unrolled
     comm = all_rounds.comm
     packets, wire = packet_counts(problem)
     edge, _ = hand_over_times(comm, network)
     edge = edge[packets[edge] > 0]
-    number = all_rounds.phase[edge]
+    round_number = all_rounds.phase[edge]
     task = all_rounds.task[comm.src[edge]]
     if len(problem.workload) > 1:
-        by_task = np.lexsort((number, task))
-        edge, number, task = edge[by_task], number[by_task], task[by_task]
+        by_task = np.lexsort((round_number, task))
+        edge, round_number, task = edge[by_task], round_number[by_task], task[by_task]
     nbytes = comm.nbytes[edge]
     nowhere = np.zeros(0, dtype=np.int32)
     listed = Messages(
-        round=number,
-        edge=edge - all_rounds.begin[number],
+        round=round_number,
+        edge=edge - all_rounds.begin[round_number],
         task=task,
         src=nowhere,
         dst=nowhere,
@@ -168,71 +166,71 @@ def _list_unplaced(problem: MappingProblem) -> tuple[Messages, NDArray[np.int64]
     return listed, edge
 
 
-# Larger graphs get these arrays anew for each mapping, because they take 64 bytes an edge.
-_MAX_PREPARED = 2**24
-# Bits of the lower of two units in one number.
+# Arrays of larger graphs are not cached, because they take 64 bytes an edge.
+_MAX_CACHED_EDGES = 2**24
+# Bits of the lower of two unit counts that share one number.
 HALF = 32
 
 
 class Edges(NamedTuple):
-    """The edges for the pass, sorted by source."""
+    """Edges of a phase, sorted by source."""
 
-    first: NDArray[np.int64]  # (T + 1,)
-    dst: NDArray[np.int32]  # (E,) tasks
-    n_messages: NDArray[np.float64]  # (E,)
-    nbytes: NDArray[np.float64]  # (E,)
-    # (E, 2) units of bytes, without and with headers; or both side by side in one number, (E, 1),
-    # so that a run of links takes one update. The headers are in the upper half then.
-    units: NDArray[np.int64]
-    packets: NDArray[np.float64]  # (E,)
-    ready: NDArray[np.float64]  # (E,) seconds of software before it is handed over
+    first: Ints  # (T + 1,)
+    dst: Int32s  # (E,) tasks
+    n_messages: Floats  # (E,)
+    nbytes: Floats  # (E,)
+    # (E, 2) units of bytes, without and with headers; or (E, 1), where the upper half of a number
+    # includes headers, so that each run takes one update.
+    units: Ints
+    packets: Floats  # (E,)
+    ready: Floats  # (E,) seconds until the hand-over
 
     @property
-    def wire_units(self) -> NDArray[np.int64]:
+    def wire_units(self) -> Ints:
         """Units of bytes with headers, shape ``(E,)``."""
-        own = self.units[:, -1]
-        return own >> HALF if self.units.shape[1] == 1 else own
+        units = self.units[:, -1]
+        return units >> HALF if self.units.shape[1] == 1 else units
 
 
 class Queue(NamedTuple):
-    """The edges with packets in the order in which they are ready, to be read one after the other.
+    """Edges with packets, sorted by the time when they are ready.
 
-    Taken from their arrays in that order, most would lie in a line of memory of their own.
+    The columns are copied, because reads of the edges in this order would miss the cache.
     """
 
-    edge: NDArray[np.int64]  # (Q,)
-    src: NDArray[np.int32]  # (Q,) tasks
-    dst: NDArray[np.int32]  # (Q,)
-    wire: NDArray[np.float64]  # (Q,) bytes, headers included
-    ready: NDArray[np.float64]  # (Q,) seconds
+    edge: Ints  # (Q,)
+    src: Int32s  # (Q,) tasks
+    dst: Int32s  # (Q,)
+    wire: Floats  # (Q,) bytes, headers included
+    ready: Floats  # (Q,) seconds
 
 
-class Prepared(NamedTuple):
-    """Edges, and the sizes of the units that their bytes are counted in."""
+class PreparedEdges(NamedTuple):
+    """Edges of a phase, and the size of the units of their bytes."""
 
     edges: Edges
     wire_unit: float
     queue: Queue
-    byte_unit: float  # of the bytes without headers
+    byte_unit: float  # for bytes without headers
 
     @property
-    def wire_bytes(self) -> NDArray[np.float64]:
+    def wire_bytes(self) -> Floats:
         """Bytes of each edge with headers, ``(E,)``."""
         return np.multiply(self.edges.wire_units, self.wire_unit, dtype=np.float64)
 
 
-def prepare(problem: MappingProblem) -> Prepared:
-    """Return the edges of a problem of one phase; they are kept with it."""
-    if problem.comm.n_edges <= _MAX_PREPARED:
-        return problem.derive(_prepare)
-    return _prepare(problem)
+def prepare_edges(problem: MappingProblem) -> PreparedEdges:
+    """Return the arrays of a problem of one phase, cached with it unless they are too large."""
+    if problem.comm.n_edges <= _MAX_CACHED_EDGES:
+        return problem.derive(_prepare_edges)
+    return _prepare_edges(problem)
 
 
-def _prepare(problem: MappingProblem) -> Prepared:
+def _prepare_edges(problem: MappingProblem) -> PreparedEdges:
     comm, torus = problem.comm, problem.torus
     packets, per_packet = packet_counts(problem)
-    wire_units, wire_unit = _in_steps(packets * per_packet, torus)
-    byte_units, byte_unit = _in_steps(comm.nbytes, torus)
+    wire_units, wire_unit = _to_largest_unit(packets * per_packet, torus)
+    byte_units, byte_unit = _to_largest_unit(comm.nbytes, torus)
     units = np.column_stack((byte_units, wire_units))
     if max(float(byte_units.sum()), float(wire_units.sum())) < 2 ** (HALF - 1):
         units = (byte_units + (wire_units << HALF))[:, np.newaxis]
@@ -246,34 +244,35 @@ def _prepare(problem: MappingProblem) -> Prepared:
         packets.astype(np.float64),
         ready,
     )
-    return Prepared(edges, wire_unit, queue_of(comm, edges, wire_unit, ready), byte_unit)
+    return PreparedEdges(
+        edges, wire_unit, _sort_by_ready_time(comm, edges, wire_unit, ready), byte_unit
+    )
 
 
-def queue_of(comm: CommGraph, edges: Edges, wire_unit: float, ready: NDArray[np.float64]) -> Queue:
-    """Return the edges with packets in the order of the seconds at which they are ready."""
-    order = order_of(ready)
+def _sort_by_ready_time(comm: CommGraph, edges: Edges, wire_unit: float, ready: Floats) -> Queue:
+    order = stable_order(ready)
     order = order[edges.packets[order] > 0]
     wire = np.multiply(edges.wire_units[order], wire_unit, dtype=np.float64)
     return Queue(order, comm.src[order], comm.dst[order], wire, ready[order])
 
 
-def order_of(number: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the stable order of numbers of 0 or more, equal within 2**-32 of the largest."""
-    key, other = np.empty((2, number.size), dtype=np.uint64)
-    keys_of(number, key)
-    return places_of(sort_keys(key, other))
+def stable_order(number: Floats) -> Ints:
+    """Return a stable order of non-negative numbers, compared to 2**-32 of the largest."""
+    key, buffer = np.empty((2, number.size), dtype=np.uint64)
+    fill_keys(number, key)
+    return unpack_indices(sort_keys(key, buffer))
 
 
-def _in_steps(weight: NDArray[np.float64], torus: Torus) -> tuple[NDArray[np.int64], float]:
-    """Return weights as `fixed_point` does, in the largest unit that they are all multiples of."""
+def _to_largest_unit(weight: Floats, torus: Torus) -> tuple[Ints, float]:
+    """Return weights in fixed point, in the largest unit that divides all of them."""
     units, unit = fixed_point(weight, torus)
-    step = int(np.gcd.reduce(units)) // (2 if torus.ties_are_open else 1)
-    return (units // step, unit * step) if step > 1 else (units, unit)
+    divisor = int(np.gcd.reduce(units)) // (2 if torus.ties_are_open else 1)
+    return (units // divisor, unit * divisor) if divisor > 1 else (units, unit)
 
 
-def fixed_point(weight: NDArray[np.float64], torus: Torus) -> tuple[NDArray[np.int64], float]:
-    """Return weights as integers whose sum stays below 2**62, and the size of their unit."""
-    # A split tie halves weights, so they are doubled to stay whole.
+def fixed_point(weight: Floats, torus: Torus) -> tuple[Ints, float]:
+    """Return weights as integers with a sum below 2**62, and the size of their unit."""
+    # Count in halves, because a split tie halves weights.
     halves = 2 if torus.ties_are_open else 1
     total = float(weight.sum())
     if total < 2.0**61:
@@ -281,6 +280,6 @@ def fixed_point(weight: NDArray[np.float64], torus: Torus) -> tuple[NDArray[np.i
         if (whole == weight).all():
             whole *= halves
             return whole, 1.0 / halves
-    # The unit must not be below the smallest number that can be divided by.
+    # The unit must be a normal number, because weights are divided by it.
     scale = 2.0 ** max(math.ceil(math.log2(total)) - 61, -1022)
     return halves * np.rint(weight / scale).astype(np.int64), scale / halves

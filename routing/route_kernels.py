@@ -1,4 +1,4 @@
-"""Kernels of dimension-ordered routing: direction, link loads, hops, links of a route, FIFOs.
+"""Kernels of dimension-ordered routing: directions, link loads, hops, FIFOs, and a radix sort.
 
 Letters in the comments: N nodes, D dimensions, T tasks, E edges.
 """
@@ -8,46 +8,46 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toruscast._jit import bare_kernel, inner_kernel, kernel
 from toruscast.mapping.torus import TieBreak
+from toruscast.typing import Bools, Floats, Int32s, Ints, UInt64s
 
 from .tables import RunTable
 
-# Edges whose ways are found together.
-_AT_ONCE = 512
-# A step holds side by side: hops, from these bits on the coordinate difference, and how many
-# dimensions differ. A torus has at most 2**24 nodes.
+# Edges of one block.
+_BLOCK = 512
+# First bits of two fields that share a number with the hops: the sum of coordinate differences, and
+# the number of dimensions that differ. A torus has at most 2**24 nodes.
 _UNWRAPPED, _DIFFERS = 24, 48
 BLUEGENE_Q, FIRST_DIMENSION, ROUND_ROBIN = 0, 1, 2
 
 
 class Grid(NamedTuple):
-    """A torus as the kernels see it."""
+    """A torus in arrays."""
 
-    shape: NDArray[np.int64]  # (D,)
-    wrap: NDArray[np.int64]  # (D,) 1 for a ring, 0 for a mesh
-    order: NDArray[np.int64]  # (D,)
-    stride: NDArray[np.int64]  # (D,) node number of one step along each dimension
-    coords: NDArray[np.int32]  # (N, D)
+    shape: Ints  # (D,)
+    wrap: Ints  # (D,) 1 for a ring, 0 for a mesh
+    order: Ints  # (D,)
+    stride: Ints  # (D,) node number of one step along each dimension
+    coords: Int32s  # (N, D)
     tie: TieBreak
 
 
-class Ways(NamedTuple):
-    """Ways of edges into the network."""
+class HopsAndFifos(NamedTuple):
+    """Hops and injection FIFO of each edge."""
 
-    hops: NDArray[np.int32]  # (E,) 0 within a node
-    fifo: NDArray[np.int32]  # (E,) injection FIFO of the node, -1 within it
+    hops: Int32s  # (E,) 0 within a node
+    fifo: Int32s  # (E,) injection FIFO of the node, -1 within it
 
 
 @bare_kernel
 def goes_plus(
     source: int, target: int, size: int, wrap: bool, tie: TieBreak, others: int = 0
 ) -> bool:
-    """Return whether the way along one dimension is plus; a split or random tie counts as plus.
+    """Return whether a route goes plus along one dimension; a split or random tie counts as plus.
 
-    ``others`` comes from `other_coordinates`: the rule by the sum of coordinates needs it.
+    ``others`` is the result of `sum_other_coordinates`, for tie rules that use the sum.
     """
     gap = target - source
     if not wrap:
@@ -63,8 +63,8 @@ def goes_plus(
 
 
 @bare_kernel
-def other_coordinates(grid: Grid, target: int, dimension: int) -> int:
-    """Return the sum of a node's other coordinates; 0 if the tie rule does not need it."""
+def sum_other_coordinates(grid: Grid, target: int, dimension: int) -> int:
+    """Return the sum of a node's other coordinates; 0 if the tie rule does not use it."""
     total = 0
     if grid.tie.with_others:
         for k in range(grid.shape.size):
@@ -75,33 +75,26 @@ def other_coordinates(grid: Grid, target: int, dimension: int) -> int:
 
 @bare_kernel
 def is_halved(source: int, target: int, size: int, wrap: bool, tie: TieBreak) -> bool:
-    """Return whether half of the traffic along one dimension is expected each way."""
+    """Return whether half of the traffic along one dimension is expected in each direction."""
     return tie.is_open != 0 and wrap and 2 * abs(target - source) == size
 
 
 @bare_kernel
-def hops_along(source: int, target: int, size: int, wrap: bool) -> int:
-    """Return the links between two coordinates on the shorter way."""
+def ring_distance(source: int, target: int, size: int, wrap: bool) -> int:
+    """Return the hops between two coordinates."""
     gap = abs(target - source)
     return min(gap, size - gap) if wrap else gap
 
 
 @kernel
-def add_loads(
-    grid: Grid,
-    src: NDArray[np.int32],
-    dst: NDArray[np.int32],
-    node: NDArray[np.int32],
-    weight: NDArray[np.int64],
-    load: NDArray[np.int64],
-) -> None:
+def add_loads(grid: Grid, src: Int32s, dst: Int32s, node: Int32s, weight: Ints, load: Ints) -> None:
     """Add the weight of every edge to the links of its route. (E,) (E,) (T,) (E,) -> (N * 2 * D,).
 
-    It serves few edges on a large torus, where a table of runs costs more than it saves. In each
-    dimension an edge marks where its run of links begins and ends and, if it wraps, the end of the
-    line. That is three updates a dimension, however long the run, without a branch on the
-    direction. One pass over the links then sums the marks. Sums of integers cancel exactly, so an
-    idle link has exactly 0. A walk hop by hop is half as fast or less.
+    Used for few edges on a large torus, where a table of runs costs more than it saves. In each
+    dimension an edge marks the begin and the end of its run of links and, if it wraps, the end of
+    the line. These are three updates for a run of any length, without a branch on the direction.
+    One pass over the links then sums the marks. Integer sums cancel exactly, so an idle link has
+    exactly 0. Updates hop by hop take at least twice as long.
     """
     ndim = grid.shape.size
     ports = 2 * ndim
@@ -109,43 +102,45 @@ def add_loads(
     halves = grid.tie.is_open
     by_sum, by_parity, by_target = grid.tie.with_others, grid.tie.by_parity, grid.tie.by_target
     for e in range(src.size):
-        a = node[src[e]]
-        b = node[dst[e]]
-        w = weight[e]
-        here = np.int64(a)
+        src_node = node[src[e]]
+        dst_node = node[dst[e]]
+        units = weight[e]
+        current = np.int64(src_node)
         target_sum = np.int64(0)
         if by_sum:
             for k in range(ndim):
-                target_sum += grid.coords[b, k]
+                target_sum += grid.coords[dst_node, k]
         for i in range(ndim):
             k = grid.order[i]
-            s = np.int64(grid.coords[a, k])
-            t = np.int64(grid.coords[b, k])
+            source = np.int64(grid.coords[src_node, k])
+            target = np.int64(grid.coords[dst_node, k])
             size = grid.shape[k]
             stride = grid.stride[k]
             ring = grid.wrap[k]
-            gap = t - s
-            back = np.int64(gap < 0)
-            ahead = gap + size * (back & ring)
-            odd = ((s + by_sum * (target_sum - t)) & by_parity) | (by_target & np.int64(t == 0))
-            minus = np.int64(2 * ahead + odd > size) if ring else back
-            wraps = (back ^ minus) & np.int64(gap != 0)
-            port = 2 * k + minus
-            there = here + gap * stride
-            edge = here + (minus * (size - 1) - s) * stride
+            gap = target - source
+            is_negative = np.int64(gap < 0)
+            ahead = gap + size * (is_negative & ring)
+            tie_shift = ((source + by_sum * (target_sum - target)) & by_parity) | (
+                by_target & np.int64(target == 0)
+            )
+            goes_minus = np.int64(2 * ahead + tie_shift > size) if ring else is_negative
+            wraps = (is_negative ^ goes_minus) & np.int64(gap != 0)
+            port = 2 * k + goes_minus
+            target_node = current + gap * stride
+            line_end = current + (goes_minus * (size - 1) - source) * stride
             if halves and ring and 2 * ahead == size:
-                # The minus half begins at the high end of the line if it wraps.
-                half = w // 2
-                w -= half
-                load[here * ports + port + 1] += half
-                load[there * ports + port + 1] -= half
-                high = here + (size - 1 - s) * stride
-                load[high * ports + port + 1] += half * (1 - back)
-            load[here * ports + port] += w
-            load[there * ports + port] -= w
-            load[edge * ports + port] += w * wraps
-            w = weight[e]
-            here = there
+                # If the minus half wraps, it continues at the plus end of the line.
+                half = units // 2
+                units -= half
+                load[current * ports + port + 1] += half
+                load[target_node * ports + port + 1] -= half
+                line_end_plus = current + (size - 1 - source) * stride
+                load[line_end_plus * ports + port + 1] += half * (1 - is_negative)
+            load[current * ports + port] += units
+            load[target_node * ports + port] -= units
+            load[line_end * ports + port] += units * wraps
+            units = weight[e]
+            current = target_node
     for k in range(ndim):
         stride = grid.stride[k]
         size = grid.shape[k]
@@ -165,74 +160,67 @@ def add_loads(
 
 
 @kernel
-def list_links(
-    grid: Grid,
-    src: NDArray[np.int32],
-    dst: NDArray[np.int32],
-    first: NDArray[np.int64],
-    links: NDArray[np.int64],
-) -> None:
-    """List every route's links in the order of travel. (R,) (R,), places (R + 1,) -> (hops,)."""
+def list_links(grid: Grid, src: Int32s, dst: Int32s, first: Ints, links: Ints) -> None:
+    """Write the links of every route in the order of travel. (R,) (R,) (R + 1,) -> (hops,)."""
     ndim = grid.shape.size
     for r in range(src.size):
-        here = src[r]
-        place = first[r]
+        current = src[r]
+        position = first[r]
         for i in range(ndim):
             k = grid.order[i]
             s = grid.coords[src[r], k]
             t = grid.coords[dst[r], k]
             size = grid.shape[k]
-            others = other_coordinates(grid, dst[r], k)
+            others = sum_other_coordinates(grid, dst[r], k)
             plus = goes_plus(s, t, size, grid.wrap[k] == 1, grid.tie, others)
             while s != t:
-                links[place] = here * 2 * ndim + 2 * k + (0 if plus else 1)
-                place += 1
+                links[position] = current * 2 * ndim + 2 * k + (0 if plus else 1)
+                position += 1
                 step = s + (1 if plus else -1)
                 if step == size:
                     step = 0
                 elif step < 0:
                     step = size - 1
-                here += (step - s) * grid.stride[k]
+                current += (step - s) * grid.stride[k]
                 s = step
 
 
 @kernel
-def find_ways(
+def fill_hops_and_fifos(
     grid: Grid,
     table: RunTable,
     rule: int,
     n_fifos: int,
-    src: NDArray[np.int32],
-    dst: NDArray[np.int32],
-    node: NDArray[np.int32],
-    silent: NDArray[np.bool_],
-    ways: Ways,
+    src: Int32s,
+    dst: Int32s,
+    node: Int32s,
+    is_silent: Bools,
+    routes: HopsAndFifos,
 ) -> None:
-    """Find the hops and the injection FIFO of every edge. (E,) (E,) (T,) (E,) or (0,) -> (E,).
+    """Compute the hops and the injection FIFO of every edge. (E,) (E,) (T,) (E,) or (0,) -> (E,).
 
-    Blue Gene/Q numbers its FIFOs A- A+ B- B+ ...: minus before plus. Where FIFOs take turns, silent
-    edges come last. A dimension is looked at for many edges in a row, so that the processor takes
-    several of them at once.
+    Blue Gene/Q numbers its FIFOs A- A+ B- B+ and so on. With round robin, edges without a message
+    come last. Each dimension is processed for a block of edges, so that the loop is vectorised.
     """
     ndim = grid.shape.size
-    here, there = np.empty(_AT_ONCE, dtype=np.int64), np.empty(_AT_ONCE, dtype=np.int64)
-    step, port = np.empty(_AT_ONCE, dtype=np.int64), np.empty(_AT_ONCE, dtype=np.int64)
+    src_code, dst_code = np.empty(_BLOCK, dtype=np.int64), np.empty(_BLOCK, dtype=np.int64)
+    step, port = np.empty(_BLOCK, dtype=np.int64), np.empty(_BLOCK, dtype=np.int64)
     remainder = np.arange(sum(grid.shape) + 2 * ndim) % n_fifos
-    for begin in range(0, src.size, _AT_ONCE):
-        n = min(_AT_ONCE, src.size - begin)
+    for begin in range(0, src.size, _BLOCK):
+        n = min(_BLOCK, src.size - begin)
         for e in range(n):
-            here[e] = table.code[node[src[begin + e]]]
-            there[e] = table.code[node[dst[begin + e]]]
+            src_code[e] = table.code[node[src[begin + e]]]
+            dst_code[e] = table.code[node[dst[begin + e]]]
         step[:] = 0
         port[:] = 0
         for i in range(ndim - 1, -1, -1):
             k = grid.order[i]
-            # A dimension without a wrap is a ring that is too long to go round.
+            # A mesh is treated as a ring too long for any wrap.
             size = grid.shape[k] * (1 if grid.wrap[k] else 4)
             _add_steps(
                 n,
-                here,
-                there,
+                src_code,
+                dst_code,
                 step,
                 port,
                 table.shift[i],
@@ -243,140 +231,130 @@ def find_ways(
                 grid.tie,
             )
         for e in range(n):
-            ways.hops[begin + e] = step[e] & (2**_UNWRAPPED - 1)
+            routes.hops[begin + e] = step[e] & (2**_UNWRAPPED - 1)
         for e in range(n):
             number = port[e]
             if rule == BLUEGENE_Q and step[e] >> _DIFFERS != 1:
                 number = (step[e] >> _UNWRAPPED) & (2**24 - 1)
-            ways.fifo[begin + e] = remainder[np.uint64(number)] if step[e] != 0 else -1
+            routes.fifo[begin + e] = remainder[np.uint64(number)] if step[e] != 0 else -1
     if rule == ROUND_ROBIN:
-        turn = np.zeros(grid.coords.shape[0], dtype=np.int32)
-        for last in range(1 + np.int64(silent.size > 0)):
+        next_fifo = np.zeros(grid.coords.shape[0], dtype=np.int32)
+        for is_last_pass in range(1 + np.int64(is_silent.size > 0)):
             for e in range(src.size):
-                if ways.hops[e] > 0 and (silent.size == 0 or silent[e] == last):
+                if routes.hops[e] > 0 and (is_silent.size == 0 or is_silent[e] == is_last_pass):
                     a = node[src[e]]
-                    ways.fifo[e] = turn[a]
-                    turn[a] = (turn[a] + 1) % n_fifos
+                    routes.fifo[e] = next_fifo[a]
+                    next_fifo[a] = (next_fifo[a] + 1) % n_fifos
 
 
 @inner_kernel
 def _add_steps(
     n: int,
-    here: NDArray[np.int64],
-    there: NDArray[np.int64],
-    step: NDArray[np.int64],
-    port: NDArray[np.int64],
+    src_code: Ints,
+    dst_code: Ints,
+    step: Ints,
+    port: Ints,
     shift: int,
     mask: int,
-    name: int,
+    minus_port: int,
     size: int,
     parity: int,
     tie: TieBreak,
 ) -> None:
-    """Add the steps along a dimension, and note its port, for edges between two codes."""
+    """Add the hops along a dimension, and store its port if the coordinates differ."""
     for e in range(n):
-        s, t = (here[e] >> shift) & mask, (there[e] >> shift) & mask
+        s, t = (src_code[e] >> shift) & mask, (dst_code[e] >> shift) & mask
         gap = t - s
-        apart = abs(gap)
-        hops = min(apart, size - apart)
-        ahead = gap + (size if gap < 0 else 0)
-        odd = (s + tie.with_others * ((there[e] >> parity) ^ t)) & tie.by_parity
-        odd |= tie.by_target if t == 0 else 0
+        distance = abs(gap)
+        hops = min(distance, size - distance)
+        forward = gap + (size if gap < 0 else 0)
+        tie_shift = (s + tie.with_others * ((dst_code[e] >> parity) ^ t)) & tie.by_parity
+        tie_shift |= tie.by_target if t == 0 else 0
         differs = 1 if gap != 0 else 0
-        step[e] += hops + (apart << _UNWRAPPED) + (differs << _DIFFERS)
-        port[e] = name + (2 * ahead + odd <= size) if gap != 0 else port[e]
+        step[e] += hops + (distance << _UNWRAPPED) + (differs << _DIFFERS)
+        port[e] = minus_port + (2 * forward + tie_shift <= size) if gap != 0 else port[e]
 
 
 @kernel
 def sum_along_routes(
-    grid: Grid,
-    src: NDArray[np.int32],
-    dst: NDArray[np.int32],
-    node: NDArray[np.int32],
-    load: NDArray[np.float64],
+    grid: Grid, src: Int32s, dst: Int32s, node: Int32s, load: Floats
 ) -> tuple[float, float, float]:
-    """Find the largest sum along a route, the sum of sums and that of maxima.
+    """Return the maximum and the sum of the loads along routes, and the sum of route maxima.
 
     (E,) (E,) (T,) (links,) -> (), (), ().
     """
     ndim = grid.shape.size
-    largest, total, most = 0.0, 0.0, 0.0
+    max_sum, total, sum_of_max = 0.0, 0.0, 0.0
     for e in range(src.size):
         a = node[src[e]]
         b = node[dst[e]]
-        here = np.int64(a)
-        on_route = 0.0
-        highest = 0.0
+        current = np.int64(a)
+        route_sum = 0.0
+        route_max = 0.0
         for i in range(ndim):
             k = grid.order[i]
             s = int(grid.coords[a, k])
             t = int(grid.coords[b, k])
             size = grid.shape[k]
-            others = other_coordinates(grid, b, k)
+            others = sum_other_coordinates(grid, b, k)
             plus = goes_plus(s, t, size, grid.wrap[k] == 1, grid.tie, others)
             step = 1 if plus else -1
             port = 2 * k + (0 if plus else 1)
             while s != t:
-                value = load[here * 2 * ndim + port]
-                on_route += value
-                highest = max(highest, value)
+                link_load = load[current * 2 * ndim + port]
+                route_sum += link_load
+                route_max = max(route_max, link_load)
                 s += step
-                here += step * grid.stride[k]
+                current += step * grid.stride[k]
                 if s == size:
                     s = 0
-                    here -= size * grid.stride[k]
+                    current -= size * grid.stride[k]
                 elif s < 0:
                     s = size - 1
-                    here += size * grid.stride[k]
-        largest = max(largest, on_route)
-        total += on_route
-        most += highest
-    return largest, total, most
+                    current += size * grid.stride[k]
+        max_sum = max(max_sum, route_sum)
+        total += route_sum
+        sum_of_max += route_max
+    return max_sum, total, sum_of_max
 
 
 @kernel
-def take_turns(
-    first: NDArray[np.int64],
-    dst: NDArray[np.int32],
-    seconds: NDArray[np.float64],
-    order: NDArray[np.int64],
-    ready: NDArray[np.float64],
-) -> None:
-    """Order each task's edges from the next higher partner on. (T + 1,) (E,) (E,) -> (E,) (E,)."""
+def order_by_partner(first: Ints, dst: Int32s, seconds: Floats, order: Ints, ready: Floats) -> None:
+    """Order each task's edges from its next higher partner on. (T + 1,) (E,) (E,) -> (E,) (E,)."""
     for task in range(first.size - 1):
         begin, end = first[task], first[task + 1]
         e = begin
         while e < end and dst[e] < task:
             e += 1
-        done = 0.0
+        elapsed = 0.0
         for i in range(begin, end):
             if e == end:
                 e = begin
-            done += seconds[e]
+            elapsed += seconds[e]
             order[i] = e
-            ready[e] = done
+            ready[e] = elapsed
             e += 1
 
 
 @kernel
 def last_arrival(
-    begin: NDArray[np.int64],
-    src: NDArray[np.int32],
-    dst: NDArray[np.int32],
-    goes: NDArray[np.bool_],
-    latency: NDArray[np.float64],
-    software: NDArray[np.float64],
-    entered: NDArray[np.float64],
-    arrived: NDArray[np.float64],
+    begin: Ints,
+    src: Int32s,
+    dst: Int32s,
+    has_message: Bools,
+    latency: Floats,
+    software: Floats,
+    entered: Floats,
+    arrived: Floats,
 ) -> float:
-    """Return when the last message arrives. (R + 1,) (E,)... -> (T,) entered, (E,) arrived.
+    """Return the time of the last arrival. (R + 1,) (E,)... -> (T,) entered, (E,) arrived.
 
     R rounds, E edges of all rounds, T tasks.
     """
     last = 0.0
     for r in range(begin.size - 1):
         for e in range(begin[r], begin[r + 1]):
-            arrived[e] = entered[src[e]] + latency[e] if goes[e] else 0.0
+            arrived[e] = entered[src[e]] + latency[e] if has_message[e] else 0.0
             last = max(last, arrived[e])
         for e in range(begin[r], begin[r + 1]):
             entered[src[e]] += software[e]
@@ -386,62 +364,62 @@ def last_arrival(
 
 
 KEY_BITS = 32
-LEAST = 5e-324
+SMALLEST_FLOAT = 5e-324
 _DIGIT_BITS = 11
 _DIGITS = 2**_DIGIT_BITS
 
 
 @kernel
-def sort_keys(key: NDArray[np.uint64], other: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Sort keys by their upper half, and return the one of two arrays that holds them.
+def sort_keys(key: UInt64s, buffer: UInt64s) -> UInt64s:
+    """Sort keys by their upper half, and return the array with the result.
 
-    Equal ones keep their order. Each pass over memory sorts eleven bits, from the lowest on; bits
-    that all keys share take no pass.
+    This is a stable radix sort of eleven bits in each pass, from the lowest bits on. Digits that
+    all keys share take no pass.
     """
     count = np.zeros((3, _DIGITS), dtype=np.int64)
     for i in range(key.size):
-        part = key[i] >> np.uint64(KEY_BITS)
+        digits = key[i] >> np.uint64(KEY_BITS)
         for digit in range(3):
-            count[digit, np.int64(part & np.uint64(_DIGITS - 1))] += 1
-            part >>= np.uint64(_DIGIT_BITS)
+            count[digit, np.int64(digits & np.uint64(_DIGITS - 1))] += 1
+            digits >>= np.uint64(_DIGIT_BITS)
     for digit in range(3):
         if max(count[digit]) == key.size:
             continue
-        before = 0
+        offset = 0
         for value in range(_DIGITS):
-            here = int(count[digit, value])
-            count[digit, value] = before
-            before += here
+            n_keys = int(count[digit, value])
+            count[digit, value] = offset
+            offset += n_keys
         shift = np.uint64(KEY_BITS + digit * _DIGIT_BITS)
         for i in range(key.size):
-            part = np.int64((key[i] >> shift) & np.uint64(_DIGITS - 1))
-            other[count[digit, part]] = key[i]
-            count[digit, part] += 1
-        key, other = other, key
+            digits = np.int64((key[i] >> shift) & np.uint64(_DIGITS - 1))
+            buffer[count[digit, digits]] = key[i]
+            count[digit, digits] += 1
+        key, buffer = buffer, key
     return key
 
 
 @bare_kernel
-def key_of(number: float, most: float, i: int) -> np.uint64:
-    """Return the key of a number of 0 to ``most`` and its place."""
-    part = np.uint64(number / most * (2**KEY_BITS - 1))
-    return (part << np.uint64(KEY_BITS)) | np.uint64(i)
+def make_key(number: float, max_number: float, index: int) -> np.uint64:
+    """Return the scaled number in the upper half of a key, and the index in the lower half."""
+    scaled = np.uint64(number / max_number * (2**KEY_BITS - 1))
+    return (scaled << np.uint64(KEY_BITS)) | np.uint64(index)
 
 
 @kernel
-def keys_of(number: NDArray[np.float64], key: NDArray[np.uint64]) -> None:
-    """Write keys of numbers of 0 or more, to a part in 2**32 of the largest. (E,) -> (E,)."""
-    most = 1.0
+def fill_keys(number: Floats, key: UInt64s) -> None:
+    """Write keys of non-negative numbers, scaled by the largest to 32 bits. (E,) -> (E,)."""
+    max_number = 1.0
     for i in range(number.size):
-        most = max(number[i], most if i > 0 else LEAST)
+        max_number = max(number[i], max_number if i > 0 else SMALLEST_FLOAT)
     for i in range(number.size):
-        key[i] = key_of(number[i], most, i)
+        key[i] = make_key(number[i], max_number, i)
 
 
 @kernel
-def places_of(key: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return the places in keys. (E,) -> (E,)."""
-    place = np.empty(key.size, dtype=np.int64)
+def unpack_indices(key: UInt64s) -> Ints:
+    """Return the lower halves of keys. (E,) -> (E,)."""
+    index = np.empty(key.size, dtype=np.int64)
     for i in range(key.size):
-        place[i] = np.int64(key[i] & np.uint64(2**KEY_BITS - 1))
-    return place
+        index[i] = np.int64(key[i] & np.uint64(2**KEY_BITS - 1))
+    return index

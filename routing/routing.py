@@ -5,56 +5,53 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.mapping.machines import TorusLike, as_torus
 from toruscast.mapping.torus import TIE_RULES
+from toruscast.typing import Bools, Int32s, Ints
 
 from . import route_kernels as kernels
-from .route_kernels import Ways
+from .route_kernels import HopsAndFifos
 from .tables import run_table
 
-Nodes = NDArray[np.int32]
-Links = tuple[NDArray[np.int64], NDArray[np.int64]]
+Links = tuple[Ints, Ints]
 
 
-def list_links(torus: Torus, src: Nodes, dst: Nodes) -> Links:
-    """Return where each route's links begin, and the links in the order of travel.
-
-    It follows the routes hop by hop, as twisted tori need; `routes` is faster on others.
-    """
+def list_links(torus: Torus, src: Int32s, dst: Int32s) -> Links:
+    """Return the links of routes hop by hop, in the form of `routes`, for twisted tori."""
     hops = torus.twisted_hops(src, dst)
     first = np.zeros(src.size + 1, dtype=np.int64)
     np.cumsum(np.abs(hops).sum(axis=1), out=first[1:])
     links = np.empty(first[-1], dtype=np.int64)
-    place, here = first[:-1].copy(), src.astype(np.int64)
+    position, current = first[:-1].copy(), src.astype(np.int64)
     for k in torus.routing_order:
         port = 2 * k + (hops[:, k] < 0)
-        left = np.abs(hops[:, k])
-        for done in range(int(left.max(initial=0))):
-            going = np.flatnonzero(left > done)
-            links[place[going]] = here[going] * 2 * torus.ndim + port[going]
-            place[going] += 1
-            here[going] = torus.neighbors[here[going], port[going]]
+        n_hops = np.abs(hops[:, k])
+        for done in range(int(n_hops.max(initial=0))):
+            moving = np.flatnonzero(n_hops > done)
+            links[position[moving]] = current[moving] * 2 * torus.ndim + port[moving]
+            position[moving] += 1
+            current[moving] = torus.neighbors[current[moving], port[moving]]
     return first, links
 
 
-def pick_fifos(torus: Torus, by_first: bool, src: Nodes, dst: Nodes) -> NDArray[np.int32]:
-    """Return the FIFO of each message by its first dimension, or by Blue Gene/Q's rule; -1 within.
+def pick_fifos(torus: Torus, by_first: bool, src: Int32s, dst: Int32s) -> Int32s:
+    """Return the FIFO of each message by its first dimension or Blue Gene/Q's rule; -1 in a node.
 
-    On a twisted torus that rule sums hops instead of coordinate differences.
+    On a twisted torus the rule of Blue Gene/Q sums hops instead of coordinate differences.
     """
     hops = torus.twisted_hops(src, dst)[:, torus.routing_order]
-    differ = hops != 0
-    first = differ.argmax(axis=1)
+    is_nonzero = hops != 0
+    first = is_nonzero.argmax(axis=1)
     dimension = np.array(torus.routing_order)[first]
     plus = hops[np.arange(src.size), first] > 0
-    along = 2 * dimension + plus
-    mixed = ~differ.any(axis=1) if by_first else differ.sum(axis=1) != 1
-    fifo = np.where(mixed, np.abs(hops).sum(axis=1), along) % torus.network.fifos
-    return np.where(differ.any(axis=1), fifo, -1).astype(np.int32)
+    port = 2 * dimension + plus
+    uses_sum = ~is_nonzero.any(axis=1) if by_first else is_nonzero.sum(axis=1) != 1
+    fifo = np.where(uses_sum, np.abs(hops).sum(axis=1), port) % torus.network.fifos
+    return np.where(is_nonzero.any(axis=1), fifo, -1).astype(np.int32)
 
 
 FIFO_RULES = {
@@ -65,14 +62,14 @@ FIFO_RULES = {
 }
 
 
-def ways_are_open(problem: MappingProblem) -> bool:
-    """Return whether packets of a message may go different ways, so that loads are estimates."""
+def has_multiple_routes(problem: MappingProblem) -> bool:
+    """Return whether packets of a message may take different routes; loads are then estimates."""
     return problem.torus.ties_are_open or problem.common_routing != "deterministic"
 
 
 @lru_cache(maxsize=8)
 def grid_of(torus: Torus) -> kernels.Grid:
-    """Return the arrays that describe a torus to the kernels."""
+    """Return the arrays of a torus for kernels."""
     return kernels.Grid(
         np.array(torus.shape, dtype=np.int64),
         np.array(torus.wrap, dtype=np.int64),
@@ -83,7 +80,7 @@ def grid_of(torus: Torus) -> kernels.Grid:
     )
 
 
-def dilations(problem: MappingProblem, mapping: TaskMapping) -> NDArray[np.int32]:
+def dilations(problem: MappingProblem, mapping: TaskMapping) -> Int32s:
     """Return the hops of every edge, shape ``(n_edges,)``; 0 within a node.
 
     The edges are those of all phases, one phase after the other.
@@ -94,12 +91,10 @@ def dilations(problem: MappingProblem, mapping: TaskMapping) -> NDArray[np.int32
     >>> dilations(MappingProblem(comm, (4,)), TaskMapping([0, 1, 2], 4))
     array([1, 2, 1], dtype=int32)
     """
-    return edge_ways(problem, problem.mapping(mapping)).hops
+    return find_hops_and_fifos(problem, problem.mapping(mapping)).hops
 
 
-def routes(
-    torus: TorusLike, src: ArrayLike, dst: ArrayLike
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def routes(torus: TorusLike, src: ArrayLike, dst: ArrayLike) -> tuple[Ints, Ints]:
     """Return the links of dimension-ordered routes between nodes, in the order of travel.
 
     Parameters
@@ -126,7 +121,7 @@ def routes(
     torus = as_torus(torus)
     a, b = torus.check_nodes(np.atleast_1d(src)), torus.check_nodes(np.atleast_1d(dst))
     if a.shape != b.shape:
-        raise InputError("ends of routes differ in number", found=(a.size, b.size))
+        raise InputError("src and dst differ in length", found=(a.size, b.size))
     if torus.twist:
         return list_links(torus, a, b)
     first = np.zeros(a.size + 1, dtype=np.int64)
@@ -136,15 +131,15 @@ def routes(
     return first, links
 
 
-def injection_fifos(problem: MappingProblem, mapping: TaskMapping) -> NDArray[np.int32]:
+def injection_fifos(problem: MappingProblem, mapping: TaskMapping) -> Int32s:
     """Return the torus injection FIFO of every edge, shape ``(n_edges,)``; -1 within a node.
 
-    The edges are those of all phases, one phase after the other; ``problem.torus.network`` has the
-    rule. Blue Gene/Q's is that of IBM's messaging library (PAMI): a destination that differs in one
-    dimension only takes the FIFO of that dimension and direction. Any other takes the FIFO numbered
-    by the sum of the (unwrapped) coordinate differences, modulo the FIFOs. A split or random tie
-    counts as plus. Where FIFOs take turns, they do so in the order of the edges; edges that send
-    nothing come last.
+    The edges are those of all phases, one phase after the other. ``problem.torus.network`` gives
+    the rule. The rule of Blue Gene/Q is that of IBM's messaging library (PAMI): a message to a node
+    that differs in one dimension takes the FIFO of that dimension and direction. Other messages
+    take the FIFO numbered by the sum of the (unwrapped) coordinate differences, modulo the number
+    of FIFOs. A split or random tie counts as plus. Round robin follows the order of the edges;
+    edges without a message come last.
 
     Examples
     --------
@@ -152,49 +147,45 @@ def injection_fifos(problem: MappingProblem, mapping: TaskMapping) -> NDArray[np
     >>> injection_fifos(MappingProblem(comm, (4, 4)), TaskMapping([0, 1, 7], 16))
     array([3, 4], dtype=int32)
     """
-    return edge_ways(problem, problem.mapping(mapping)).fifo
+    return find_hops_and_fifos(problem, problem.mapping(mapping)).fifo
 
 
-def edge_ways(problem: MappingProblem, mapping: TaskMapping) -> Ways:
-    """Return the hops and the injection FIFO of every edge: `dilations` and `injection_fifos`."""
+def find_hops_and_fifos(problem: MappingProblem, mapping: TaskMapping) -> HopsAndFifos:
+    """Return the results of `dilations` and `injection_fifos` for a checked mapping."""
     takes_turns = FIFO_RULES[problem.torus.network.fifo_rule] == kernels.ROUND_ROBIN
     if takes_turns and len(problem.workload) > 1:
-        # Turns begin anew in every phase.
-        each = [edge_ways(phase, mapping) for phase in problem.phases]
-        return Ways(*map(np.concatenate, zip(*each, strict=True)))
+        # Round robin restarts in every phase.
+        parts = [find_hops_and_fifos(phase, mapping) for phase in problem.phases]
+        return HopsAndFifos(*map(np.concatenate, zip(*parts, strict=True)))
     comm, node = problem.unrolled.comm, problem.placed(mapping).node
-    silent = comm.whole_messages == 0 if takes_turns else np.zeros(0, dtype=np.bool_)
-    return _ways(problem.torus, comm.src, comm.dst, node, silent)
+    is_silent = comm.whole_messages == 0 if takes_turns else np.zeros(0, dtype=np.bool_)
+    return _route_between_nodes(problem.torus, comm.src, comm.dst, node, is_silent)
 
 
-def fifos_between(
-    torus: Torus, src: NDArray[np.int32], dst: NDArray[np.int32]
-) -> NDArray[np.int32]:
-    """Return the injection FIFO of messages between nodes, sent one after the other."""
+def fifos_between(torus: Torus, src: Int32s, dst: Int32s) -> Int32s:
+    """Return the injection FIFO of messages between nodes, in the order of sending."""
     nodes = np.arange(torus.n_nodes, dtype=np.int32)
-    return _ways(torus, src, dst, nodes, np.zeros(0, dtype=np.bool_)).fifo
+    return _route_between_nodes(torus, src, dst, nodes, np.zeros(0, dtype=np.bool_)).fifo
 
 
-def _ways(
-    torus: Torus,
-    src: NDArray[np.int32],
-    dst: NDArray[np.int32],
-    node: NDArray[np.int32],
-    silent: NDArray[np.bool_],
-) -> Ways:
+def _route_between_nodes(
+    torus: Torus, src: Int32s, dst: Int32s, node: Int32s, is_silent: Bools
+) -> HopsAndFifos:
     rule, fifos = FIFO_RULES[torus.network.fifo_rule], torus.network.fifos
     hops, fifo = np.empty((2, src.size), dtype=np.int32)
-    ways = Ways(hops, fifo)
+    result = HopsAndFifos(hops, fifo)
     if not src.size:
-        return ways
-    # Arrays that may be written to would be another kernel, compiled for longer than it runs.
+        return result
+    # Writeable arrays have another type, and compiling a kernel for it takes longer than its run.
     src, dst, node = (array.view() for array in (src, dst, node))
     for array in (src, dst, node):
         array.flags.writeable = False
-    kernels.find_ways(grid_of(torus), run_table(torus), rule, fifos, src, dst, node, silent, ways)
+    kernels.fill_hops_and_fifos(
+        grid_of(torus), run_table(torus), rule, fifos, src, dst, node, is_silent, result
+    )
     if torus.twist:
-        ends = node[src], node[dst]
-        hops[:] = torus.distance(*ends)
+        endpoints = node[src], node[dst]
+        hops[:] = torus.distance(*endpoints)
         if rule != kernels.ROUND_ROBIN:
-            fifo[:] = pick_fifos(torus, rule == kernels.FIRST_DIMENSION, *ends)
-    return ways
+            fifo[:] = pick_fifos(torus, rule == kernels.FIRST_DIMENSION, *endpoints)
+    return result

@@ -1,4 +1,4 @@
-"""Tables that kernels read: the straight runs of a torus, and offsets from a node."""
+"""Lookup tables of kernels: the straight runs of a torus, and offsets from a node."""
 
 from __future__ import annotations
 
@@ -6,49 +6,50 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toruscast.mapping import Torus
 from toruscast.mapping.torus import TIE_RULES
+from toruscast.typing import Int32s, Ints
 
-# Most runs an edge for which the tables save time; fewer if the tables exceed the cache.
-_RUNS_AN_EDGE, _IN_MEMORY = 8, 2
-_IN_CACHE = 2**20
+# Maximum runs for each edge at which a table saves time, if the table fits into the cache or not.
+_RUNS_PER_EDGE_IN_CACHE, _RUNS_PER_EDGE_IN_MEMORY = 8, 2
+_RUNS_IN_CACHE = 2**20
 
 
 class RunTable(NamedTuple):
-    """Places of the runs of a route; dimensions are in routing order.
+    """Indices of the straight runs of routes; dimensions are in routing order.
 
-    A code holds the coordinates of a node side by side, in whole bits. The run along dimension
-    ``i`` from coordinate ``s`` stands at ``base[i] + (s * parities + parity) * plane`` plus the
-    code of the node where it ends. ``parity`` is that of the destination's other coordinates, if
-    the tie rule needs it. Runs of all routes out of neighbouring nodes lie close together.
+    A code has the coordinates of a node in bit fields. The run along dimension ``i`` from
+    coordinate ``s`` has the index ``base[i] + (s * parities + parity) * plane`` plus the code of
+    the node where it ends. ``parity`` is that of the destination's other coordinates, if the tie
+    rule uses it. The runs of neighbouring nodes are close together in memory.
     """
 
-    code: NDArray[
-        np.int32
-    ]  # (N,) with the parity of the sum of coordinates above: at most 31 bits,
-    # as a torus has at most 2**24 nodes
-    shift: NDArray[np.int64]  # (D + 1,) where each coordinate begins in a code, then the parity
-    mask: NDArray[np.int64]  # (D,)
-    upto: NDArray[np.int64]  # (D,) the bits of a dimension and of those before it
-    base: NDArray[np.int64]  # (D,)
-    plane: int  # codes without their parities
+    # (N,) The highest bit is the parity of the sum of coordinates. A torus has at most 2**24 nodes,
+    # so a code has at most 31 bits.
+    code: Int32s
+    shift: Ints  # (D + 1,) first bit of each coordinate, then of the parity
+    mask: Ints  # (D,)
+    upto: Ints  # (D,) mask of a dimension and those before it
+    base: Ints  # (D,)
+    plane: int  # number of codes without parity
     n_runs: int
     parities: int
 
 
-def worthwhile_runs(torus: Torus, n_edges: int) -> RunTable | None:
-    """Return the table of a torus, or None if walking the routes costs less."""
-    # Places whose bits are no node's coordinates are never touched.
-    touched = torus.n_nodes * sum(torus.shape) * (1 + TIE_RULES[torus.tie_break].with_others)
-    an_edge = _RUNS_AN_EDGE if touched <= _IN_CACHE else _IN_MEMORY
-    return run_table(torus) if touched <= max(an_edge * n_edges, 2**12) else None
+def run_table_if_faster(torus: Torus, n_edges: int) -> RunTable | None:
+    """Return the table of a torus, or None if following the routes is faster."""
+    # Codes that belong to no node are never used.
+    n_runs = torus.n_nodes * sum(torus.shape) * (1 + TIE_RULES[torus.tie_break].with_others)
+    runs_per_edge = (
+        _RUNS_PER_EDGE_IN_CACHE if n_runs <= _RUNS_IN_CACHE else _RUNS_PER_EDGE_IN_MEMORY
+    )
+    return run_table(torus) if n_runs <= max(runs_per_edge * n_edges, 2**12) else None
 
 
 @lru_cache(maxsize=8)
 def run_table(torus: Torus) -> RunTable:
-    """Return the table of a torus; the runs themselves are made by whoever fills them."""
+    """Return the table of a torus; callers allocate the values of the runs."""
     parities = 1 + TIE_RULES[torus.tie_break].with_others
     coords = torus.coords[:, torus.routing_order].astype(np.int64)
     size = np.array([torus.shape[k] for k in torus.routing_order])
@@ -69,31 +70,34 @@ def run_table(torus: Torus) -> RunTable:
 
 
 class OffsetTable(NamedTuple):
-    """Signed hops left; the offset of ``hops`` is ``at[((hops + minus) * stride).sum()]``."""
+    """Signed offsets to a destination, the farthest first.
 
-    gap: NDArray[np.int32]  # (M, D)
-    distance: NDArray[np.int32]  # (M,)
-    place: NDArray[np.int64]  # (M,)
-    at: NDArray[np.int32]  # (M,) by place
-    first: NDArray[np.int64]  # (farthest + 1,) first offset that is at most so far
-    minus: NDArray[np.int64]  # (D,) most hops in minus direction
-    stride: NDArray[np.int64]  # (D,)
+    The row of an offset is ``position[((gap + minus) * stride).sum()]``.
+    """
+
+    gap: Int32s  # (M, D)
+    distance: Int32s  # (M,)
+    cell: Ints  # (M,) cell of each row
+    position: Int32s  # (M,) row of each cell
+    first: Ints  # (max distance + 1,) first row of at most this distance
+    minus: Ints  # (D,) maximum hops in the minus direction
+    stride: Ints  # (D,)
 
 
-def offset_table(minus: NDArray[np.int64], plus: NDArray[np.int64]) -> OffsetTable:
-    """Return all offsets up to a number of hops in each direction of each dimension."""
+def offset_table(minus: Ints, plus: Ints) -> OffsetTable:
+    """Return all offsets up to ``minus`` and ``plus`` hops along each dimension."""
     size = minus + plus + 1
     stride = np.append(np.cumprod(size[:0:-1])[::-1], 1)
-    every = np.arange(size.prod())
-    distance = np.zeros(every.size, dtype=np.int32)
+    cells = np.arange(size.prod())
+    distance = np.zeros(cells.size, dtype=np.int32)
     for k, hops in enumerate(minus):
-        distance += np.abs(every // stride[k] % size[k] - hops).astype(np.int32)
-    place = np.argsort(-distance, kind="stable")
-    at = np.empty(every.size, dtype=np.int32)
-    at[place] = every
-    gap = np.empty((every.size, size.size), dtype=np.int32)
+        distance += np.abs(cells // stride[k] % size[k] - hops).astype(np.int32)
+    cell = np.argsort(-distance, kind="stable")
+    position = np.empty(cells.size, dtype=np.int32)
+    position[cell] = cells
+    gap = np.empty((cells.size, size.size), dtype=np.int32)
     for k, hops in enumerate(minus):
-        gap[:, k] = place // stride[k] % size[k] - hops
-    distance = distance[place]
+        gap[:, k] = cell // stride[k] % size[k] - hops
+    distance = distance[cell]
     first = np.searchsorted(-distance, -np.arange(np.maximum(minus, plus).sum() + 1))
-    return OffsetTable(gap, distance, place, at, first, minus, stride)
+    return OffsetTable(gap, distance, cell, position, first, minus, stride)

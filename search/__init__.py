@@ -1,5 +1,5 @@
-"""A better mapping than those at hand, why a mapping is slow, and how far it can be improved.
+"""Search for better mappings, explanations of a mapping's time, and the gap to lower bounds.
 
 Open `search.py` first; `starts.py` makes mappings, `annealing.py` improves them, and `explain.py`
-names the links and tasks behind a time. `routing/bounds.py` has bounds over all mappings.
+shows the links and tasks that determine a time. `routing/bounds.py` has bounds over all mappings.
 """

@@ -1,8 +1,8 @@
-"""Products of rings, lines and cliques, found in a graph however its tasks are numbered.
+"""Factorisation of a graph into a Cartesian product of rings, lines and cliques.
 
-A sharded model sends along the axes of a mesh, a halo to the neighbours in a grid: the graph is a
-Cartesian product, one factor an axis. Where the factors are found, the layouts of such a mesh are
-starts of a search.
+A sharded model communicates along the axes of a mesh, and a halo with the neighbours in a grid.
+Their graphs are Cartesian products with one factor for each axis, under any numbering of the tasks.
+Layouts of this mesh are starts of a search.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
@@ -25,103 +24,109 @@ from toruscast._mesh.traffic import MeshAxes, MeshTraffic
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping
 from toruscast.mapping.task_mapping import Allocation
 from toruscast.mapping.torus import MAX_DIMENSIONS
+from toruscast.typing import Bools, Floats, Int32s, Ints
 
-from ._graph_kernels import join_by_squares
+from ._graph_kernels import classify_edges_by_squares
 from .annealing import Clock
 
-# Steps of the search for squares that are affordable, and layouts that are looked at.
+# Maximum steps of the search for squares, and maximum layouts.
 _MAX_STEPS, _MAX_SPLITS = 2e8, 3000
-# Tasks up to which so many are looked at; of more, the fewer the larger the torus is.
-_MANY_TASKS = 1000
-# Weights beside the heaviest that may be left out: none, or those of small talk, such as over the
-# edges and corners of blocks of eight cells a side.
-_SMALL = (0.0, 0.15)
-# Edges in less than this share of the median's squares are not of the product.
-_ENOUGH = 0.5
-# Logarithms of weights of one kind of edges have no such gap; graphs with more kinds are of one.
-_GAP, _MAX_KINDS = 0.1, 16
-# Weights that differ by less are those of one axis.
-_ALIKE = 0.05
-_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+# With more tasks, the maximum layouts decrease in proportion.
+_REFERENCE_TASKS = 1000
+# Edges below these shares of the heaviest weight are ignored, such as messages over the edges and
+# corners of blocks with eight cells a side.
+_NEGLIGIBLE_SHARES = (0.0, 0.15)
+# Edges with less than this share of the median number of squares are not part of the product.
+_MIN_SQUARE_SHARE = 0.5
+# Gap of log weights between kinds of edges; graphs with more kinds count as one kind.
+_MIN_LOG_GAP, _MAX_KINDS = 0.1, 16
+# Relative difference of the weights of equivalent axes.
+_WEIGHT_TOLERANCE = 0.05
+_AXIS_NAMES = "abcdefghijklmnopqrstuvwxyz"
 
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """An axis of a product: a ring (exchange), a line (pipeline), or everyone with everyone."""
+    """An axis of a product: a ring (exchange), a line (pipeline) or a clique (alltoall)."""
 
     kind: str
     size: int
-    weight: float  # bytes that two neighbours exchange, both ways together
+    weight: float  # bytes between two neighbours, in both directions together
 
 
-def factors(comm: CommGraph) -> tuple[list[Factor], NDArray[np.int64]] | None:
-    """Return the axes of a product, and the task at each place of their mesh; None if it is none.
+def find_factors(comm: CommGraph) -> tuple[list[Factor], Ints] | None:
+    """Return the axes of a product, and the task at each mesh coordinate; None for other graphs.
 
-    Edges of different factors are opposite sides of squares (Feder, J. Graph Theory 16, 1992).
+    Opposite edges of a square belong to one factor (Feder, J. Graph Theory 16, 1992).
     """
-    both = comm.without_self_messages().to_scipy()
-    both = sparse.csr_array(both + both.T)
-    for small in _SMALL:
-        kept = both.copy()
-        kept.data = np.where(both.data >= small * both.data.max(initial=0.0), both.data, 0.0)
-        kept.eliminate_zeros()
-        found = _factorise(kept)
-        if found is None and kept.nnz and _is_affordable(kept):
-            found = _factorise(_without_strays(kept))
-        if found is not None:
-            return found
+    graph = comm.without_self_messages().to_scipy()
+    graph = sparse.csr_array(graph + graph.T)
+    for share in _NEGLIGIBLE_SHARES:
+        pruned = graph.copy()
+        pruned.data = np.where(graph.data >= share * graph.data.max(initial=0.0), graph.data, 0.0)
+        pruned.eliminate_zeros()
+        product = _factorise_graph(pruned)
+        if product is None and pruned.nnz and _is_affordable(pruned):
+            product = _factorise_graph(_remove_stray_edges(pruned))
+        if product is not None:
+            return product
     return None
 
 
-def _without_strays(both: sparse.csr_array) -> sparse.csr_array:
-    """Leave out the edges that are not of the product: they lie in few squares, by chance."""
-    row, column = np.repeat(np.arange(both.shape[0]), np.diff(both.indptr)), both.indices
-    order = np.argsort(both.data, kind="stable")
-    kind = np.empty(both.nnz, dtype=np.int64)
-    kind[order] = np.append(0, np.cumsum(np.diff(np.log(both.data[order])) > _GAP))
+def _remove_stray_edges(graph: sparse.csr_array) -> sparse.csr_array:
+    """Remove the edges that are part of few squares."""
+    row, column = np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr)), graph.indices
+    order = np.argsort(graph.data, kind="stable")
+    kind = np.empty(graph.nnz, dtype=np.int64)
+    kind[order] = np.append(0, np.cumsum(np.diff(np.log(graph.data[order])) > _MIN_LOG_GAP))
     if kind.max() >= _MAX_KINDS:
         kind[:] = 0
-    one = sparse.csr_array((np.ones(both.nnz), column, both.indptr), both.shape)
-    squares = np.zeros(both.nnz)
-    for number in range(int(kind.max()) + 1):
-        own = kind == number
-        side = sparse.csr_array((np.ones(own.sum()), (row[own], column[own])), both.shape)
-        squares += (side @ one @ side)[row, column]
-        # Walks that turn round are no squares.
-        degree = np.diff(side.indptr)
-        squares[own] -= (degree[row] + degree[column] - 1)[own]
-    kept = squares >= _ENOUGH * np.median(squares)
-    return sparse.csr_array((both.data[kept], (row[kept], column[kept])), both.shape)
+    adjacency = sparse.csr_array((np.ones(graph.nnz), column, graph.indptr), graph.shape)
+    squares = np.zeros(graph.nnz)
+    for kind_number in range(int(kind.max()) + 1):
+        is_kind = kind == kind_number
+        ones = np.ones(is_kind.sum())
+        kind_graph = sparse.csr_array((ones, (row[is_kind], column[is_kind])), graph.shape)
+        squares += (kind_graph @ adjacency @ kind_graph)[row, column]
+        # Walks that return over the same edge are no squares.
+        degree = np.diff(kind_graph.indptr)
+        squares[is_kind] -= (degree[row] + degree[column] - 1)[is_kind]
+    is_kept = squares >= _MIN_SQUARE_SHARE * np.median(squares)
+    return sparse.csr_array((graph.data[is_kept], (row[is_kept], column[is_kept])), graph.shape)
 
 
-def _is_affordable(both: sparse.csr_array) -> bool:
-    degree = np.diff(both.indptr)
-    return bool(float(both.shape[0]) * degree.max(initial=0) ** 3 <= _MAX_STEPS)
+def _is_affordable(graph: sparse.csr_array) -> bool:
+    degree = np.diff(graph.indptr)
+    return bool(float(graph.shape[0]) * degree.max(initial=0) ** 3 <= _MAX_STEPS)
 
 
-def product_starts(
-    problem: MappingProblem, allocation: Allocation, n: int, clock: Clock, most: float = math.inf
+def make_product_starts(
+    problem: MappingProblem,
+    allocation: Allocation,
+    n: int,
+    clock: Clock,
+    max_layouts: float = math.inf,
 ) -> list[TaskMapping]:
-    """Return the best layouts of a workload's graph, if it is a product, of those seen in time.
+    """Return the best layouts of a workload whose graph is a product, within the time.
 
-    At ``most`` so many are seen of each form. Where nodes hold several tasks, it must fill them
-    all, and places are one more dimension.
+    At most ``max_layouts`` of each mesh are evaluated. If nodes have several tasks, the tasks must
+    fill all nodes, and the slots are one more dimension.
     """
     torus, n_tasks, capacity = problem.torus, problem.n_tasks, allocation.tasks_per_node
     nodes = np.sort(np.asarray(allocation.nodes, dtype=np.int64))
-    whole = nodes.size == torus.n_nodes and n_tasks == nodes.size * capacity
-    plain = whole and not torus.twist and torus.ndim < MAX_DIMENSIONS
-    if allocation.fixed or torus.exclusions.links or (capacity > 1 and not plain):
+    fills_torus = nodes.size == torus.n_nodes and n_tasks == nodes.size * capacity
+    supports_slots = fills_torus and not torus.twist and torus.ndim < MAX_DIMENSIONS
+    if allocation.fixed or torus.exclusions.links or (capacity > 1 and not supports_slots):
         return []
-    found = factors(problem.comm)
-    if found is None:
+    product = find_factors(problem.comm)
+    if product is None:
         return []
     devices_torus = chips_as_devices(torus, n_tasks, capacity)
-    places = nodes if capacity == 1 else np.arange(n_tasks)
-    devices = Devices(places, places)
+    device_nodes = nodes if capacity == 1 else np.arange(n_tasks)
+    devices = Devices(device_nodes, device_nodes)
     starts: list[TaskMapping] = []
-    for axes, tasks in _as_meshes(*found):
-        names = tuple(_LETTERS[: len(axes)])
+    for axes, tasks in _mesh_variants(*product):
+        names = tuple(_AXIS_NAMES[: len(axes)])
         traffic = tuple(
             MeshTraffic(
                 axis.kind, axis.weight / 2 * (axis.size if axis.kind == "alltoall" else 1), (name,)
@@ -131,13 +136,13 @@ def product_starts(
         )
         mesh = MeshAxes(names, tuple(axis.size for axis in axes))
         scorer = LayoutScorer(MeshProblem(devices_torus, mesh, traffic, overlap=True))
-        splits = _MAX_SPLITS * min(_MANY_TASKS, n_tasks) // n_tasks
-        seen = itertools.count(1)
+        max_splits = _MAX_SPLITS * min(_REFERENCE_TASKS, n_tasks) // n_tasks
+        counter = itertools.count(1)
 
-        def is_over(seen: itertools.count[int] = seen) -> bool:
-            return next(seen) > most or clock.is_over()
+        def is_over(counter: itertools.count[int] = counter) -> bool:
+            return next(counter) > max_layouts or clock.is_over()
 
-        _, layouts = best_layouts(scorer, devices, n, 1, None, splits, is_over)
+        _, layouts = best_layouts(scorer, devices, n, 1, None, max_splits, is_over)
         for layout in layouts:
             node = np.empty(n_tasks, dtype=np.int64)
             node[tasks.ravel()] = layout.nodes.ravel() // capacity
@@ -146,20 +151,18 @@ def product_starts(
     return starts
 
 
-def _as_meshes(
-    axes: list[Factor], tasks: NDArray[np.int64]
-) -> Iterator[tuple[list[Factor], NDArray[np.int64]]]:
-    """Give the product as it is, and with pairs of alike axes of two as rings of four."""
+def _mesh_variants(axes: list[Factor], tasks: Ints) -> Iterator[tuple[list[Factor], Ints]]:
+    """Yield the product, and the product with pairs of equivalent axes of two as rings of four."""
     yield axes, tasks
     pairs = [
         (i, j)
         for i, j in pairwise(range(len(axes)))
-        if axes[i].size == 2 and _are_alike(axes[i : i + 1], axes[j : j + 1])
+        if axes[i].size == 2 and _are_equivalent(axes[i : i + 1], axes[j : j + 1])
     ]
     if not pairs:
         return
     while pairs:
-        # From the last, so that the numbers of those before stay.
+        # From the last pair, so that earlier axis numbers stay valid.
         i, j = pairs.pop()
         pairs = [pair for pair in pairs if not {i, j} & {*pair}]
         shape = tasks.shape
@@ -169,85 +172,79 @@ def _as_meshes(
     yield axes, tasks
 
 
-def _are_alike(several: Sequence[Factor], others: Sequence[Factor]) -> bool:
-    """Whether factors are of the same kinds and sizes, with about the same weights."""
+def _are_equivalent(several: Sequence[Factor], others: Sequence[Factor]) -> bool:
+    """Return whether factors have the same kinds and sizes and similar weights."""
     return len(several) == len(others) and all(
         (a.kind, a.size) == (b.kind, b.size)
-        and abs(a.weight - b.weight) <= _ALIKE * max(a.weight, b.weight)
+        and abs(a.weight - b.weight) <= _WEIGHT_TOLERANCE * max(a.weight, b.weight)
         for a, b in zip(several, others, strict=True)
     )
 
 
-def _factorise(both: sparse.csr_array) -> tuple[list[Factor], NDArray[np.int64]] | None:
-    n, degree = both.shape[0], np.diff(both.indptr)
-    if not both.nnz or (degree == 0).any() or not _is_affordable(both):
+def _factorise_graph(graph: sparse.csr_array) -> tuple[list[Factor], Ints] | None:
+    n, degree = graph.shape[0], np.diff(graph.indptr)
+    if not graph.nnz or (degree == 0).any() or not _is_affordable(graph):
         return None
-    entries = both.tocoo()
+    entries = graph.tocoo()
     upper = entries.row < entries.col
     src, dst, weight = entries.row[upper], entries.col[upper], entries.data[upper]
-    number = sparse.csr_array((np.arange(1, src.size + 1), (src, dst)), shape=both.shape)
+    number = sparse.csr_array((np.arange(1, src.size + 1), (src, dst)), shape=graph.shape)
     edges = sparse.csr_array(number + number.T)
     edges.sort_indices()
-    classes = join_by_squares(
+    classes = classify_edges_by_squares(
         edges.indptr.astype(np.int64),
         edges.indices.astype(np.int64),
         edges.data.astype(np.int64) - 1,
         src.size,
     )
-    n_copies, copy = csgraph.connected_components(both, directed=False)
-    if n % n_copies or (np.bincount(copy) != n // n_copies).any():
+    n_components, component_of_task = csgraph.connected_components(graph, directed=False)
+    if n % n_components or (np.bincount(component_of_task) != n // n_components).any():
         return None
     axes: list[Factor] = []
     tasks = []
-    for one in range(n_copies):
-        part = _component_axes(src, dst, weight, classes, copy == one)
-        if part is None or (axes and not _are_alike(axes, part[0])):
+    for component in range(n_components):
+        axes_and_tasks = _component_axes(src, dst, weight, classes, component_of_task == component)
+        if axes_and_tasks is None or (axes and not _are_equivalent(axes, axes_and_tasks[0])):
             return None
-        axes = axes or part[0]
-        tasks.append(part[1])
-    if n_copies == 1:
+        axes = axes or axes_and_tasks[0]
+        tasks.append(axes_and_tasks[1])
+    if n_components == 1:
         return axes, tasks[0]
-    return [Factor("exchange", n_copies, 0.0), *axes], np.stack(tasks)
+    return [Factor("exchange", n_components, 0.0), *axes], np.stack(tasks)
 
 
 def _component_axes(
-    src: NDArray[np.int32],
-    dst: NDArray[np.int32],
-    weight: NDArray[np.float64],
-    classes: NDArray[np.int64],
-    ours: NDArray[np.bool_],
-) -> tuple[list[Factor], NDArray[np.int64]] | None:
-    """Factors of a connected graph, the heaviest last, and the task at each of its places."""
-    inside = ours[src]
-    n, shape = int(ours.sum()), (ours.size, ours.size)
-    axes, places = [], []
-    for number in np.unique(classes[inside]):
-        along = inside & (classes == number)
-        rest = inside & (classes != number)
-        graph = sparse.csr_array((np.ones(rest.sum()), (src[rest], dst[rest])), shape=shape)
-        label = csgraph.connected_components(graph, directed=False)[1][ours]
-        place = np.full(ours.size, -1)
-        place[ours] = np.unique(label, return_inverse=True)[1]
-        found = _axis_order(place[src[along]], place[dst[along]], weight[along])
+    src: Int32s, dst: Int32s, weight: Floats, classes: Ints, is_member: Bools
+) -> tuple[list[Factor], Ints] | None:
+    """Return the factors of a connected graph by weight, and the task at each coordinate."""
+    is_inside = is_member[src]
+    n, shape = int(is_member.sum()), (is_member.size, is_member.size)
+    axes, coordinates = [], []
+    for edge_class in np.unique(classes[is_inside]):
+        on_axis = is_inside & (classes == edge_class)
+        others = is_inside & (classes != edge_class)
+        graph = sparse.csr_array((np.ones(others.sum()), (src[others], dst[others])), shape=shape)
+        label = csgraph.connected_components(graph, directed=False)[1][is_member]
+        coordinate = np.full(is_member.size, -1)
+        coordinate[is_member] = np.unique(label, return_inverse=True)[1]
+        found = _axis_order(coordinate[src[on_axis]], coordinate[dst[on_axis]], weight[on_axis])
         if found is None:
             return None
         axis, order = found
         axes.append(axis)
-        places.append(order[place[ours]])
-    lightest = sorted(range(len(axes)), key=lambda i: (axes[i].weight, axes[i].size, axes[i].kind))
-    axes, places = [axes[i] for i in lightest], [places[i] for i in lightest]
+        coordinates.append(order[coordinate[is_member]])
+    by_weight = sorted(range(len(axes)), key=lambda i: (axes[i].weight, axes[i].size, axes[i].kind))
+    axes, coordinates = [axes[i] for i in by_weight], [coordinates[i] for i in by_weight]
     sizes = tuple(axis.size for axis in axes)
     if np.prod(sizes) != n:
         return None
     tasks = np.full(sizes, -1)
-    tasks[tuple(places)] = np.flatnonzero(ours)
+    tasks[tuple(coordinates)] = np.flatnonzero(is_member)
     return (axes, tasks) if (tasks >= 0).all() else None
 
 
-def _axis_order(
-    src: NDArray[np.int64], dst: NDArray[np.int64], weight: NDArray[np.float64]
-) -> tuple[Factor, NDArray[np.int64]] | None:
-    """What a factor is, and where each of its vertices stands along it."""
+def _axis_order(src: Ints, dst: Ints, weight: Floats) -> tuple[Factor, Ints] | None:
+    """Return the factor of a graph, and the position of each vertex along it."""
     if (src == dst).any():
         return None
     n = int(max(src.max(), dst.max())) + 1
@@ -264,5 +261,4 @@ def _axis_order(
     walk = csgraph.depth_first_order(graph, int(degree.argmin()), return_predecessors=False)
     order = np.empty(n, dtype=np.int64)
     order[walk] = np.arange(n)
-    # A line carries half the bytes each way, as a ring's neighbours do.
     return Factor(kind if n > 2 else "exchange", n, mean), order

@@ -1,4 +1,4 @@
-"""A better mapping than those at hand, within a time, and how far it is from the best thinkable."""
+"""Search for a better mapping within a time, and its gap to a lower bound over all mappings."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from toruscast.mapping.problem import as_problem
 from toruscast.mapping.task_mapping import Allocation, min_capacity
 from toruscast.notebook import Result
 from toruscast.routing.bounds import min_loads, min_time
-from toruscast.routing.loads import check_ways
-from toruscast.routing.messages import list_messages, longest_message
-from toruscast.simulation.simulator import attempts, packet_hops, simulate_packets
+from toruscast.routing.loads import check_routes
+from toruscast.routing.messages import list_messages, max_message_packets
+from toruscast.simulation.simulator import candidate_coarsenings, packet_hops, simulate_packets
 from toruscast.text import closest, percent, shown_name
 from toruscast.text import seconds as in_seconds
 from toruscast.validation import (
@@ -41,53 +41,53 @@ from toruscast.validation import (
 )
 
 from .annealing import AnnealingRuns, Clock
-from .starts import placed_by, starts
+from .starts import generate_starts, map_with_programs
 
 if TYPE_CHECKING:
     from toruscast.mapping.problem import Mappings, ProblemLike, TorusLike
 
 logger = logging.getLogger(__name__)
 TIME = "time"
-# Seconds of the first round at least, as estimated, how much longer each further one is, and shares
-# for starts, annealing and comparing.
-_FIRST, _GROWTH, _MAX_ROUNDS = 0.05, 1.5, 60
-_BEGINNING, _ANNEALING, _PROVING = 0.5, 0.5, 0.25
-# A mapping so near to the bound that looking further is not worth it.
-_AT_BOUND = 1e-4
-# Error of the times that count in the end.
+# Minimum estimated seconds of the first round, the growth of further rounds, and the shares of time
+# for starts, annealing and comparison.
+_FIRST_ROUND_SECONDS, _GROWTH, _MAX_ROUNDS = 0.05, 1.5, 60
+_START_SHARE, _ANNEALING_SHARE, _COMPARISON_SHARE = 0.5, 0.5, 0.25
+# Relative distance to the bound at which the search ends.
+_BOUND_TOLERANCE = 1e-4
+# Accepted error of the reported times.
 _ERROR = 0.01
-# Seconds from which the loop compares mappings, how many at most, and winners that are simulated
-# anew: with fewer seconds, so many are simulated at once.
-_RACE, _MAX_RACED, _WINNERS = 0.2, 150, 2
-# How much longer all messages at once may take than under the first mapping.
-_LONGER = 0.01
+# Minimum seconds for the comparison loop of a forecast, its maximum mappings, and the winners that
+# are simulated again. With fewer seconds, the first mappings are simulated directly.
+_MIN_LOOP_SECONDS, _MAX_LOOP_MAPPINGS, _N_WINNERS = 0.2, 150, 2
+# Accepted slowdown against the first mapping if all messages start at once.
+_TOLERANCE = 0.01
 
 
 @dataclass(frozen=True, eq=False)
 class SearchResult(Result):
-    """The best mapping of a search, and how much better it is."""
+    """The best mapping of a search, and its gain."""
 
     best: TaskMapping
-    # Its objective, and that of the best mapping given (of the tasks in order where none was):
+    # Objective of the best mapping, and of the best mapping given (tasks in order by default):
     # simulated seconds for ``time``.
     value: float
     initial_value: float
-    # Between which the gain lies, as exact as the two times were simulated.
+    # Lower and upper limit of the gain by the simulation errors of both times.
     gain_interval: tuple[float, float]
-    # What was compared, the best first: ``mapping``, ``value``, its source ``how`` (``simulated``,
-    # ``forecast`` or ``computed``) and ``from`` where it came; where mappings raced also ``low``,
-    # ``high`` and ``p_best``.
+    # The compared mappings, the best first: ``mapping``, ``value``, ``source`` of the value and
+    # ``from``, the origin of the mapping; after the comparison of a forecast also ``low``, ``high``
+    # and ``p_best``.
     table: pd.DataFrame
-    bound: float  # what no mapping can beat; 0 where none is known
-    # How sure it is that none on the last shortlist is faster; None for other objectives than time,
-    # and for searches so short that all on it were simulated.
+    bound: float  # lower bound over all mappings; 0 if none is known
+    # Probability that no other shortlisted mapping is faster; None for other objectives than time,
+    # and for searches so short that every shortlisted mapping was simulated.
     verdict: Verdict | None
     objective: str
-    proposals: int  # changes of mappings that were tried
+    proposals: int  # proposed changes of mappings
     interrupted: bool
     problem: MappingProblem
-    reference: TaskMapping  # the mapping that the gain counts from
-    # Seconds from the begin and the objective, whenever a better mapping was found.
+    reference: TaskMapping  # the mapping that the gain refers to
+    # Seconds since the start and the objective of every improvement.
     history: tuple[tuple[float, float], ...]
 
     def __repr__(self) -> str:
@@ -106,12 +106,12 @@ class SearchResult(Result):
 
     @property
     def gain(self) -> float:
-        """Share of the given mapping's objective that is saved."""
+        """Saved share of the initial objective."""
         return 1 - self.value / self.initial_value if self.initial_value else 0.0
 
     @property
     def optimality_gap(self) -> float:
-        """How far the objective is above the bound, as a share of it; infinite without a bound."""
+        """Relative excess of the objective over the bound; infinite without a bound."""
         return self.value / self.bound - 1 if self.bound > 0 else np.inf
 
 
@@ -134,39 +134,38 @@ def search(
 ) -> SearchResult:
     """Search for a better mapping.
 
-    Starts are the mappings given, those of all strategies and multilevel ones. Simulated annealing
-    improves them; its energy is a smooth maximum of the loads of links, injection FIFOs and
-    receivers and a share of hop-bytes. The distinct best race each other as in `forecast`, and the
-    winners are simulated anew, to 1 %. Where the rules of the network are unknown, a mapping of
-    dependent rounds may not need that ranks stay in step: with all messages at once it is no slower
-    than the first of ``mappings``.
+    Starts are the given mappings and those of all strategies, including multilevel ones. Simulated
+    annealing improves them. Its energy is a smooth maximum of the loads of links, injection FIFOs
+    and receivers, plus a share of hop-bytes. The best distinct mappings are compared as in
+    `forecast`, and the winners are simulated to 1 %. If the rules of the network are unknown, a
+    mapping of dependent rounds is penalised if it depends on synchronised ranks: if, with all
+    messages at once, it is slower than the first of ``mappings``.
 
     Parameters
     ----------
     mappings : sequence of TaskMapping
-        Yours: the gain counts from the best of them.
+        The gain refers to the best of them.
     seconds : float
-        How long to search: seconds of the processors, which are the wall's where no other program
-        keeps them busy, and at most half of the wall's elsewhere. The step that is under way is
-        finished first. The search goes in rounds, each longer than the last, and ends early when
-        there is no time for the next one, or a mapping is within 0.01 % of the bound that no
-        mapping can beat. More seconds continue the same sequence of mappings, so they never give a
-        worse one. Compiling, once on a machine, does not count.
+        Processor seconds of the search. They equal wall seconds on idle processors, and are at
+        least half of the wall seconds on busy ones. The current step is always finished. The
+        search runs in rounds of increasing length. It ends early without time for the next round,
+        or at a mapping within 0.01 % of the lower bound. More seconds continue the same sequence of
+        mappings, so they never give a worse one. Compilation, once on a machine, does not count.
     objective : str
         ``time`` (simulated), or the name of a feature, such as ``max_bytes`` or ``hop_bytes``.
     nodes : array-like of int, shape (n,) or (n, ndim), optional
-        Nodes that are yours, as numbers or coordinates; those of the torus if not given.
+        Allocated nodes, as numbers or coordinates; all nodes by default.
     fixed : mapping of int to int or sequence of int, optional
-        Node of each task that must stay there, its number or its coordinates.
+        Node of each fixed task, as its number or its coordinates.
     tasks_per_node : int, optional
-        Capacity of a node; the least that suffices if not given.
+        Capacity of a node; the minimum that fits by default.
     partitioners : sequence of {"scotch", "mt-kahypar"}
-        Programs whose mappings are starts, too; they must be installed.
+        Installed programs whose mappings are additional starts.
     n_sweeps : int, optional
-        Instead of ``seconds``: sweeps of annealing, after which the round is finished. The same
-        seed then gives the same mapping on every machine, whatever its speed.
+        Number of annealing sweeps, instead of ``seconds``. The last round is finished. The same
+        seed then gives the same mapping on every machine.
     callback : callable, optional
-        Called with each mapping that is better than all before, and its objective.
+        Called with every improved mapping and its objective.
 
     Examples
     --------
@@ -186,88 +185,92 @@ def search(
         raise InputError("unknown objective", found=objective, expected=expected)
     seconds = real_number(seconds, "seconds", 0.0)
     seed, n_jobs = seed_number(seed), job_count(n_jobs)
-    allocation = _allocation(problem, given, nodes, fixed, tasks_per_node)
+    allocation = _make_allocation(problem, given, nodes, fixed, tasks_per_node)
     clock = Clock(seconds if n_sweeps is None else None)
-    bound = _bound(problem, allocation.tasks_per_node, objective)
-    contest = Contest(problem, objective, seed, n_jobs, callback, bound)
+    bound = _lower_bound(problem, allocation.tasks_per_node, objective)
+    comparison = MappingComparison(problem, objective, seed, n_jobs, callback, bound)
     runs = AnnealingRuns(problem, allocation, objective, seed)
-    interrupted, why = False, "all were compared, or the time was over"
-    yours = [allocation.confine(each) for each in given] or [allocation.in_order(problem.n_tasks)]
+    interrupted, reason = False, "all mappings were compared, or the time has passed"
+    initial_mappings = [allocation.confine(each) for each in given]
+    initial_mappings = initial_mappings or [allocation.in_order(problem.n_tasks)]
     try:
-        for mapping in yours:
-            contest.measure(mapping, "given" if given else "tasks in order")
-        others = placed_by(partitioners, problem, allocation, seed)
-        _search_in_rounds(contest, runs, [*yours, *others], n_sweeps, clock)
-        if contest.is_at_bound:
-            why = "no mapping can be better"
+        for mapping in initial_mappings:
+            comparison.measure(mapping, "given" if given else "tasks in order")
+        program_mappings = map_with_programs(partitioners, problem, allocation, seed)
+        _search_in_rounds(comparison, runs, [*initial_mappings, *program_mappings], n_sweeps, clock)
+        if comparison.is_at_bound:
+            reason = "no mapping can be better"
     except KeyboardInterrupt:
-        if contest.best is None:
+        if comparison.best is None:
             raise
-        interrupted, why = True, "it was interrupted"
-    ended = {"event": "search ended", "why": why, "proposals": runs.proposals}
-    logger.info("search ended after %d proposals: %s", runs.proposals, why, extra=ended)
-    best = contest.best
+        interrupted, reason = True, "it was interrupted"
+    report = {"event": "search ended", "why": reason, "proposals": runs.proposals}
+    logger.info("search ended after %d proposals: %s", runs.proposals, reason, extra=report)
+    best = comparison.best
     if best is None:
         raise InputError(
-            "no mapping found whose routes keep off the missing links",
-            found=f"{len(contest.measured)} tried",
+            "no mapping found without routes over missing links",
+            found=f"{len(comparison.measured)} tried",
             expected="more --seconds, or fewer missing links",
         )
-    known = (contest.measured.get(mapping.node.tobytes()) for mapping in yours)
-    initial = min(filter(None, known), key=lambda each: each.value, default=best)
+    measured = (comparison.measured.get(mapping.node.tobytes()) for mapping in initial_mappings)
+    initial = min(filter(None, measured), key=lambda each: each.value, default=best)
     return SearchResult(
         best=best.mapping,
         value=best.value,
         initial_value=initial.value,
         gain_interval=_gain_interval(best, initial),
-        table=contest.table(),
+        table=comparison.table(),
         bound=min(bound, best.value),
-        verdict=None if contest.ranking is None else contest.ranking.verdict,
+        verdict=None if comparison.ranking is None else comparison.ranking.verdict,
         objective=objective,
         proposals=runs.proposals,
         interrupted=interrupted,
         problem=problem,
-        # Routes of a mapping without a finite time need a missing link.
+        # A mapping with routes over a missing link has no finite time.
         reference=(initial if np.isfinite(initial.value) else best).mapping,
-        history=tuple((each.when, each.value) for each in contest.improvements),
+        history=tuple((each.when, each.value) for each in comparison.improvements),
     )
 
 
 def _search_in_rounds(
-    contest: Contest,
+    comparison: MappingComparison,
     runs: AnnealingRuns,
     given: list[TaskMapping],
     n_sweeps: int | None,
     clock: Clock,
 ) -> None:
-    """Improve starts and compare the results in rounds; the clock changes nothing but their end."""
-    problem, allocation, seed = contest.problem, runs.inputs.allocation, contest.seed
-    first = max(_FIRST, 4 * runs.turn_seconds)
-    if contest.objective == TIME:
+    """Improve starts and compare the results in rounds; the clock only decides when to end."""
+    problem, allocation, seed = comparison.problem, runs.inputs.allocation, comparison.seed
+    first = max(_FIRST_ROUND_SECONDS, 4 * runs.sweep_seconds)
+    if comparison.objective == TIME:
         hops = packet_hops(list_messages(problem, given[0]), problem.torus)
         first = max(first, hops / HOPS_PER_SECOND)
-    # However late it is, a search looks at its first starts.
+    # A search always evaluates its first starts.
     lengths = np.append(0.0, first * _GROWTH ** np.arange(_MAX_ROUNDS))
-    some = starts(problem, allocation, seed, clock, runs.energy, _BEGINNING * lengths)
-    for seconds, made in zip(lengths, some, strict=True):
+    allotments = _START_SHARE * lengths
+    start_sets = generate_starts(problem, allocation, seed, clock, runs.energy, allotments)
+    for seconds, start_mappings in zip(lengths, start_sets, strict=True):
         if seconds and clock.is_over():
             return
-        pool = sorted([*given, *made], key=runs.energy)
-        began = clock.spent
-        contest.measure(pool[0])
-        if contest.is_at_bound or clock.is_over():
+        pool = sorted([*given, *start_mappings], key=runs.energy)
+        began = clock.elapsed
+        comparison.measure(pool[0])
+        if comparison.is_at_bound or clock.is_over():
             return
         if seconds:
-            n_turns = int(_ANNEALING * seconds / runs.turn_seconds)
-            found = runs.improve(pool, n_turns, contest.n_jobs, clock)
-            contest.decide(runs.different([*found, *pool]), _PROVING * seconds, clock)
-        is_late = clock.left < _GROWTH * (clock.spent - began)
-        if contest.is_at_bound or is_late or (n_sweeps is not None and runs.n_sweeps >= n_sweeps):
+            n_round_sweeps = int(_ANNEALING_SHARE * seconds / runs.sweep_seconds)
+            annealed = runs.improve(pool, n_round_sweeps, comparison.n_jobs, clock)
+            shortlist = runs.drop_symmetric([*annealed, *pool])
+            comparison.compare_shortlist(shortlist, _COMPARISON_SHARE * seconds, clock)
+        is_over = clock.remaining < _GROWTH * (clock.elapsed - began)
+        is_over |= n_sweeps is not None and runs.n_sweeps >= n_sweeps
+        if comparison.is_at_bound or is_over:
             return
 
 
 def _gain_interval(best: ComparedMapping, initial: ComparedMapping) -> tuple[float, float]:
-    """Return the least and the largest gain that the errors of both leave."""
+    """Return the limits of the gain by the simulation errors of both mappings."""
     if (best.value, best.error) == (initial.value, initial.error) or not initial.value:
         return 0.0, 0.0
     low, high = (
@@ -277,49 +280,48 @@ def _gain_interval(best: ComparedMapping, initial: ComparedMapping) -> tuple[flo
     return low, high
 
 
-def _bound(problem: MappingProblem, capacity: int, objective: str) -> float:
-    """Return a lower bound over all mappings; 0 where none is known."""
+def _lower_bound(problem: MappingProblem, capacity: int, objective: str) -> float:
     if objective == TIME:
         return min_time(problem, capacity)
     hop_bytes, busiest = min_loads(problem, capacity)
     return {"hop_bytes": hop_bytes, "max_bytes": busiest}.get(objective, 0.0)
 
 
-def _allocation(
+def _make_allocation(
     problem: MappingProblem,
     given: Sequence[TaskMapping],
     nodes: ArrayLike | None,
     fixed: Mapping[int, ArrayLike] | None,
     capacity: int | None,
 ) -> Allocation:
-    ours = problem.torus.usable_nodes if nodes is None else problem.torus.check_nodes(nodes)
+    usable = problem.torus.usable_nodes if nodes is None else problem.torus.check_nodes(nodes)
     if capacity is None:
         capacity = max((mapping.tasks_per_node for mapping in given), default=1)
-        capacity = max(capacity, min_capacity(problem.n_tasks, ours.size))
-    allocation = Allocation(problem.torus, ours, capacity, fixed)
-    places, movable = allocation.free_slots(problem.n_tasks)
-    if not movable.size or np.unique(places).size < 2:
+        capacity = max(capacity, min_capacity(problem.n_tasks, usable.size))
+    allocation = Allocation(problem.torus, usable, capacity, fixed)
+    slots, movable = allocation.free_slots(problem.n_tasks)
+    if not movable.size or np.unique(slots).size < 2:
         raise InputError(
-            "nothing left to move",
-            found=f"{movable.size} tasks that are not bound, {np.unique(places).size} nodes",
-            expected="a task that may move, and two nodes",
+            "no task can move",
+            found=f"{movable.size} movable tasks, {np.unique(slots).size} nodes",
+            expected="a movable task and two nodes",
         )
     return allocation
 
 
 @dataclass(frozen=True)
 class ComparedMapping:
-    """A mapping whose objective was measured."""
+    """A mapping with its objective."""
 
     mapping: TaskMapping
     origin: str
     value: float
     error: float  # relative
-    when: float  # seconds from the begin of the search
+    when: float  # seconds since the start of the search
 
 
-class Contest:
-    """Mappings compared by the objective: one by one, then by the loop of a forecast."""
+class MappingComparison:
+    """Comparison of mappings by the objective, one by one or by the loop of a forecast."""
 
     def __init__(
         self,
@@ -330,43 +332,43 @@ class Contest:
         callback: Callable[[TaskMapping, float], None] | None,
         bound: float,
     ) -> None:
-        self.goal = bound * (1 + _AT_BOUND)
+        self.goal = bound * (1 + _BOUND_TOLERANCE)
         self.problem, self.objective = problem, objective
         self.seed, self.n_jobs, self.callback = seed, n_jobs, callback
         self.measured: dict[bytes, ComparedMapping] = {}
         self.ranking: Ranking | None = None
-        self._raced: set[bytes] = set()
+        self._compared: set[bytes] = set()
         self.began = time.monotonic()
         self._first: tuple[float, float] | None = None
 
     @property
     def improvements(self) -> list[ComparedMapping]:
-        """The measured mappings that were better than all before; the last is the best."""
-        found: list[ComparedMapping] = []
+        """The mappings that were better than all before them; the last is the best."""
+        better: list[ComparedMapping] = []
         for each in self.measured.values():
-            if each.value < (found[-1].value if found else np.inf):
-                found.append(each)
-        return found
+            if each.value < (better[-1].value if better else np.inf):
+                better.append(each)
+        return better
 
     @property
     def best(self) -> ComparedMapping | None:
-        """The best of those measured; None where no mapping is possible."""
+        """The best mapping; None if every mapping needs missing links."""
         return next(iter(self.improvements[-1:]), None)
 
     @property
     def is_at_bound(self) -> bool:
-        """Whether no mapping can be better than the best."""
+        """Whether the best mapping reaches the lower bound."""
         return self.best is not None and self.best.value <= self.goal
 
     def measure(self, mapping: TaskMapping, origin: str = "") -> float:
-        """Return the objective of a mapping, measured once."""
-        known = self.measured.get(mapping.node.tobytes())
-        if known is not None:
-            return known.value
-        return self._record(mapping, *self._measured(mapping), origin)
+        """Return the objective of a mapping, computed once."""
+        row = self.measured.get(mapping.node.tobytes())
+        if row is not None:
+            return row.value
+        return self._record(mapping, *self._compute_objective(mapping), origin)
 
     def _record(self, mapping: TaskMapping, value: float, error: float, origin: str = "") -> float:
-        origin = origin or _origin(mapping)
+        origin = origin or _origin_of(mapping)
         row = ComparedMapping(mapping, origin, value, error, time.monotonic() - self.began)
         self.measured[mapping.node.tobytes()] = row
         if row is self.best:
@@ -377,45 +379,48 @@ class Contest:
                 self.callback(mapping, value)
         return value
 
-    def decide(self, shortlist: Sequence[TaskMapping], seconds: float, clock: Clock) -> None:
-        """Find the best of a shortlist, the most promising first, in so many estimated seconds."""
-        known = self._raced | self.measured.keys()
-        new = [m for m in shortlist if m.node.tobytes() not in known and self._is_possible(m)]
-        if self.objective != TIME or seconds < _RACE:
-            for mapping in new if self.objective != TIME else new[:_WINNERS]:
+    def compare_shortlist(
+        self, shortlist: Sequence[TaskMapping], seconds: float, clock: Clock
+    ) -> None:
+        """Compare shortlisted mappings, the most promising first, in the estimated seconds."""
+        known = self._compared | self.measured.keys()
+        new = [each for each in shortlist if each.node.tobytes() not in known]
+        new = [each for each in new if self._avoids_missing_links(each)]
+        if self.objective != TIME or seconds < _MIN_LOOP_SECONDS:
+            for mapping in new if self.objective != TIME else new[:_N_WINNERS]:
                 if clock.is_over():
                     return
                 self.measure(mapping)
             return
         if clock.is_over() or not new:
             return
-        self._raced |= {mapping.node.tobytes() for mapping in new[:_MAX_RACED]}
+        self._compared |= {mapping.node.tobytes() for mapping in new[:_MAX_LOOP_MAPPINGS]}
         best = [self.best.mapping] if self.best else []
-        candidates = _uniquely_named([*new[:_MAX_RACED], *best])
-        began, wall = clock.spent, clock.wall
+        candidates = _make_names_unique([*new[:_MAX_LOOP_MAPPINGS], *best])
+        began, wall = clock.elapsed, clock.wall
         with warnings.catch_warnings():
-            # The loop simulates what its model is unsure of.
+            # Warnings of the model do not matter, because the loop simulates uncertain mappings.
             warnings.simplefilter("ignore")
             self.ranking = rank(
                 self.problem.workload,
                 self.problem.torus,
                 candidates,
-                # On each core: the same number in all, however many there are.
+                # Seconds for each core, so that the simulations do not depend on n_jobs.
                 budget=Budget(len(candidates), seconds / self.n_jobs),
                 routing=self.problem.routing,
                 seed=self.seed,
                 n_jobs=self.n_jobs,
             )
-        clock.waited += max(clock.wall - wall - (clock.spent - began), 0.0)
-        self._measure_winners(self.ranking, clock)
+        clock.waited += max(clock.wall - wall - (clock.elapsed - began), 0.0)
+        self._simulate_winners(self.ranking, clock)
 
-    def _measure_winners(self, answer: Ranking, clock: Clock) -> None:
-        """Simulate the winners of the loop anew; times of real packets are reused."""
-        is_exact = attempts(self.problem.derive(longest_message)) == [1]
+    def _simulate_winners(self, answer: Ranking, clock: Clock) -> None:
+        """Simulate the winners of the loop to the final error; reuse times of real packets."""
+        is_exact = candidate_coarsenings(self.problem.derive(max_message_packets)) == [1]
         is_exact &= self.problem.torus.network.rules == "given"
         winners = 0
         for row in answer.table.to_dict("records"):
-            if winners == _WINNERS or clock.is_over():
+            if winners == _N_WINNERS or clock.is_over():
                 break
             mapping = answer.named(row["mapping"])
             is_measured = mapping.node.tobytes() in self.measured
@@ -425,64 +430,63 @@ class Contest:
             winners += self._first is None or value <= self._first[0]
 
     def table(self) -> pd.DataFrame:
-        """Return what was compared, the best first."""
-        how = "simulated" if self.objective == TIME else "computed"
+        """Return the compared mappings, the best first."""
+        source = "simulated" if self.objective == TIME else "computed"
         rows = {
-            key: _row(each.mapping, each.value, how, each.origin)
+            key: _make_row(each.mapping, each.value, source, each.origin)
             for key, each in self.measured.items()
         }
         if self.ranking is not None:
             for each in self.ranking.table.to_dict("records"):
                 mapping = self.ranking.named(each["mapping"])
-                found = _row(mapping, each["time"], each["source"], _origin(mapping))
-                row = rows.setdefault(mapping.node.tobytes(), found)
+                new_row = _make_row(mapping, each["time"], each["source"], _origin_of(mapping))
+                row = rows.setdefault(mapping.node.tobytes(), new_row)
                 row |= {name: each[name] for name in ("low", "high", "p_best")}
         table = pd.DataFrame(list(rows.values()))
         is_known = ~table["source"].isin(["predicted", "coarse"])
         order = np.lexsort((table["value"], ~is_known))
         return table.iloc[order].reset_index(drop=True)
 
-    def _is_possible(self, mapping: TaskMapping) -> bool:
-        """Whether no message needs a link that is missing."""
+    def _avoids_missing_links(self, mapping: TaskMapping) -> bool:
         try:
-            check_ways(self.problem, mapping)
+            check_routes(self.problem, mapping)
         except InputError:
             return False
         return True
 
-    def _measured(self, mapping: TaskMapping) -> tuple[float, float]:
-        """The objective, and its relative error; infinite for what is not possible."""
+    def _compute_objective(self, mapping: TaskMapping) -> tuple[float, float]:
+        """Return the objective and its relative error; infinity for routes over missing links."""
         problem = self.problem
-        if not self._is_possible(mapping):
+        if not self._avoids_missing_links(mapping):
             return np.inf, 0.0
         if self.objective == TIME:
-            found = simulate_packets(problem, mapping, error=_ERROR)
-            return self._if_apart(found.time, mapping), 0.0 if found.coarsening == 1 else _ERROR
+            simulation = simulate_packets(problem, mapping, error=_ERROR)
+            error = 0.0 if simulation.coarsening == 1 else _ERROR
+            return self._penalised_time(simulation.time, mapping), error
         return float(FEATURES[self.objective].function(RoutedTraffic(problem, mapping))), 0.0
 
-    def _if_apart(self, time: float, mapping: TaskMapping) -> float:
-        """Return the time of a mapping, or more where it needs that ranks stay in step."""
+    def _penalised_time(self, time: float, mapping: TaskMapping) -> float:
+        """Return the time of a mapping, increased if the mapping depends on synchronised ranks."""
         rounds = self.problem.workload
-        is_given = self.problem.torus.network.rules == "given"
-        if is_given or not rounds.dependent or len(rounds) == 1:
+        has_known_rules = self.problem.torus.network.rules == "given"
+        if has_known_rules or not rounds.dependent or len(rounds) == 1:
             return time
-        whole = simulate_packets(self.problem.total, mapping, error=_ERROR).time
+        total_time = simulate_packets(self.problem.total, mapping, error=_ERROR).time
         if self._first is None:
-            self._first = time, whole
-        longer = whole / self._first[1]
-        return max(time, longer * self._first[0]) if longer > 1 + _LONGER else time
+            self._first = time, total_time
+        slowdown = total_time / self._first[1]
+        return max(time, slowdown * self._first[0]) if slowdown > 1 + _TOLERANCE else time
 
 
-def _row(mapping: TaskMapping, value: float, how: str, origin: str) -> dict[str, Any]:
-    return {"mapping": mapping.name, "value": value, "source": how, "from": origin}
+def _make_row(mapping: TaskMapping, value: float, source: str, origin: str) -> dict[str, Any]:
+    return {"mapping": mapping.name, "value": value, "source": source, "from": origin}
 
 
-def _origin(mapping: TaskMapping) -> str:
+def _origin_of(mapping: TaskMapping) -> str:
     return "searched" if mapping.name.startswith("search") else "strategy"
 
 
-def _uniquely_named(mappings: Sequence[TaskMapping]) -> list[TaskMapping]:
-    """Return the same mappings, each once, under different names."""
+def _make_names_unique(mappings: Sequence[TaskMapping]) -> list[TaskMapping]:
     named: dict[str, TaskMapping] = {}
     for mapping in {m.node.tobytes(): m for m in mappings}.values():
         name, copy = mapping.name or "mapping", 1

@@ -1,4 +1,4 @@
-"""Mappings from which a search starts: by strategies, by levels, and by other programs."""
+"""Start mappings of a search: from strategies, multilevel coarsening, and other programs."""
 
 from __future__ import annotations
 
@@ -21,27 +21,30 @@ from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, strategies
 from toruscast.mapping.strategies import registry
 from toruscast.mapping.task_mapping import Allocation
+from toruscast.typing import Ints
 
-from ._anneal_kernels import Uses
+from ._anneal_kernels import ResourceTable
 from ._graph_kernels import match_pairs
 from .annealing import Annealer, Clock, Goal
-from .products import product_starts
+from .products import make_product_starts
 
-# Strategies that take a graph apart within .03 s for a thousand tasks.
+# Graph strategies that take less than .03 s for a thousand tasks.
 _FAST = ("bisect-refined", "bisect-graph", "greedy-heaviest")
-# Layouts of a product that are kept, and seen by each source of them. Seconds of a task to find the
-# product, and of a task, and of two, for each layout.
-_PRODUCTS, _SEEN, _FACTORS, _SEEING = 8, (5, 60, 600), 5e-5, (2e-6, 3e-9)
-# Efforts of multilevel mappings, how many are made with each, and the seconds of a task.
-_EFFORTS, _LEVELS, _LEVEL_SECONDS = (1, 2, 4, 8, 16), 2, 2e-4
-# Seconds of the spectral layout: of a task, and of a task cubed where the spectrum is worked out
-# whole. Beyond so many tasks it takes longer than any search.
-_LAYOUT, _DECOMPOSED, _WHOLE, _SPECTRAL = 1e-4, 4e-10, 1500, 20_000
-# Gain that each source promises; layouts by products and spectra are often the best there are.
-_GAIN, _LAYOUT_GAIN = 0.1, 0.6
+# Layouts of a product that are kept, and layouts that each source evaluates. Seconds for each task
+# to find the factors, and seconds of each layout for each task and each pair of tasks.
+_MAX_PRODUCTS, _LAYOUT_COUNTS = 8, (5, 60, 600)
+_FACTOR_SECONDS, _LAYOUT_SECONDS = 5e-5, (2e-6, 3e-9)
+# Efforts of multilevel mappings, mappings for each effort, and seconds for each task.
+_EFFORTS, _MAPPINGS_PER_EFFORT, _MULTILEVEL_SECONDS = (1, 2, 4, 8, 16), 2, 2e-4
+# Seconds of the spectral layout for each task, and for each task cubed with a full decomposition.
+# With more than the maximum tasks it takes longer than a search.
+_SPECTRAL_SECONDS, _CUBIC_SECONDS = 1e-4, 4e-10
+_MAX_CUBIC, _MAX_SPECTRAL = 1500, 20_000
+# Prior gain of a source; layouts from products and spectra are often the best.
+_PRIOR_GAIN, _LAYOUT_GAIN = 0.1, 0.6
 
 
-def starts(
+def generate_starts(
     problem: MappingProblem,
     allocation: Allocation,
     seed: int,
@@ -49,254 +52,255 @@ def starts(
     energy: Callable[[TaskMapping], float],
     allotments: Iterable[float],
 ) -> Iterator[list[TaskMapping]]:
-    """Yield different mappings on nodes that are ours after each allotment of estimated seconds.
+    """Yield distinct mappings on the allocation after each allotment of estimated seconds.
 
-    The most promising are first. They are made in the order of the gain expected a second.
+    The lowest energy is first. Sources are drawn in the order of their expected gain per second.
     """
-    first, *others = _sources(problem, allocation, seed, clock)
-    found: dict[bytes, tuple[float, TaskMapping]] = {}
+    first, *sources = _list_sources(problem, allocation, seed, clock)
+    candidates: dict[bytes, tuple[float, TaskMapping]] = {}
     best = math.inf
-    left = 0.0
+    budget = 0.0
     for seconds in allotments:
-        left += seconds
-        # However late it is, a search has starts that are not bad.
-        while not (first.is_over and clock.is_over()):
-            affordable = [s for s in others if not s.is_over and s.seconds <= left]
-            affordable.sort(key=lambda s: -s.gain / (s.draws + 1) ** 2 / s.seconds)
-            if first.is_over and not affordable:
+        budget += seconds
+        # The first source is always exhausted, so that every search has good starts.
+        while not (first.is_exhausted and clock.is_over()):
+            affordable = [s for s in sources if not s.is_exhausted and s.seconds <= budget]
+            affordable.sort(key=lambda s: -s.gain / (s.n_draws + 1) ** 2 / s.seconds)
+            if first.is_exhausted and not affordable:
                 break
-            source = affordable[0] if first.is_over else first
-            made = next(source.mappings, [])
-            # The clock may have cut them short.
-            if not made or (first.is_over and clock.is_over()):
-                source.is_over = True
+            source = affordable[0] if first.is_exhausted else first
+            mappings = next(source.mappings, [])
+            # The clock may have interrupted the source.
+            if not mappings or (first.is_exhausted and clock.is_over()):
+                source.is_exhausted = True
                 continue
-            left -= source.seconds
-            for mapping in made:
-                found.setdefault(mapping.node.tobytes(), (energy(mapping), mapping))
-            before, best = best, min(value for value, _ in found.values())
-            source.draws += 1
-            source.gain += 1 - best / before if 0 < before < math.inf else 0.0
-        yield [mapping for _, mapping in sorted(found.values(), key=lambda each: each[0])]
+            budget -= source.seconds
+            for mapping in mappings:
+                candidates.setdefault(mapping.node.tobytes(), (energy(mapping), mapping))
+            previous, best = best, min(value for value, _ in candidates.values())
+            source.n_draws += 1
+            source.gain += 1 - best / previous if 0 < previous < math.inf else 0.0
+        yield [mapping for _, mapping in sorted(candidates.values(), key=lambda each: each[0])]
 
 
 @dataclass
-class _Source:
-    """Mappings of one kind, made one after the other or some at once, and what they gained."""
+class _StartSource:
+    """An iterator of start mappings with its cost and its gain."""
 
     mappings: Iterator[list[TaskMapping]]
-    seconds: float  # of each step, as estimated
-    gain: float = _GAIN  # so far, and as if a draw before had gained that much
-    draws: int = 0
-    is_over: bool = False
+    seconds: float  # of each draw, estimated
+    gain: float = _PRIOR_GAIN  # sum over the draws, plus a prior
+    n_draws: int = 0
+    is_exhausted: bool = False
 
 
-def _sources(
+def _list_sources(
     problem: MappingProblem, allocation: Allocation, seed: int, clock: Clock
-) -> list[_Source]:
-    """Return the sources of starts, that which every search draws from first."""
+) -> list[_StartSource]:
+    """Return the sources of starts; every search exhausts the first one."""
     n = problem.n_tasks
     placement = strategies.Placement(problem, is_late=clock.is_over)
 
-    def named(names: Iterable[str]) -> Iterator[list[TaskMapping]]:
+    def map_with(names: Iterable[str]) -> Iterator[list[TaskMapping]]:
         for name in names:
             node, _ = registry.place_tasks(placement, name, seed)
             yield [allocation.confine(placement.mapping(node, name))]
 
-    def variants() -> Iterator[list[TaskMapping]]:
+    def map_with_variants() -> Iterator[list[TaskMapping]]:
         kinds = registry.select_strategies(None)
         names = (name for kind in kinds for name in registry.variant_names(placement, kind))
-        yield from named(name for name in dict.fromkeys(names) if name not in _FAST)
+        yield from map_with(name for name in dict.fromkeys(names) if name not in _FAST)
 
-    def products(most: int) -> Iterator[list[TaskMapping]]:
-        yield product_starts(problem, allocation, _PRODUCTS, clock, most)
+    def make_products(count: int) -> Iterator[list[TaskMapping]]:
+        yield make_product_starts(problem, allocation, _MAX_PRODUCTS, clock, count)
 
-    def levels(number: int, effort: int) -> Iterator[list[TaskMapping]]:
-        for each in range(number, number + _LEVELS):
-            mapping = multilevel(problem, allocation, seed + each, clock, effort)
+    def make_multilevel(first: int, effort: int) -> Iterator[list[TaskMapping]]:
+        for number in range(first, first + _MAPPINGS_PER_EFFORT):
+            mapping = multilevel(problem, allocation, seed + number, clock, effort)
             if mapping is None:
                 return
-            yield [mapping.renamed(f"multilevel@{each + 1}")]
+            yield [mapping.renamed(f"multilevel@{number + 1}")]
 
-    found = [_Source(named(_FAST), 1e-5 * n), _Source(variants(), 1e-5 * n)]
-    each = _SEEING[0] * n + _SEEING[1] * n**2
-    found += [
-        _Source(products(n_seen), _FACTORS * n + n_seen * each, _LAYOUT_GAIN) for n_seen in _SEEN
-    ]
-    found += [
-        _Source(levels(_LEVELS * number, effort), effort * _LEVEL_SECONDS * n)
-        for number, effort in enumerate(_EFFORTS)
-    ]
-    if n <= _SPECTRAL:
-        seconds = _LAYOUT * n + (_DECOMPOSED * float(n) ** 3 if n <= _WHOLE else 0.0)
-        found.append(_Source(named(["spectral"]), seconds, _LAYOUT_GAIN))
-    return found
+    first_sources = map_with(_FAST), map_with_variants()
+    sources = [_StartSource(mappings, 1e-5 * n) for mappings in first_sources]
+    layout_seconds = _LAYOUT_SECONDS[0] * n + _LAYOUT_SECONDS[1] * n**2
+    for count in _LAYOUT_COUNTS:
+        seconds = _FACTOR_SECONDS * n + count * layout_seconds
+        sources.append(_StartSource(make_products(count), seconds, _LAYOUT_GAIN))
+    for number, effort in enumerate(_EFFORTS):
+        mappings = make_multilevel(_MAPPINGS_PER_EFFORT * number, effort)
+        sources.append(_StartSource(mappings, effort * _MULTILEVEL_SECONDS * n))
+    if n <= _MAX_SPECTRAL:
+        seconds = _SPECTRAL_SECONDS * n + (_CUBIC_SECONDS * float(n) ** 3 if n <= _MAX_CUBIC else 0)
+        sources.append(_StartSource(map_with(["spectral"]), seconds, _LAYOUT_GAIN))
+    return sources
 
 
-# A torus is merged down to this many nodes, which are mapped well from any start.
-_FEW_NODES = 32
-# Proposals of an item at each level, and the temperatures, as shares of energy over items.
-_STEPS, _FIRST_STEPS, _SWEEPS = 240, 1200, 24
-_HOT, _FIRST_HOT, _COLD = 0.15, 0.6, 0.003
+# Coarsening ends at this many nodes, which are mapped well from any start.
+_MAX_COARSEST_NODES = 32
+# Initial temperature, as a share of the energy over items, and proposals for each item.
+_COARSEST, _FINER = (0.6, 1200), (0.15, 240)
+_FINAL_TEMPERATURE, _SWEEPS = 0.003, 24
 
 
 @dataclass(frozen=True, eq=False)
-class _Level:
-    """Items, their nodes, and the two items and nodes that each was merged from."""
+class _CoarseLevel:
+    """A coarse graph and torus; each item and node is a pair of the finer level."""
 
     weight: sparse.csr_array
     torus: Torus
     hops: NDArray[np.uint16]  # (N, N)
     capacity: int
-    nodes: NDArray[np.int64]  # that may be used
-    items: NDArray[np.int64]  # (V, 2) of the finer level
-    halves: NDArray[np.int64]  # (N, 2) nodes of the finer level
+    nodes: Ints  # allocated nodes
+    items: Ints  # (V, 2) items of the finer level
+    halves: Ints  # (N, 2) nodes of the finer level
 
 
 def multilevel(
     problem: MappingProblem, allocation: Allocation, seed: int, clock: Clock, effort: int = 1
 ) -> TaskMapping | None:
-    """Return a mapping of few hop-bytes, or None if tasks are bound.
+    """Return a mapping with few hop-bytes, or None if tasks are fixed.
 
-    Tasks and nodes are merged in pairs, level by level. The smallest level is annealed, then split
-    and annealed again (multilevel bipartitioning: Karypis and Kumar, SIAM J. Sci. Comput. 20, 1998;
+    Tasks and nodes are merged in pairs, level by level. The coarsest level is annealed, then split
+    and annealed again (multilevel partitioning: Karypis and Kumar, SIAM J. Sci. Comput. 20, 1998;
     of both graphs: Pellegrini and Roman, HPCN'96).
     """
     if allocation.fixed:
         return None
     rng = np.random.default_rng(seed)
-    levels = _coarsened(problem, allocation, rng)
+    levels = _coarsen(problem, allocation, rng)
     coarsest = levels[-1]
-    places = np.repeat(coarsest.nodes, coarsest.capacity)
-    node = rng.permutation(places)
+    slots = np.repeat(coarsest.nodes, coarsest.capacity)
+    node = rng.permutation(slots)
     for level, finer in zip(levels[::-1], [*levels[-2::-1], None], strict=True):
-        hot, steps = (_FIRST_HOT, _FIRST_STEPS) if level is coarsest else (_HOT, _STEPS)
-        node = _annealed(level, node, hot, effort * steps, int(rng.integers(2**31)), clock)
+        temperature, steps = _COARSEST if level is coarsest else _FINER
+        level_seed = int(rng.integers(2**31))
+        node = _anneal_level(level, node, temperature, effort * steps, level_seed, clock)
         if finer is not None:
-            below = np.empty(finer.weight.shape[0], dtype=np.int64)
-            below[level.items] = level.halves[node]
-            node = below
+            finer_node = np.empty(finer.weight.shape[0], dtype=np.int64)
+            finer_node[level.items] = level.halves[node]
+            node = finer_node
     capacity = allocation.tasks_per_node
     node = node[: problem.n_tasks]
     return TaskMapping(node, problem.torus, tasks_per_node=capacity, name="multilevel")
 
 
-def _coarsened(
+def _coarsen(
     problem: MappingProblem, allocation: Allocation, rng: np.random.Generator
-) -> list[_Level]:
+) -> list[_CoarseLevel]:
     torus, capacity = problem.torus, allocation.tasks_per_node
     nodes = np.sort(np.asarray(allocation.nodes, dtype=np.int64))
     n_items = nodes.size * capacity
-    both = problem.comm.without_self_messages().to_scipy()
-    both = (both + both.T).tocoo()
+    traffic = problem.comm.without_self_messages().to_scipy()
+    traffic = (traffic + traffic.T).tocoo()
     shape = (n_items, n_items)
-    weight = sparse.csr_array((both.data, (both.row, both.col)), shape=shape)
+    weight = sparse.csr_array((traffic.data, (traffic.row, traffic.col)), shape=shape)
     all_nodes = np.arange(torus.n_nodes)
     hops = torus.distance(all_nodes[:, None], all_nodes).astype(np.uint16)
-    none = np.zeros((0, 2), dtype=np.int64)
-    levels = [_Level(weight, torus, hops, capacity, nodes, none, none)]
+    no_pairs = np.zeros((0, 2), dtype=np.int64)
+    levels = [_CoarseLevel(weight, torus, hops, capacity, nodes, no_pairs, no_pairs)]
     while True:
-        now = levels[-1]
-        along = _dimension_to_halve(now)
-        grid = np.arange(now.torus.n_nodes).reshape(now.torus.shape)
-        if now.capacity % 2 == 0:
+        level = levels[-1]
+        dimension = _find_dimension_to_halve(level)
+        grid = np.arange(level.torus.n_nodes).reshape(level.torus.shape)
+        if level.capacity % 2 == 0:
             halves = np.repeat(grid.reshape(-1, 1), 2, axis=1)
-            smaller, nodes, capacity = now.torus, now.nodes, now.capacity // 2
-            hops = now.hops
-        elif along is not None:
+            coarse_torus, nodes, capacity = level.torus, level.nodes, level.capacity // 2
+            hops = level.hops
+        elif dimension is not None:
             near, far = (
-                grid.take(range(start, grid.shape[along], 2), along).ravel() for start in (0, 1)
+                grid.take(range(start, grid.shape[dimension], 2), dimension).ravel()
+                for start in (0, 1)
             )
             halves = np.stack([near, far], axis=1)
-            sizes = list(now.torus.shape)
-            sizes[along] //= 2
-            smaller, capacity = Torus(tuple(sizes), now.torus.wrap), now.capacity
-            nodes = np.arange(smaller.n_nodes)
-            hops = now.hops[np.ix_(near, near)]
+            sizes = list(level.torus.shape)
+            sizes[dimension] //= 2
+            coarse_torus, capacity = Torus(tuple(sizes), level.torus.wrap), level.capacity
+            nodes = np.arange(coarse_torus.n_nodes)
+            hops = level.hops[np.ix_(near, near)]
         else:
             return levels
-        items, weight = _merged(now.weight, rng)
-        levels.append(_Level(weight, smaller, hops, capacity, nodes, items, halves))
+        items, weight = _merge_pairs(level.weight, rng)
+        levels.append(_CoarseLevel(weight, coarse_torus, hops, capacity, nodes, items, halves))
 
 
-def _dimension_to_halve(level: _Level) -> int | None:
-    """Return the longest even dimension, if the whole torus is used and large; else None."""
+def _find_dimension_to_halve(level: _CoarseLevel) -> int | None:
+    """Return the longest even dimension; None for a small, twisted or partly used torus."""
     torus = level.torus
-    if torus.n_nodes <= _FEW_NODES or level.nodes.size < torus.n_nodes or torus.twist:
+    if torus.n_nodes <= _MAX_COARSEST_NODES or level.nodes.size < torus.n_nodes or torus.twist:
         return None
     sizes = [size if size % 2 == 0 else 0 for size in torus.shape]
     return int(np.argmax(sizes)) if max(sizes) > 1 else None
 
 
-def _merged(
+def _merge_pairs(
     weight: sparse.csr_array, rng: np.random.Generator
-) -> tuple[NDArray[np.int64], sparse.csr_array]:
+) -> tuple[Ints, sparse.csr_array]:
     """Return pairs of items, ``(V / 2, 2)``, and the graph between them."""
     n = weight.shape[0]
     mate = np.empty(n, dtype=np.int64)
-    # Neighbouring vertices come one after the other, so that fewer find no free partner.
-    drawn = rng.permutation(n)
-    order = drawn[csgraph.reverse_cuthill_mckee(weight[drawn][:, drawn], symmetric_mode=True)]
-    match_pairs(
-        weight.indptr.astype(np.int64),
-        weight.indices.astype(np.int32),
-        weight.data,
-        order.astype(np.int64),
-        mate,
-    )
-    lower = np.flatnonzero(np.arange(n) < mate)
-    number = np.empty(n, dtype=np.int64)
-    number[lower] = number[mate[lower]] = np.arange(lower.size)
+    # Visit neighbours consecutively, so that more vertices have a free partner.
+    shuffled = rng.permutation(n)
+    rows = weight[shuffled]
+    order = shuffled[csgraph.reverse_cuthill_mckee(rows[:, shuffled], symmetric_mode=True)]
+    indptr, indices = weight.indptr.astype(np.int64), weight.indices.astype(np.int32)
+    match_pairs(indptr, indices, weight.data, order.astype(np.int64), mate)
+    first = np.flatnonzero(np.arange(n) < mate)
+    pair = np.empty(n, dtype=np.int64)
+    pair[first] = pair[mate[first]] = np.arange(first.size)
     entries = weight.tocoo()
-    row, column = number[entries.row], number[entries.col]
-    between = row != column
-    merged = sparse.csr_array(
-        (entries.data[between], (row[between], column[between])), shape=(lower.size, lower.size)
-    )
+    row, column = pair[entries.row], pair[entries.col]
+    kept = row != column
+    shape = (first.size, first.size)
+    merged = sparse.csr_array((entries.data[kept], (row[kept], column[kept])), shape=shape)
     merged.sum_duplicates()
-    return np.stack([lower, mate[lower]], axis=1), merged
+    return np.stack([first, mate[first]], axis=1), merged
 
 
-def _annealed(
-    level: _Level, node: NDArray[Any], hot: float, steps: int, seed: int, clock: Clock
-) -> NDArray[np.int64]:
-    """Anneal the items of a level by their hop-bytes."""
+def _anneal_level(
+    level: _CoarseLevel, node: NDArray[Any], temperature: float, steps: int, seed: int, clock: Clock
+) -> Ints:
     entries = sparse.triu(level.weight, k=1).tocoo()
     n_items, n_nodes = level.weight.shape[0], level.torus.n_nodes
     if not entries.nnz or n_nodes < 2 or clock.is_over():
         return node.astype(np.int64)
     comm = CommGraph(n_items, entries.row, entries.col, entries.data)
     problem = MappingProblem(comm, level.torus)
-    first, none = np.zeros(n_nodes**2 + 1, dtype=np.int32), np.zeros(0, dtype=np.uint16)
-    uses = Uses(first, none, none.astype(np.int32), level.hops.ravel(), n_nodes, 1)
+    # Hop-bytes need no resources.
+    first, resource = np.zeros(n_nodes**2 + 1, dtype=np.int32), np.zeros(0, dtype=np.uint16)
+    share = resource.astype(np.int32)
+    table = ResourceTable(first, resource, share, level.hops.ravel(), n_nodes, 1)
     start = TaskMapping(node, level.torus, tasks_per_node=level.capacity)
-    places = np.repeat(level.nodes, level.capacity).astype(np.int32)
+    slots = np.repeat(level.nodes, level.capacity).astype(np.int32)
     movable = np.arange(n_items, dtype=np.int32)
-    annealer = Annealer(problem, start, (places, movable), Goal(by_loads=False), uses, seed)
-    for turn in range(_SWEEPS):
-        at, then = (hot * (_COLD / hot) ** (t / _SWEEPS) / n_items for t in (turn, turn + 1))
-        annealer.turn(max(200, steps * n_items // _SWEEPS), at, then)
+    annealer = Annealer(problem, start, (slots, movable), Goal(by_loads=False), table, seed)
+    for sweep in range(_SWEEPS):
+        start_at, end_at = (
+            temperature * (_FINAL_TEMPERATURE / temperature) ** (t / _SWEEPS) / n_items
+            for t in (sweep, sweep + 1)
+        )
+        annealer.anneal_sweep(max(200, steps * n_items // _SWEEPS), start_at, end_at)
         if clock.is_over():
             break
     return annealer.best_node.astype(np.int64)
 
 
-# Debian calls it by the second name.
-_SCOTCH = ("scotch_gmap", "gmap")
-# Weights are whole numbers, whose sum must fit into 31 bits.
+# The second name is that of the Debian package.
+_SCOTCH_NAMES = ("scotch_gmap", "gmap")
+# Scotch needs integer weights with a sum in 31 bits.
 _MAX_WEIGHT = 2.0**29
-_STRATEGIES = ("-cq", "-cs")
+_SCOTCH_STRATEGIES = ("-cq", "-cs")
 
 
-def placed_by(
+def map_with_programs(
     programs: Sequence[str],
     problem: MappingProblem,
     allocation: Allocation,
     seed: int,
     runs: int = 4,
 ) -> list[TaskMapping]:
-    """Return what other programs make of it, confined to the allocation."""
-    found = []
+    """Return mappings by other programs, confined to the allocation."""
+    mappings = []
     for program in programs:
         run = _PROGRAMS.get(program) if isinstance(program, str) else None
         if run is None:
@@ -306,59 +310,58 @@ def placed_by(
             node = run(problem, seed + number)
             name = f"{program}@{number + 1}"
             placed = TaskMapping(node, problem.torus, tasks_per_node=node.size, name=name)
-            found.append(allocation.confine(placed))
-    return found
+            mappings.append(allocation.confine(placed))
+    return mappings
 
 
-def _weights(problem: MappingProblem) -> sparse.csr_array:
-    """Whole weights of the edges between tasks, both ways."""
-    both = problem.comm.without_self_messages().to_scipy()
-    both = sparse.csr_array(both + both.T)
-    is_whole = (both.data == np.rint(both.data)).all()
-    scale = max(float(both.sum()) / _MAX_WEIGHT, 1.0 if is_whole else 1e-300)
-    both.data = np.maximum(np.rint(both.data / scale), 1).astype(np.int64)
-    return both
+def _integer_weights(problem: MappingProblem) -> sparse.csr_array:
+    weights = problem.comm.without_self_messages().to_scipy()
+    weights = sparse.csr_array(weights + weights.T)
+    is_whole = (weights.data == np.rint(weights.data)).all()
+    scale = max(float(weights.sum()) / _MAX_WEIGHT, 1.0 if is_whole else 1e-300)
+    weights.data = np.maximum(np.rint(weights.data / scale), 1).astype(np.int64)
+    return weights
 
 
-def _scotch(problem: MappingProblem, seed: int) -> NDArray[np.int64]:
-    """Node of each task by ``gmap``, which maps onto the whole torus."""
-    program = next(filter(None, map(shutil.which, _SCOTCH)), None)
+def _map_with_scotch(problem: MappingProblem, seed: int) -> Ints:
+    """Return the node of each task by Scotch, which uses the whole torus."""
+    program = next(filter(None, map(shutil.which, _SCOTCH_NAMES)), None)
     if program is None:
         raise InputError("Scotch is not installed", found="no gmap", expected="scotch_gmap or gmap")
     torus = problem.torus
-    new = np.random.default_rng(seed).permutation(problem.n_tasks)
-    weights = _weights(problem).tocoo()
-    shape = weights.shape
-    renamed = sparse.csr_array((weights.data, (new[weights.row], new[weights.col])), shape=shape)
+    new_number = np.random.default_rng(seed).permutation(problem.n_tasks)
+    weights = _integer_weights(problem).tocoo()
+    edges = new_number[weights.row], new_number[weights.col]
+    renumbered = sparse.csr_array((weights.data, edges), shape=weights.shape)
     target = f"torusXD {torus.ndim} {' '.join(map(str, torus.shape[::-1]))}\n"
     if not all(torus.wrap):
         target = target.replace("torusXD", "meshXD")
-    # The target comes through a pipe, the graph on stdin: nothing is written anywhere.
-    read, write = os.pipe()
+    # Pass the target by a pipe and the graph by stdin, so that no file is written.
+    read_end, write_end = os.pipe()
     try:
-        os.write(write, target.encode())
-        os.close(write)
-        done = subprocess.run(
-            [program, _STRATEGIES[seed % 2], "-", f"/dev/fd/{read}", "-"],
-            input=_scotch_graph(renamed),
+        os.write(write_end, target.encode())
+        os.close(write_end)
+        result = subprocess.run(
+            [program, _SCOTCH_STRATEGIES[seed % 2], "-", f"/dev/fd/{read_end}", "-"],
+            input=_format_scotch_graph(renumbered),
             capture_output=True,
             text=True,
-            pass_fds=(read,),
+            pass_fds=(read_end,),
             check=False,
         )
     finally:
-        os.close(read)
-    lines = [line.split() for line in done.stdout.splitlines()[1:]]
-    if done.returncode or len(lines) != problem.n_tasks:
-        said = (done.stderr.strip().splitlines() or ["no mapping"])[0]
-        raise InputError("Scotch failed", found=said, expected="a mapping of every task")
+        os.close(read_end)
+    lines = [line.split() for line in result.stdout.splitlines()[1:]]
+    if result.returncode or len(lines) != problem.n_tasks:
+        message = (result.stderr.strip().splitlines() or ["no mapping"])[0]
+        raise InputError("Scotch failed", found=message, expected="a mapping of every task")
     pairs = np.array(lines, dtype=np.int64)
     node = np.empty(problem.n_tasks, dtype=np.int64)
     node[pairs[:, 0]] = pairs[:, 1]
-    return node[new]
+    return node[new_number]
 
 
-def _scotch_graph(weights: sparse.csr_array) -> str:
+def _format_scotch_graph(weights: sparse.csr_array) -> str:
     n = weights.shape[0]
     lines = [f"0\n{n} {weights.nnz}\n0 010"]
     for task in range(n):
@@ -369,28 +372,30 @@ def _scotch_graph(weights: sparse.csr_array) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _mt_kahypar(problem: MappingProblem, seed: int) -> NDArray[np.int64]:
-    """Node of each task by Mt-KaHyPar's mapping onto a graph of the nodes that are ours."""
+def _map_with_mt_kahypar(problem: MappingProblem, seed: int) -> Ints:
+    """Return the node of each task by Mt-KaHyPar, on the graph of the torus."""
     try:
         mtkahypar = importlib.import_module("mtkahypar")
     except ImportError:
         raise InputError(
-            "Mt-KaHyPar is not installed", found="no module mtkahypar", expected="it on the path"
+            "Mt-KaHyPar is not installed",
+            found="no module mtkahypar",
+            expected="an installed module",
         ) from None
     torus = problem.torus
     mtkahypar.set_seed(seed)
-    program = _initialized(mtkahypar)
+    program = _initialize(mtkahypar)
     context = program.context_from_preset(mtkahypar.PresetType.DEFAULT)
     context.logging = False
     node, port = np.nonzero(torus.neighbors >= 0)
-    there = torus.neighbors[node, port]
-    pairs = np.unique(np.stack([node, there], axis=1)[node < there], axis=0)
+    neighbor = torus.neighbors[node, port]
+    pairs = np.unique(np.stack([node, neighbor], axis=1)[node < neighbor], axis=0)
     links = list(map(tuple, pairs.tolist()))
     target = program.create_target_graph(
         context, torus.n_nodes, len(links), links, [1] * len(links)
     )
     context.set_mapping_parameters(torus.n_nodes, 0.03)
-    upper = sparse.triu(_weights(problem), k=1).tocoo()
+    upper = sparse.triu(_integer_weights(problem), k=1).tocoo()
     edges = list(zip(upper.row.tolist(), upper.col.tolist(), strict=True))
     graph = program.create_graph(
         context,
@@ -405,9 +410,9 @@ def _mt_kahypar(problem: MappingProblem, seed: int) -> NDArray[np.int64]:
 
 
 @cache
-def _initialized(mtkahypar: Any) -> Any:
-    """The program, which starts its threads once."""
+def _initialize(mtkahypar: Any) -> Any:
+    """Return the program, initialised once because it starts threads."""
     return mtkahypar.initialize(os.cpu_count() or 1)
 
 
-_PROGRAMS = {"scotch": _scotch, "mt-kahypar": _mt_kahypar}
+_PROGRAMS = {"scotch": _map_with_scotch, "mt-kahypar": _map_with_mt_kahypar}

@@ -1,4 +1,4 @@
-"""Kernels of events: the wheel of ticks, later events of tasks, and lanes of packets."""
+"""Kernels of events: the timing wheel, the queue of task events, and lanes of packets."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from toruscast._jit import bare_kernel, trailing_zeros
 from toruscast._llvm import prefetch
 
 from ._link_kernels import (
+    buffer_bytes,
     channel_of,
-    choose,
-    choose_adaptive,
+    choose_adaptive_lane,
+    choose_lane,
+    claim_index,
+    clear_claims,
     counts_arrivals,
     emptiest_link,
-    inputs,
     is_adaptive,
-    is_usual,
-    kind_of,
-    lane_of,
-    link_of,
+    is_default_network,
+    lane_index,
+    lane_kind,
+    link_before,
+    n_inputs,
+    next_port,
     open_channels,
-    port_of,
-    ranks,
-    seat,
-    size_of,
-    withdraw,
-    zone_of,
+    port_ranks,
+    zone_fields,
 )
 from .state import (
     ADAPTIVE_CHANNEL,
     CHUNK,
-    CHUNKS,
-    FIRSTS,
     FREE,
-    HEAP,
+    HEAP_SIZE,
+    N_FREE_CHUNKS,
+    NEW_HEAD,
     NONE,
     ORDER,
     PARTS,
@@ -46,42 +46,43 @@ from .state import (
 )
 
 _LAST = CHUNK - 1
-# An entry is an event, with a link to prefetch for it in the upper bits.
+# An entry is an event number, with a link to prefetch in the upper bits.
 _LINK = 32
 _EVENT = 2**_LINK - 1
 
 
 @bare_kernel
 def schedule(state: State, event: int, tick: int, link: int = 0) -> None:
-    """Add an event, which will touch a link, at a tick less than a turn of the wheel ahead."""
-    place = tick & (state.events.wheel.size - 1)
-    slot = state.events.wheel[place]
+    """Add an event at a tick within the range of the wheel; ``link`` is prefetched for it."""
+    position = tick & (state.events.wheel.size - 1)
+    slot = state.events.wheel[position]
     end = slot.end
     if (end & _LAST) == _LAST:
-        height = state.events.clock[CHUNKS] - 1
-        state.events.clock[CHUNKS] = height
-        fresh = state.events.spare[np.uint64(height)]
+        n_free = state.events.clock[N_FREE_CHUNKS] - 1
+        state.events.clock[N_FREE_CHUNKS] = n_free
+        new_chunk = state.events.free_chunks[np.uint64(n_free)]
         if slot.first == NONE:
-            slot.first = fresh
-            state.events.filled[np.uint64(place >> 6)] |= np.uint64(1) << np.uint64(place & 63)
+            slot.first = new_chunk
+            bit = np.uint64(1) << np.uint64(position & 63)
+            state.events.filled[np.uint64(position >> 6)] |= bit
         else:
-            state.events.chunk[np.uint64(end)] = fresh
-        end = fresh
+            state.events.chunk[np.uint64(end)] = new_chunk
+        end = new_chunk
     state.events.chunk[np.uint64(end)] = link << _LINK | event
     slot.end = end + 1
 
 
 @bare_kernel
 def next_tick(state: State, now: int) -> int:
-    """Return the tick of the next event in the wheel, from ``now`` on; NONE if there is none."""
-    words = state.events.filled.size - 1
-    word = (now >> 6) & words
+    """Return the tick of the next event in the wheel, from ``now`` on, or NONE."""
+    words_per_node = state.events.filled.size - 1
+    word = (now >> 6) & words_per_node
     bits = state.events.filled[np.uint64(word)] >> np.uint64(now & 63)
     if bits != 0:
         return now + trailing_zeros(bits)
     ahead = 64 - (now & 63)
-    for _ in range(words + 1):
-        word = (word + 1) & words
+    for _ in range(words_per_node + 1):
+        word = (word + 1) & words_per_node
         bits = state.events.filled[np.uint64(word)]
         if bits != 0:
             return now + ahead + trailing_zeros(bits)
@@ -90,166 +91,162 @@ def next_tick(state: State, now: int) -> int:
 
 
 @bare_kernel
-def event_of(entry: int) -> int:
-    """Return the event of an entry of a list."""
+def event_number(entry: int) -> int:
     return entry & _EVENT
 
 
 @bare_kernel
-def bring(state: State, i: int, end: int, now: int) -> None:
-    """Prefetch all records that the events of a chunk will touch, and the first of the next one's.
+def prefetch_chunk(state: State, i: int, end: int, now: int) -> None:
+    """Prefetch the records of the events of a chunk, and the first records of the next chunk.
 
-    An event touches half a dozen records in tens of megabytes. If they are requested together, the
-    waits for memory overlap; without this, 16,384 tasks take 1.5 times as long. The records that
-    the entries name are requested a chunk earlier, then those that they lead to, twice. More passes
-    cost more than they gain, as do branches on data that has not arrived yet. Events of one kind
-    are processed together, by the bits of a word, because a processor cannot predict the kind of
-    the next event.
+    An event reads half a dozen records in tens of megabytes. Prefetching them together overlaps the
+    cache misses; without it, 16,384 tasks take 1.5 times as long. The records that the entries name
+    are prefetched a chunk earlier, and then those that they refer to, in two passes. More passes
+    cost more than they save, as do branches on data that is not in the cache yet. Events of one
+    kind are processed together, by the bits of a word, because their order is unpredictable.
     """
     n_packets = state.packets.packet.size
     n_links = state.links.link.size
-    _bring_next(state, i, end, now)
-    stop = _stop(i, end)
-    arriving = np.uint64(0)
-    freed = np.uint64(0)
-    for k in range(i, stop):
-        event = event_of(state.events.chunk[np.uint64(k)])
+    _prefetch_next_chunk(state, i, end, now)
+    chunk_end = _chunk_end(i, end)
+    arrival_bits = np.uint64(0)
+    link_bits = np.uint64(0)
+    for k in range(i, chunk_end):
+        event = event_number(state.events.chunk[np.uint64(k)])
         bit = np.uint64(k & _LAST)
-        arriving |= np.uint64(event < n_packets) << bit
-        freed |= np.uint64(event < n_packets + n_links) << bit
-    every = ((np.uint64(1) << np.uint64(stop - i)) - np.uint64(1)) << np.uint64(i & _LAST)
-    others = every ^ freed
-    freed ^= arriving
+        arrival_bits |= np.uint64(event < n_packets) << bit
+        link_bits |= np.uint64(event < n_packets + n_links) << bit
+    all_bits = ((np.uint64(1) << np.uint64(chunk_end - i)) - np.uint64(1)) << np.uint64(i & _LAST)
+    other_bits = all_bits ^ link_bits
+    link_bits ^= arrival_bits
     begin = i & ~_LAST
-    bits = arriving
+    bits = arrival_bits
     while bits != 0:
-        _bring_for_arrival(state, state.events.chunk[np.uint64(begin + trailing_zeros(bits))])
+        _prefetch_arrival(state, state.events.chunk[np.uint64(begin + trailing_zeros(bits))])
         bits &= bits - np.uint64(1)
-    bits = freed
-    second = np.uint64(0)
+    bits = link_bits
+    second_lanes = np.uint64(0)
     while bits != 0:
         k = trailing_zeros(bits)
         bits &= bits - np.uint64(1)
         out = state.events.chunk[np.uint64(begin + k)] >> _LINK
-        if is_usual(state):
-            lane = choose(state, out, open_channels(state, out)) == SECOND
-            second |= np.uint64(lane) << np.uint64(k)
-            prefetch(state.packets.packet, state.links.lane[lane_of(state, out, lane)].head)
+        if is_default_network(state):
+            lane = choose_lane(state, out, open_channels(state, out)) == SECOND
+            second_lanes |= np.uint64(lane) << np.uint64(k)
+            prefetch(state.packets.packet, state.links.lane[lane_index(state, out, lane)].head)
         elif is_adaptive(state):
-            lane = choose_adaptive(state, out, open_channels(state, out))
+            lane = choose_adaptive_lane(state, out, open_channels(state, out))
             p = NONE if lane == NONE else np.int64(state.links.lane[lane].head)
             prefetch(state.packets.packet, max(p, 0))
-            state.events.brought[np.uint64(k)] = p
+            state.events.prefetched[np.uint64(k)] = p
         else:
-            base = lane_of(state, out, 0)
-            prefetch(state.packets.packet, state.links.lane[base].head)
-            prefetch(state.packets.packet, state.links.lane[base + inputs(state)].head)
-    while others != 0:
-        entry = state.events.chunk[np.uint64(begin + trailing_zeros(others))]
-        f = event_of(entry) - n_packets - n_links
-        others &= others - np.uint64(1)
+            lane = lane_index(state, out, 0)
+            prefetch(state.packets.packet, state.links.lane[lane].head)
+            prefetch(state.packets.packet, state.links.lane[lane + n_inputs(state)].head)
+    while other_bits != 0:
+        entry = state.events.chunk[np.uint64(begin + trailing_zeros(other_bits))]
+        f = event_number(entry) - n_packets - n_links
+        other_bits &= other_bits - np.uint64(1)
         if f < state.packets.fifo.size:
             prefetch(state.packets.message, state.packets.fifo[f].head)
-    while arriving != 0 and not is_usual(state) and not is_adaptive(state):
-        entry = state.events.chunk[np.uint64(begin + trailing_zeros(arriving))]
-        arriving &= arriving - np.uint64(1)
-        _bring_tails(state, event_of(entry), entry >> _LINK)
-    while freed != 0:
-        k = trailing_zeros(freed)
-        freed &= freed - np.uint64(1)
+    while arrival_bits != 0 and not is_default_network(state) and not is_adaptive(state):
+        entry = state.events.chunk[np.uint64(begin + trailing_zeros(arrival_bits))]
+        arrival_bits &= arrival_bits - np.uint64(1)
+        _prefetch_tails(state, event_number(entry), entry >> _LINK)
+    while link_bits != 0:
+        k = trailing_zeros(link_bits)
+        link_bits &= link_bits - np.uint64(1)
         out = state.events.chunk[np.uint64(begin + k)] >> _LINK
-        if is_usual(state):
-            lane = np.int64(second >> np.uint64(k)) & 1
-            p = state.links.lane[lane_of(state, out, lane)].head
+        if is_default_network(state):
+            lane = np.int64(second_lanes >> np.uint64(k)) & 1
+            p = state.links.lane[lane_index(state, out, lane)].head
             prefetch(state.packets.packet, state.packets.packet[p].next)
-            _bring_behind(state, p)
+            _prefetch_holder(state, p)
         else:
             if is_adaptive(state):
-                p = np.int64(state.events.brought[np.uint64(k)])
+                p = np.int64(state.events.prefetched[np.uint64(k)])
                 if p != NONE:
                     prefetch(state.packets.packet, np.int64(state.packets.packet[p].next))
-                    _bring_behind(state, p)
+                    _prefetch_holder(state, p)
                 continue
-            base = lane_of(state, out, 0)
-            _bring_behind(state, state.links.lane[base].head)
-            _bring_behind(state, state.links.lane[base + inputs(state)].head)
+            lane = lane_index(state, out, 0)
+            _prefetch_holder(state, state.links.lane[lane].head)
+            _prefetch_holder(state, state.links.lane[lane + n_inputs(state)].head)
 
 
 @bare_kernel
-def _stop(i: int, end: int) -> int:
-    """Return the end of the chunk that begins at a place, or of the list if it ends there."""
+def _chunk_end(i: int, end: int) -> int:
+    """Return the end of the chunk of an index, or of the list if the list ends earlier."""
     return min(i | _LAST, end) if (i ^ end) < CHUNK else i | _LAST
 
 
 @bare_kernel
-def _bring_next(state: State, i: int, end: int, now: int) -> None:
-    """Prefetch the records that the entries of the next chunk name, of this tick or a later one."""
+def _prefetch_next_chunk(state: State, i: int, end: int, now: int) -> None:
+    """Prefetch the records that the entries of the next chunk of this or the next tick name."""
     if (i ^ end) >= CHUNK:
         i = state.events.chunk[np.uint64(i | _LAST)]
     else:
-        # A search beyond this word would take longer than it saves.
-        place = (now + 1) & (state.events.wheel.size - 1)
-        bits = state.events.filled[np.uint64(place >> 6)] >> np.uint64(place & 63)
+        # A search beyond this word takes longer than it saves.
+        position = (now + 1) & (state.events.wheel.size - 1)
+        bits = state.events.filled[np.uint64(position >> 6)] >> np.uint64(position & 63)
         if bits == 0:
             return
-        slot = state.events.wheel[place + trailing_zeros(bits)]
+        slot = state.events.wheel[position + trailing_zeros(bits)]
         i = np.int64(slot.first)
         end = np.int64(slot.end)
-    for k in range(i, _stop(i, end)):
+    for k in range(i, _chunk_end(i, end)):
         entry = state.events.chunk[np.uint64(k)]
-        event = event_of(entry)
+        event = event_number(entry)
         prefetch(state.links.link, entry >> _LINK)
         prefetch(state.packets.packet, event * np.int64(event < state.packets.packet.size))
 
 
 @bare_kernel
-def _bring_behind(state: State, p: int) -> None:
-    """Prefetch the holder of a packet that will leave it."""
-    held = state.packets.packet[p].place
-    if held >= 0:
-        behind = link_of(held)
-        prefetch(state.links.link, behind)
-        prefetch(state.links.counter, behind)
-        if not is_usual(state):
-            prefetch(state.links.lane, lane_of(state, behind, 0))
+def _prefetch_holder(state: State, p: int) -> None:
+    buffer = state.packets.packet[p].buffer
+    if buffer >= 0:
+        link = link_before(buffer)
+        prefetch(state.links.link, link)
+        prefetch(state.links.counter, link)
+        if not is_default_network(state):
+            prefetch(state.links.lane, lane_index(state, link, 0))
     else:
-        prefetch(state.packets.fifo, -2 - held)
+        prefetch(state.packets.fifo, -2 - buffer)
 
 
 @bare_kernel
-def _bring_for_arrival(state: State, entry: int) -> None:
-    """Prefetch the records that a packet will touch where it arrives."""
-    packet = state.packets.packet[event_of(entry)]
-    came = link_of(packet.place)
-    # The receipt is needed at the end of the way only (no hops left, or DELIVERED, which is one
-    # less than none). Before that the first receipt is requested, which is in the cache already.
-    at_end = packet.route + np.uint64(1) <= np.uint64(1)
-    prefetch(state.packets.receipt, packet.message * np.int64(at_end))
-    if is_usual(state):
-        prefetch(state.links.link, came)
-        prefetch(state.links.counter, came)
-        lane = lane_of(state, packet.next >> 1, packet.next & 1)
+def _prefetch_arrival(state: State, entry: int) -> None:
+    """Prefetch the records for the arrival of a packet."""
+    packet = state.packets.packet[event_number(entry)]
+    link = link_before(packet.buffer)
+    # Only the last hop needs the receipt: no hops are left, or the route is DELIVERED, which is -1.
+    # Otherwise prefetch the first receipt, which is in the cache.
+    is_last_hop = packet.route + np.uint64(1) <= np.uint64(1)
+    prefetch(state.packets.receipt, packet.message * np.int64(is_last_hop))
+    if is_default_network(state):
+        prefetch(state.links.link, link)
+        prefetch(state.links.counter, link)
+        lane = lane_index(state, packet.next >> 1, packet.next & 1)
         prefetch(state.packets.packet, state.links.lane[lane].tail)
         return
     if counts_arrivals(state):
-        prefetch(state.links.counter, came)
-    out = state.links.link[came].far * state.fields.shift.size + port_of(state, packet.route)
+        prefetch(state.links.counter, link)
+    out = state.links.link[link].far * state.fields.shift.size + next_port(state, packet.route)
     prefetch(state.links.link, out)
-    prefetch(state.links.lane, lane_of(state, out, 0))
+    prefetch(state.links.lane, lane_index(state, out, 0))
 
 
 @bare_kernel
-def _bring_tails(state: State, p: int, came: int) -> None:
-    """Prefetch the records that a packet will touch at the link that it takes."""
-    first = state.links.link[came].far * state.fields.shift.size
-    base = lane_of(state, first + port_of(state, state.packets.packet[p].route), 0)
-    prefetch(state.packets.packet, state.links.lane[base].tail)
-    prefetch(state.packets.packet, state.links.lane[base + inputs(state)].tail)
+def _prefetch_tails(state: State, p: int, link: int) -> None:
+    """Prefetch the last packets of the lanes that a packet may join."""
+    first = state.links.link[link].far * state.fields.shift.size
+    lane = lane_index(state, first + next_port(state, state.packets.packet[p].route), 0)
+    prefetch(state.packets.packet, state.links.lane[lane].tail)
+    prefetch(state.packets.packet, state.links.lane[lane + n_inputs(state)].tail)
 
 
 @bare_kernel
 def is_armed(state: State, out: int) -> bool:
-    """Return whether an event will look at a link."""
     if is_adaptive(state):
         rest = state.links.rest[out]
         bits = np.uint32(state.links.node[np.int64(rest.node)].armed)
@@ -258,8 +255,7 @@ def is_armed(state: State, out: int) -> bool:
 
 
 @bare_kernel
-def arm(state: State, out: int, armed: int = 1) -> None:
-    """Note that an event will look at a link, or with 0 that none will."""
+def set_armed(state: State, out: int, armed: int = 1) -> None:
     if is_adaptive(state):
         rest = state.links.rest[out]
         node = state.links.node[np.int64(rest.node)]
@@ -270,8 +266,8 @@ def arm(state: State, out: int, armed: int = 1) -> None:
 
 
 @bare_kernel
-def others_wait(state: State, out: int) -> bool:
-    """Return whether packets wait at a link's node that may choose it."""
+def has_waiting_packets(state: State, out: int) -> bool:
+    """Return whether adaptive packets wait at the node of a link."""
     return is_adaptive(state) and state.links.node[np.int64(state.links.rest[out].node)].waiting > 0
 
 
@@ -279,22 +275,20 @@ def others_wait(state: State, out: int) -> bool:
 def free_tick(server: Any) -> int:
     """Return the tick in which a link or a FIFO can begin its next packet.
 
-    It begins at the part of the tick at which the last one ended, so that short packets lose no
-    time.
+    The packet begins at the part of the tick at which the last one ended, without rounding.
     """
     tick: int = server.free_at >> PARTS
     return tick
 
 
 @bare_kernel
-def nearest_tick(parts: int) -> int:
-    """Return the whole ticks nearest to a number of parts."""
+def round_to_ticks(parts: int) -> int:
     return (parts + (1 << (PARTS - 1))) >> PARTS
 
 
 @bare_kernel
-def put(state: State, tick: int, who: int) -> None:
-    """Add an event at a tick; events of one tick come out in the order they went in."""
+def add_task_event(state: State, tick: int, item: int) -> None:
+    """Add a task event at a tick; events of one tick keep their order."""
     order = state.events.clock[ORDER]
     state.events.clock[ORDER] = order + 1
     rows = state.events.task_queue.shape[0]
@@ -302,123 +296,121 @@ def put(state: State, tick: int, who: int) -> None:
     end = state.events.clock[QUEUE_FIRST] + length
     last = end - 1
     if length > 0 and state.events.task_queue[last - rows * (last >= rows), 0] > tick:
-        _push(state, tick, order, who)
+        _heap_push(state, tick, order, item)
         return
     end -= rows * (end >= rows)
     state.events.task_queue[end, 0] = tick
     state.events.task_queue[end, 1] = order
-    state.events.task_queue[end, 2] = who
+    state.events.task_queue[end, 2] = item
     state.events.clock[QUEUE_LENGTH] = length + 1
 
 
 @bare_kernel
 def next_task_tick(state: State) -> int:
-    """Return the tick of the earliest event; NONE if there is none."""
     tick = NONE
     if state.events.clock[QUEUE_LENGTH] > 0:
         tick = state.events.task_queue[state.events.clock[QUEUE_FIRST], 0]
-    if state.events.clock[HEAP] > 0 and (tick == NONE or state.events.heap[0, 0] < tick):
+    if state.events.clock[HEAP_SIZE] > 0 and (tick == NONE or state.events.heap[0, 0] < tick):
         tick = state.events.heap[0, 0]
     return tick
 
 
 @bare_kernel
-def take(state: State) -> int:
-    """Remove the earliest event, and return it."""
+def pop_task_event(state: State) -> int:
     first = state.events.clock[QUEUE_FIRST]
     queue, heap = state.events.task_queue, state.events.heap
     if state.events.clock[QUEUE_LENGTH] == 0 or (
-        state.events.clock[HEAP] > 0
+        state.events.clock[HEAP_SIZE] > 0
         and (
             heap[0, 0] < queue[first, 0]
             or (heap[0, 0] == queue[first, 0] and heap[0, 1] < queue[first, 1])
         )
     ):
-        return _pop(state)
+        return _heap_pop(state)
     state.events.clock[QUEUE_LENGTH] -= 1
     state.events.clock[QUEUE_FIRST] = first + 1 if first + 1 < queue.shape[0] else 0
-    who: int = queue[first, 2]
-    return who
+    item: int = queue[first, 2]
+    return item
 
 
 @bare_kernel
-def _push(state: State, tick: int, order: int, who: int) -> None:
-    """Put an event into the heap."""
+def _heap_push(state: State, tick: int, order: int, item: int) -> None:
     heap = state.events.heap
-    i = state.events.clock[HEAP]
-    state.events.clock[HEAP] = i + 1
+    i = state.events.clock[HEAP_SIZE]
+    state.events.clock[HEAP_SIZE] = i + 1
     while i > 0:
-        above = (i - 1) >> 1
-        if heap[above, 0] <= tick:
+        parent = (i - 1) >> 1
+        if heap[parent, 0] <= tick:
             break
-        heap[i, 0] = heap[above, 0]
-        heap[i, 1] = heap[above, 1]
-        heap[i, 2] = heap[above, 2]
-        i = above
+        heap[i, 0] = heap[parent, 0]
+        heap[i, 1] = heap[parent, 1]
+        heap[i, 2] = heap[parent, 2]
+        i = parent
     heap[i, 0] = tick
     heap[i, 1] = order
-    heap[i, 2] = who
+    heap[i, 2] = item
 
 
 @bare_kernel
-def _pop(state: State) -> int:
-    """Remove the earliest event from the heap, and return it."""
+def _heap_pop(state: State) -> int:
     heap = state.events.heap
-    who: int = heap[0, 2]
-    size = state.events.clock[HEAP] - 1
-    state.events.clock[HEAP] = size
+    item: int = heap[0, 2]
+    size = state.events.clock[HEAP_SIZE] - 1
+    state.events.clock[HEAP_SIZE] = size
     tick = heap[size, 0]
     order = heap[size, 1]
     last = heap[size, 2]
     i = 0
     while True:
-        below = 2 * i + 1
-        if below >= size:
+        child = 2 * i + 1
+        if child >= size:
             break
-        if below + 1 < size and (
-            heap[below + 1, 0] < heap[below, 0]
-            or (heap[below + 1, 0] == heap[below, 0] and heap[below + 1, 1] < heap[below, 1])
+        if child + 1 < size and (
+            heap[child + 1, 0] < heap[child, 0]
+            or (heap[child + 1, 0] == heap[child, 0] and heap[child + 1, 1] < heap[child, 1])
         ):
-            below += 1
-        if tick < heap[below, 0] or (tick == heap[below, 0] and order < heap[below, 1]):
+            child += 1
+        if tick < heap[child, 0] or (tick == heap[child, 0] and order < heap[child, 1]):
             break
-        heap[i, 0] = heap[below, 0]
-        heap[i, 1] = heap[below, 1]
-        heap[i, 2] = heap[below, 2]
-        i = below
+        heap[i, 0] = heap[child, 0]
+        heap[i, 1] = heap[child, 1]
+        heap[i, 2] = heap[child, 2]
+        i = child
     heap[i, 0] = tick
     heap[i, 1] = order
     heap[i, 2] = last
-    return who
+    return item
 
 
 @bare_kernel
-def join(state: State, p: int, node: int, came: int, entrance: int, now: int) -> int:
-    """Put a packet last into a lane; return a link that may send now, or NONE.
+def enqueue_packet(
+    state: State, p: int, node: int, straight_port: int, entry_port: int, now: int
+) -> int:
+    """Append a packet to a lane, and return a link that may send now, or NONE.
 
-    ``came`` is the port through which it goes on straight, ``entrance`` its input.
+    ``straight_port`` is the port of the same direction, ``entry_port`` the input of the lane.
     """
     packet = state.packets.packet[p]
     out = NONE
-    if is_adaptive(state) and (packet.place < 0 or channel_of(packet.place) == ADAPTIVE_CHANNEL):
-        out = emptiest_link(state, node, ranks(state, zone_of(state, p)))
+    if is_adaptive(state) and (packet.buffer < 0 or channel_of(packet.buffer) == ADAPTIVE_CHANNEL):
+        out = emptiest_link(state, node, port_ranks(state, zone_fields(state, p)))
     if out != NONE:
-        state.links.rest[out].queued += size_of(state, packet.wire)
-        lane = FREE * inputs(state) + entrance
-    elif is_usual(state):
+        state.links.rest[out].queued += buffer_bytes(state, packet.wire)
+        lane = FREE * n_inputs(state) + entry_port
+    elif is_default_network(state):
         lane = int(packet.next)
-        if packet.place < 0:
-            lane = (node * state.fields.shift.size + port_of(state, packet.route)) << 1 | SECOND
+        if packet.buffer < 0:
+            lane = (node * state.fields.shift.size + next_port(state, packet.route)) << 1 | SECOND
         out = lane >> 1
         lane &= 1
     else:
-        out = node * state.fields.shift.size + port_of(state, packet.route)
-        lane = kind_of(state, p, out, came) * inputs(state) + entrance
+        out = node * state.fields.shift.size + next_port(state, packet.route)
+        lane = lane_kind(state, p, out, straight_port) * n_inputs(state) + entry_port
     link = state.links.link[out]
-    lanes = state.links.lane[lane_of(state, out, lane)]
+    lanes = state.links.lane[lane_index(state, out, lane)]
     bit = np.uint64(1) << np.uint64(lane)
     is_first = (link.lanes & bit) == 0
-    # No branch is needed: the first packet is briefly set behind itself.
+    # Without a branch: the first packet of a lane temporarily follows itself.
     state.packets.packet[p if is_first else np.int64(lanes.tail)].next = p
     packet.next = NONE
     lanes.head = p if is_first else np.int64(lanes.head)
@@ -428,7 +420,7 @@ def join(state: State, p: int, node: int, came: int, entrance: int, now: int) ->
     if is_adaptive(state):
         state.links.node[node].waiting += 1
         if is_first:
-            state.events.clock[FIRSTS] = out << 6 | lane
+            state.events.clock[NEW_HEAD] = out << 6 | lane
         return out if is_first and free_tick(link) <= now else NONE
     if link.armed:
         return NONE
@@ -440,20 +432,19 @@ def join(state: State, p: int, node: int, came: int, entrance: int, now: int) ->
 
 
 @bare_kernel
-def take_out(state: State, holder: int, lane: int) -> int:
-    """Take the first packet out of a lane."""
-    lanes = state.links.lane[lane_of(state, holder, lane)]
+def dequeue_packet(state: State, holder: int, lane: int) -> int:
+    lanes = state.links.lane[lane_index(state, holder, lane)]
     if is_adaptive(state):
-        withdraw(state, seat(state, holder, lane))
+        clear_claims(state, claim_index(state, holder, lane))
     p = lanes.head
     packet = state.packets.packet[p]
-    following = np.int64(packet.next)
-    state.links.link[holder].lanes ^= np.uint64(following == NONE) << np.uint64(lane)
-    lanes.head = p if following == NONE else following
+    next_packet = np.int64(packet.next)
+    state.links.link[holder].lanes ^= np.uint64(next_packet == NONE) << np.uint64(lane)
+    lanes.head = p if next_packet == NONE else next_packet
     lanes.since = state.packets.packet[lanes.head].since
     if is_adaptive(state):
-        state.events.clock[FIRSTS] = NONE if following == NONE else holder << 6 | lane
-        if lane >= FREE * inputs(state):
-            state.links.rest[holder].queued -= size_of(state, packet.wire)
+        state.events.clock[NEW_HEAD] = NONE if next_packet == NONE else holder << 6 | lane
+        if lane >= FREE * n_inputs(state):
+            state.links.rest[holder].queued -= buffer_bytes(state, packet.wire)
         state.links.node[np.int64(state.links.rest[holder].node)].waiting -= 1
     return np.int64(p)

@@ -1,20 +1,23 @@
-"""Kernels of links: ports, buffers, claims, which packet goes next, and packed routes."""
+"""Kernels of links: ports, buffers, claims, arbitration, and packed routes.
+
+The default network has no special rules and no adaptive packets; it has its own machine code.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toruscast._jit import bare_kernel, kernel, trailing_zeros
 from toruscast._llvm import equal_of_64, sharing_of_16, sharing_of_64
 from toruscast.routing.route_kernels import (
     Grid,
     goes_plus,
-    hops_along,
-    other_coordinates,
+    ring_distance,
+    sum_other_coordinates,
 )
+from toruscast.typing import Bools, Int32s, UInt64s
 
 from .state import (
     ADAPTIVE_CHANNEL,
@@ -23,26 +26,24 @@ from .state import (
     FIRST_COME,
     FREE,
     KINDS,
-    LANES_A_LINK,
-    LANES_A_WORD,
+    LANES_PER_LINK,
+    LANES_PER_WORD,
     NONE,
     OWN_LANES,
     ROUND_ROBIN,
     SECOND,
-    Fields,
+    RouteFields,
     State,
 )
 
 
 @bare_kernel
-def is_usual(state: State) -> bool:
-    """Return whether the network is of the usual kind."""
+def is_default_network(state: State) -> bool:
     return state.rules.special is None and state.rules.adaptive is None
 
 
 @bare_kernel
 def is_adaptive(state: State) -> bool:
-    """Return whether packets may choose among links."""
     return (
         state.rules.adaptive is not None
         if state.rules.special is None
@@ -52,64 +53,60 @@ def is_adaptive(state: State) -> bool:
 
 @bare_kernel
 def arbitration(state: State) -> int:
-    """Return the rule for the next packet of a link: FIRST_COME or ROUND_ROBIN."""
     return FIRST_COME if state.rules.special is None else state.rules.arbitration
 
 
 @bare_kernel
 def counts_arrivals(state: State) -> bool:
-    """Return whether buffers count packets that come; else they count those that go.
+    """Return whether buffers count packets on arrival instead of departure.
 
-    The sums are the same at the end of a run. A packet that goes is counted beside its wait, in the
-    same cache line. Packets that come are counted only if counters are read during the run.
+    The sums at the end of a run are equal. Counting on departure shares a cache line with the wait.
+    Counting on arrival is needed if counters are read during the run.
     """
     return state.rules.special is not None
 
 
 @bare_kernel
-def inputs(state: State) -> int:
+def n_inputs(state: State) -> int:
     """Return the number of lanes of each kind at a link."""
-    return 1 if state.rules.special is None else state.rules.inputs
+    return 1 if state.rules.special is None else state.rules.n_inputs
 
 
 @bare_kernel
-def lane_of(state: State, out: int, lane: int) -> int:
-    """Return the place of a link's lane; the usual network has one of FIRST and one of SECOND."""
-    if is_usual(state):
-        return out * LANES_A_LINK + OWN_LANES + lane
-    return out * KINDS * inputs(state) + lane
+def lane_index(state: State, out: int, lane: int) -> int:
+    """Return the index of a lane; the default network has one FIRST and one SECOND lane."""
+    if is_default_network(state):
+        return out * LANES_PER_LINK + OWN_LANES + lane
+    return out * KINDS * n_inputs(state) + lane
 
 
 @bare_kernel
 def second_channel(state: State, out: int) -> int:
-    """Return the channel of the second kind of lane."""
     return 0 if state.rules.special is None else int(state.links.rest[out].second_channel)
 
 
 @bare_kernel
-def first_fifo(state: State, f: int) -> int:
-    """Return the FIFO whose queue a FIFO takes from."""
+def queue_fifo(state: State, f: int) -> int:
+    """Return the FIFO that holds the queue of a FIFO."""
     if state.rules.shared_by == 1:
         return f
     return f - np.int64(np.uint32(f) % np.uint32(state.rules.shared_by))
 
 
 @bare_kernel
-def node_of(state: State, f: int) -> int:
-    """Return the node of a FIFO."""
+def node_of_fifo(state: State, f: int) -> int:
     return np.int64(np.uint32(f) // np.uint32(state.rules.fifos))
 
 
 @bare_kernel
-def port_of(state: State, route: int) -> int:
-    """Return the next port of a route in dimension order."""
+def next_port(state: State, route: int) -> int:
     port: int = state.fields.port[np.uint64(trailing_zeros(route))]
     return port
 
 
 @bare_kernel
-def zone_of(state: State, p: int) -> int:
-    """Return the fields of the ports that an adaptive packet may choose; 0 for none."""
+def zone_fields(state: State, p: int) -> int:
+    """Return the route fields of the ports that an adaptive packet may choose; 0 for none."""
     packet = state.packets.packet[p]
     zone: int = np.uint64(0)
     row = np.uint64(0)
@@ -120,7 +117,7 @@ def zone_of(state: State, p: int) -> int:
         if zone != 0:
             break
     if state.rules.ties_minus:
-        # Only a tie leaves both ways of a dimension.
+        # Both directions of a dimension are left only at a tie.
         for port in range(0, state.fields.mask.size, 2):
             if zone & state.fields.mask[np.uint64(port + 1)]:
                 zone &= ~state.fields.mask[np.uint64(port)]
@@ -128,11 +125,11 @@ def zone_of(state: State, p: int) -> int:
 
 
 @bare_kernel
-def size_of(state: State, wire: float) -> int:
-    """Return the bytes of a buffer that a packet takes; an empty packet takes one byte.
+def buffer_bytes(state: State, wire: float) -> int:
+    """Return the buffer bytes of a packet; an empty packet needs one byte.
 
-    The bubble rule counts whole places: in bytes, a bubble could break into pieces too small for
-    any packet.
+    The bubble rule counts whole packets, because free bytes could be split into parts that are too
+    small for any packet.
     """
     if state.rules.whole_places:
         return state.rules.largest
@@ -140,40 +137,37 @@ def size_of(state: State, wire: float) -> int:
 
 
 @bare_kernel
-def channel_of(place: int) -> int:
-    """Return the channel that a buffer's number ends in, see `CHANNEL_BITS`."""
-    return place & ((1 << CHANNEL_BITS) - 1)
+def channel_of(buffer: int) -> int:
+    return buffer & ((1 << CHANNEL_BITS) - 1)
 
 
 @bare_kernel
-def link_of(place: int) -> int:
-    """Return the link before a buffer, from its number, see `CHANNEL_BITS`."""
-    return place >> CHANNEL_BITS
+def link_before(buffer: int) -> int:
+    return buffer >> CHANNEL_BITS
 
 
 @bare_kernel
-def count(counter: Any, packets: int, wire: float) -> None:
-    """Count a packet that enters or leaves a buffer, and the packets in it, including itself."""
+def count_packet(counter: Any, packets: int, wire: float) -> None:
+    """Count a packet that enters or leaves a buffer with ``packets`` packets."""
     counter.packets += 1
     counter.wire_bytes += wire
-    counter.most = max(counter.most, packets)
+    counter.max_packets = max(counter.max_packets, packets)
 
 
 @bare_kernel
-def room(state: State, out: int, channel: int) -> int:
-    """Return the free bytes in a channel behind a link."""
-    if is_usual(state) or channel == 0:
+def free_bytes(state: State, out: int, channel: int) -> int:
+    if is_default_network(state) or channel == 0:
         return np.int64(state.links.link[out].credit)
     rest = state.links.rest[out]
     return np.int64(rest.second_credit if channel == 1 else rest.adaptive_credit)
 
 
 @bare_kernel
-def take_room(state: State, place: int, size: int) -> None:
-    """Take bytes of a place; a negative size gives them back."""
-    out = place >> CHANNEL_BITS
-    channel = channel_of(place)
-    if is_usual(state) or channel == 0:
+def reserve_bytes(state: State, buffer: int, size: int) -> None:
+    """Reserve bytes of a buffer; a negative size frees them."""
+    out = buffer >> CHANNEL_BITS
+    channel = channel_of(buffer)
+    if is_default_network(state) or channel == 0:
         state.links.link[out].credit -= size
     elif channel == 1:
         state.links.rest[out].second_credit -= size
@@ -181,107 +175,105 @@ def take_room(state: State, place: int, size: int) -> None:
         state.links.rest[out].adaptive_credit -= size
 
 
-_NOBODY = 255
+_NO_CLAIM = 255
 
 
 @bare_kernel
-def words(state: State) -> int:
-    """Return the number of words of lanes in a node's row, as laid out by `build_state`."""
+def words_per_node(state: State) -> int:
     if state.rules.special is None:
         return 1
-    lanes = state.fields.shift.size * KINDS * inputs(state)
-    return (lanes + LANES_A_WORD - 1) // LANES_A_WORD
+    lanes = state.fields.shift.size * KINDS * n_inputs(state)
+    return (lanes + LANES_PER_WORD - 1) // LANES_PER_WORD
 
 
 @bare_kernel
-def seat(state: State, holder: int, lane: int) -> int:
-    """Return the place of a link's lane in its node's row."""
+def claim_index(state: State, holder: int, lane: int) -> int:
+    """Return the index of a lane among the claims of its node."""
     link = state.links.rest[holder]
     port = np.int64(state.links.link[holder].port)
-    row = np.int64(link.node) * words(state) * LANES_A_WORD
-    return row + port * KINDS * inputs(state) + lane
+    row = np.int64(link.node) * words_per_node(state) * LANES_PER_WORD
+    return row + port * KINDS * n_inputs(state) + lane
 
 
 @bare_kernel
-def ranks(state: State, fields: int) -> int:
-    """Return the bits of ports, by rank, of which a route has a field."""
-    found: int = sharing_of_16(state.fields.ranked, 0, fields)
-    return found
+def port_ranks(state: State, fields: int) -> int:
+    """Return the ranks of ports, as bits, for which a route has hops left."""
+    bits: int = sharing_of_16(state.fields.ranked, 0, fields)
+    return bits
 
 
 @bare_kernel
-def claim(state: State, place: int, free: int, ordered: int, kind: int) -> None:
-    """Write down the ways of the packet at a lane's head: ranks of ports, and one in order."""
-    state.links.ways[np.uint64(place)] = free
-    state.links.ordered[np.uint64(place)] = 2 * ordered + kind
+def set_claims(state: State, index: int, adaptive_ranks: int, ordered_rank: int, kind: int) -> None:
+    """Store the links that the first packet of a lane may take, adaptively and in order."""
+    state.links.ways[np.uint64(index)] = adaptive_ranks
+    state.links.ordered[np.uint64(index)] = 2 * ordered_rank + kind
 
 
 @bare_kernel
-def withdraw(state: State, place: int) -> None:
-    """Forget the ways of the packet at a lane's head."""
-    state.links.ways[np.uint64(place)] = 0
-    state.links.ordered[np.uint64(place)] = _NOBODY
+def clear_claims(state: State, index: int) -> None:
+    state.links.ways[np.uint64(index)] = 0
+    state.links.ordered[np.uint64(index)] = _NO_CLAIM
 
 
 @bare_kernel
-def claims(state: State, out: int, word: int, free: int) -> np.uint64:
-    """Return bits of a word of lanes whose first packet can enter a link that has such room."""
+def find_claims(state: State, out: int, word: int, free: int) -> np.uint64:
+    """Return the lanes of a word, as bits, whose first packet can enter a link."""
     rest = state.links.rest[out]
     rank = np.int64(rest.rank)
-    row = (np.int64(rest.node) * words(state) + word) * LANES_A_WORD
+    row = (np.int64(rest.node) * words_per_node(state) + word) * LANES_PER_WORD
     adaptive = sharing_of_64(state.links.ways, row, (free >> FREE & 1) << rank)
     first = equal_of_64(state.links.ordered, row, 2 * rank + FIRST)
     second = equal_of_64(state.links.ordered, row, 2 * rank + SECOND)
-    found: np.uint64 = adaptive
-    found |= first & np.uint64(-(free >> FIRST & 1))
-    found |= second & np.uint64(-(free >> SECOND & 1))
-    return found
+    ready: np.uint64 = adaptive
+    ready |= first & np.uint64(-(free >> FIRST & 1))
+    ready |= second & np.uint64(-(free >> SECOND & 1))
+    return ready
 
 
 @bare_kernel
-def enters_as(state: State, place: int, out: int, free: int) -> int:
-    """Return how the packet at a lane's head, which can, enters a link."""
+def entry_kind(state: State, index: int, out: int, free: int) -> int:
+    """Return the kind with which the first packet of a ready lane enters a link."""
     rank = np.uint64(state.links.rest[out].rank)
-    ways = np.int64(state.links.ways[np.uint64(place)])
+    ways = np.int64(state.links.ways[np.uint64(index)])
     if free & (1 << FREE) and (ways >> np.int64(rank)) & 1:
         return FREE
-    return np.int64(state.links.ordered[np.uint64(place)]) & 1
+    return np.int64(state.links.ordered[np.uint64(index)]) & 1
 
 
 @bare_kernel
 def emptiest_link(state: State, node: int, zone: int) -> int:
-    """Return a zone's link with the most room, less what waits for it; NONE without zone."""
+    """Return the link of a zone with the most free bytes less queued bytes; NONE without zone."""
     first = node * state.fields.shift.size
     best = NONE
-    most = -(2**62)
+    max_free = -(2**62)
     while zone != 0:
         out = first + state.fields.ports[np.uint64(trailing_zeros(zone))]
         zone &= zone - np.uint64(1)
-        free = room(state, out, ADAPTIVE_CHANNEL) - state.links.rest[out].queued
-        if free > most:
-            most = free
+        free = free_bytes(state, out, ADAPTIVE_CHANNEL) - state.links.rest[out].queued
+        if free > max_free:
+            max_free = free
             best = out
     return best
 
 
 @bare_kernel
-def kind_of(state: State, p: int, out: int, came: int) -> int:
-    """Return how a packet enters a link in dimension order: FIRST or SECOND.
+def lane_kind(state: State, p: int, out: int, straight_port: int) -> int:
+    """Return the kind of lane, FIRST or SECOND, for a packet in dimension order.
 
-    ``came`` is the port through which it goes on straight. On the usual network this is known when
-    it is sent (`serve`). With datelines no packet in the first channel crosses a ring's edge, and
-    none in the second crosses its middle, so that no ring fills up. A packet that crosses neither
-    draws a channel. An adaptive packet that comes back may draw the other one: it holds one buffer
-    at a time, so only packets that go straight on make channels wait for each other.
+    ``straight_port`` is the port of the same direction as before. On the default network the kind
+    is computed when the packet is sent. With datelines no packet in the first channel crosses the
+    edge of a ring, and none in the second crosses its middle, so that no ring fills up. Packets
+    that cross neither draw a channel. Adaptive packets that return may draw the other channel: they
+    hold one buffer at a time, so only straight packets make channels wait for each other.
     """
     packet = state.packets.packet[p]
     link = state.links.link[out]
     port = np.uint64(link.port)
-    straight = link.port == came and channel_of(packet.place) != ADAPTIVE_CHANNEL
+    goes_straight = link.port == straight_port and channel_of(packet.buffer) != ADAPTIVE_CHANNEL
     if second_channel(state, out) == 0:
-        return FIRST if straight else SECOND
-    if straight:
-        return channel_of(packet.place)
+        return FIRST if goes_straight else SECOND
+    if goes_straight:
+        return channel_of(packet.buffer)
     hops = np.int64((packet.route & state.fields.mask[port]) >> state.fields.shift[port])
     rest = state.links.rest[out]
     if hops > np.int64(rest.to_edge):
@@ -289,139 +281,138 @@ def kind_of(state: State, p: int, out: int, came: int) -> int:
     if hops > np.int64(rest.to_middle):
         return FIRST
     of_link = random_bits(np.uint64(state.rules.seed), np.uint64(0), np.uint64(out))
-    # The time of its tail does not change while the packet waits.
+    # The tail time does not change while the packet waits.
     tail = np.uint64(np.uint32(packet.tail))
     return SECOND if random_bits(of_link, np.uint64(packet.message), tail) & np.uint64(1) else FIRST
 
 
 @bare_kernel
-def _first_of(state: State, out: int, ready: int) -> int:
-    """Return the lane that goes first, NONE if there is none."""
+def _choose_ready_lane(state: State, out: int, ready: int) -> int:
+    """Return the ready lane that sends first, or NONE."""
     if ready == 0:
         return NONE
     best = trailing_zeros(ready)
-    rest = ready & (ready - np.uint64(1))
-    if rest == 0:
+    others = ready & (ready - np.uint64(1))
+    if others == 0:
         return best
     if arbitration(state) == ROUND_ROBIN:
-        return _next_in_turn(state, state.links.rest[out].turn, ready)
-    base = lane_of(state, out, 0)
-    while rest != 0:
-        lane = trailing_zeros(rest)
-        rest &= rest - np.uint64(1)
+        return _choose_round_robin(state, state.links.rest[out].turn, ready)
+    base = lane_index(state, out, 0)
+    while others != 0:
+        lane = trailing_zeros(others)
+        others &= others - np.uint64(1)
         if _is_older(state, base + lane, base + best):
             best = lane
     return best
 
 
 @bare_kernel
-def _is_older(state: State, one: int, other: int) -> bool:
-    """Return whether the packet at a lane's head goes before that of another lane."""
-    return np.int32(state.links.lane[one].since - state.links.lane[other].since) < 0
+def _is_older(state: State, lane: int, other: int) -> bool:
+    return np.int32(state.links.lane[lane].since - state.links.lane[other].since) < 0
 
 
 @bare_kernel
-def _next_in_turn(state: State, turn: int, ready: int) -> int:
-    """Return the lane of the next input; within an input, the first kind goes first."""
+def _choose_round_robin(state: State, turn: int, ready: int) -> int:
+    """Return the ready lane of the next input; within an input, FIRST comes before SECOND."""
     best = NONE
-    nearest = KINDS * inputs(state)
+    min_distance = KINDS * n_inputs(state)
     while ready != 0:
         lane = trailing_zeros(ready)
         ready &= ready - np.uint64(1)
-        kind = lane // inputs(state)
-        away = lane - kind * inputs(state) - turn
-        if away < 0:
-            away += inputs(state)
-        away = KINDS * away + kind
-        if away < nearest:
-            nearest = away
+        kind = lane // n_inputs(state)
+        distance = lane - kind * n_inputs(state) - turn
+        if distance < 0:
+            distance += n_inputs(state)
+        distance = KINDS * distance + kind
+        if distance < min_distance:
+            min_distance = distance
             best = lane
     return best
 
 
 @bare_kernel
 def open_channels(state: State, out: int) -> int:
-    """Return bits of the room behind a link: to stay on a ring, to enter it, to be adaptive."""
+    """Return the kinds of lanes, as bits, that have free bytes after a link."""
     link = state.links.link[out]
-    # Sums instead of branches, because a processor cannot predict how full a buffer is.
-    free = np.int64(room(state, out, 0) >= state.rules.largest) << FIRST
+    # Sums instead of branches, because the fill level of buffers is unpredictable.
+    free = np.int64(free_bytes(state, out, 0) >= state.rules.largest) << FIRST
     needed = link.entry * state.rules.largest
-    free += np.int64(room(state, out, second_channel(state, out)) >= needed) << SECOND
-    if is_adaptive(state) and room(state, out, ADAPTIVE_CHANNEL) >= state.rules.largest:
+    free += np.int64(free_bytes(state, out, second_channel(state, out)) >= needed) << SECOND
+    if is_adaptive(state) and free_bytes(state, out, ADAPTIVE_CHANNEL) >= state.rules.largest:
         free |= 1 << FREE
     return free
 
 
 @bare_kernel
-def choose(state: State, out: int, free: int) -> int:
-    """Return the lane whose packet a link sends next in dimension order, NONE if none may go."""
-    if is_usual(state):
-        return _first_of_two(state, out, free & np.int64(state.links.link[out].lanes))
-    kind = (np.uint64(1) << np.uint64(inputs(state))) - np.uint64(1)
+def choose_lane(state: State, out: int, free: int) -> int:
+    """Return the lane that a link serves next in dimension order, or NONE."""
+    if is_default_network(state):
+        return _choose_of_two(state, out, free & np.int64(state.links.link[out].lanes))
+    kind_lanes = (np.uint64(1) << np.uint64(n_inputs(state))) - np.uint64(1)
     ready = np.uint64(0)
     if free & (1 << FIRST):
-        ready |= kind
+        ready |= kind_lanes
     if free & (1 << SECOND):
-        ready |= kind << np.uint64(inputs(state))
-    return _first_of(state, out, ready & state.links.link[out].lanes)
+        ready |= kind_lanes << np.uint64(n_inputs(state))
+    return _choose_ready_lane(state, out, ready & state.links.link[out].lanes)
 
 
 @bare_kernel
-def _first_of_two(state: State, out: int, ready: int) -> int:
-    """Return the lane that has waited longer, NONE if none is ready; one lane a kind, no branch."""
-    first = state.links.lane[lane_of(state, out, FIRST)].since
-    second = state.links.lane[lane_of(state, out, SECOND)].since
-    # Keep the winner's bit (1 or 2); minus one, that is its lane.
+def _choose_of_two(state: State, out: int, ready: int) -> int:
+    """Return the ready lane that has waited longer, or NONE, without a branch."""
+    first = state.links.lane[lane_index(state, out, FIRST)].since
+    second = state.links.lane[lane_index(state, out, SECOND)].since
+    # Keep the bit of the winner (1 or 2); its lane is the bit minus one.
     longer = 1 + np.int64(np.int32(second - first) < 0)
     return ((ready + (ready == 3) * (longer - 3)) & 3) - 1
 
 
 @bare_kernel
-def choose_adaptive(state: State, out: int, free: int) -> int:
-    """Return the lane, of all links' lanes, whose packet a link sends next; NONE if none may go.
+def choose_adaptive_lane(state: State, out: int, free: int) -> int:
+    """Return the lane of the node that a link serves next, or NONE.
 
-    The link's own lanes come first, then those of the node's other links, so that a link is not
+    The link's own lanes come first, then those of other links of the node, so that a link is not
     idle while the first packet of any lane could take it.
     """
     if free == 0:
         return NONE
     port = np.int64(state.links.link[out].port)
-    lanes = KINDS * inputs(state)
-    own = out * lanes
-    is_long = words(state) > 1
-    word = port * lanes // LANES_A_WORD if is_long else 0
-    bit = port * lanes - LANES_A_WORD * word
-    found = claims(state, out, word, free)
-    ready = found >> np.uint64(bit)
-    if is_long and bit + lanes > LANES_A_WORD:
-        ready |= claims(state, out, word + 1, free) << np.uint64(LANES_A_WORD - bit)
+    lanes = KINDS * n_inputs(state)
+    own_lane = out * lanes
+    has_more_words = words_per_node(state) > 1
+    word = port * lanes // LANES_PER_WORD if has_more_words else 0
+    bit = port * lanes - LANES_PER_WORD * word
+    node_ready = find_claims(state, out, word, free)
+    ready = node_ready >> np.uint64(bit)
+    if has_more_words and bit + lanes > LANES_PER_WORD:
+        ready |= find_claims(state, out, word + 1, free) << np.uint64(LANES_PER_WORD - bit)
     ready &= (np.uint64(1) << np.uint64(lanes)) - np.uint64(1)
     if ready != 0:
-        return own + _first_of(state, out, ready)
-    # Among equally long waits, take the next one round from its own lanes.
-    around = state.fields.shift.size * lanes
-    base = own - port * lanes
+        return own_lane + _choose_ready_lane(state, out, ready)
+    # Among equal waits, choose the next lane in cyclic order after its own.
+    n_node_lanes = state.fields.shift.size * lanes
+    base = own_lane - port * lanes
     best = NONE
-    nearest = around
-    for w in range(words(state)):
-        ready = claims(state, out, w, free) if is_long else found
+    min_distance = n_node_lanes
+    for w in range(words_per_node(state)):
+        ready = find_claims(state, out, w, free) if has_more_words else node_ready
         while ready != 0:
-            lane = base + LANES_A_WORD * w + trailing_zeros(ready)
+            lane = base + LANES_PER_WORD * w + trailing_zeros(ready)
             ready &= ready - np.uint64(1)
-            away = lane - own if lane >= own else lane - own + around
+            distance = lane - own_lane if lane >= own_lane else lane - own_lane + n_node_lanes
             if (
                 best == NONE
                 or _is_older(state, lane, best)
-                or (away < nearest and not _is_older(state, best, lane))
+                or (distance < min_distance and not _is_older(state, best, lane))
             ):
                 best = lane
-                nearest = away
+                min_distance = distance
     return best
 
 
 @bare_kernel
 def random_bits(seed: int, high: int, low: int) -> np.uint64:
-    """Return 64 random bits from a 64-bit seed and two numbers below 2**32, all unsigned.
+    """Return 64 random bits from a 64-bit seed and two unsigned numbers below 2**32.
 
     A counter is mixed as in SplitMix64 (Steele et al., OOPSLA'14).
     """
@@ -434,23 +425,22 @@ def random_bits(seed: int, high: int, low: int) -> np.uint64:
 @kernel
 def pack_routes(
     grid: Grid,
-    fields: Fields,
-    src: NDArray[np.int32],
-    dst: NDArray[np.int32],
-    chooses: NDArray[np.bool_],
-    route: NDArray[np.uint64],
-    ties: NDArray[np.int32],
-    coins: NDArray[np.int32],
+    fields: RouteFields,
+    src: Int32s,
+    dst: Int32s,
+    is_adaptive_edge: Bools,
+    route: UInt64s,
+    ties: Int32s,
+    coins: Int32s,
 ) -> None:
-    """Write routes between nodes, and the dimensions where a packet is to choose. (E,) -> (E,).
+    """Write packed routes, and the dimensions with open ties. (E,) -> (E,).
 
-    At a tie the plus field is filled, or both fields if packets choose on their way. If packets are
-    split at ties, ``coins`` has a bit for each tie, in routing order: the way of the odd packet. A
-    packet meets a tie in dimension order, or if adaptive packets go minus at ties.
+    At a tie the plus field is filled, or both fields if packets choose adaptively. If ties split
+    packets, ``coins`` has a bit for each tie, in routing order: the direction of the odd packet.
     """
     for e in range(src.size):
-        both_ways = chooses[e] and not grid.tie.adaptive_fixed
-        by_coin = not both_ways or grid.tie.adaptive_minus
+        both_directions = is_adaptive_edge[e] and not grid.tie.adaptive_fixed
+        uses_coin = not both_directions or grid.tie.adaptive_minus
         packed = np.uint64(0)
         open_ties = 0
         coin = 0
@@ -463,18 +453,18 @@ def pack_routes(
                 continue
             size = grid.shape[k]
             wrap = grid.wrap[k] == 1
-            hops = np.uint64(hops_along(s, t, size, wrap))
+            hops = np.uint64(ring_distance(s, t, size, wrap))
             tie = wrap and 2 * abs(t - s) == size
-            plus = goes_plus(s, t, size, wrap, grid.tie, other_coordinates(grid, dst[e], k))
-            if plus or (tie and both_ways):
+            plus = goes_plus(s, t, size, wrap, grid.tie, sum_other_coordinates(grid, dst[e], k))
+            if plus or (tie and both_directions):
                 packed |= hops << fields.shift[2 * k]
-            if not plus or (tie and both_ways):
+            if not plus or (tie and both_directions):
                 packed |= hops << fields.shift[2 * k + 1]
-            if tie and by_coin and grid.tie.is_open:
+            if tie and uses_coin and grid.tie.is_open:
                 open_ties |= 1 << i
                 if not grid.tie.is_drawn:
-                    # Neighbours send theirs different ways, and so do messages along the same ring
-                    # with different other coordinates.
+                    # Directions alternate between neighbours, and between messages on one ring with
+                    # different other coordinates.
                     both = sum(grid.coords[src[e]]) + sum(grid.coords[dst[e]]) - t
                     coin |= (1 - both % 2) << n_ties
                 n_ties += 1

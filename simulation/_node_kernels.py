@@ -1,4 +1,4 @@
-"""Kernels of the nodes: tasks hand over messages, FIFOs inject packets, ports receive them."""
+"""Kernels of nodes: hand-over of messages, injection FIFOs, and reception."""
 
 from __future__ import annotations
 
@@ -6,36 +6,36 @@ import numpy as np
 
 from toruscast._jit import bare_kernel
 
-from ._event_kernels import free_tick, nearest_tick, put, schedule
-from ._link_kernels import first_fifo, random_bits
-from .state import NONE, PARTS, SLOTS, State
+from ._event_kernels import add_task_event, free_tick, round_to_ticks, schedule
+from ._link_kernels import queue_fifo, random_bits
+from .state import N_FREE_SLOTS, NONE, PARTS, State
 
-_FIRST_TASK, _LAST_TASK, _IN_HAND = 0, 1, 2
+_FIRST_TASK, _LAST_TASK, _MESSAGE = 0, 1, 2
 
 
 @bare_kernel
-def begin_round(state: State, task: int, now: int) -> None:
-    """Queue a task at its worker, which hands over the messages of the task's round."""
+def queue_round(state: State, task: int, now: int) -> None:
+    """Queue the current round of a task at its worker, which hands over its messages."""
     w = state.tasks.worker_of[task]
     state.tasks.following[task] = NONE
     if state.tasks.worker[w, _FIRST_TASK] == NONE:
         state.tasks.worker[w, _FIRST_TASK] = task
         state.tasks.worker[w, _LAST_TASK] = task
-        _take_in_hand(state, w, now)
+        _prepare_first_message(state, w, now)
     else:
         state.tasks.following[state.tasks.worker[w, _LAST_TASK]] = task
         state.tasks.worker[w, _LAST_TASK] = task
 
 
 @bare_kernel
-def _take_in_hand(state: State, w: int, now: int) -> None:
-    """Let a worker prepare the first message of its first task's round."""
+def _prepare_first_message(state: State, w: int, now: int) -> None:
+    """Prepare the first message of the round of a worker's first task."""
     task = state.tasks.worker[w, _FIRST_TASK]
     rounds = state.rounds.waits.size // state.tasks.current.size
     row = task * rounds + state.tasks.current[task]
     m = state.rounds.begin[row]
-    state.tasks.worker[w, _IN_HAND] = m
-    put(
+    state.tasks.worker[w, _MESSAGE] = m
+    add_task_event(
         state,
         now + (state.packets.message[m].overhead if m < state.rounds.begin[row + 1] else 0),
         w,
@@ -43,64 +43,66 @@ def _take_in_hand(state: State, w: int, now: int) -> None:
 
 
 @bare_kernel
-def hand_over(state: State, w: int, now: int) -> None:
-    """Let a worker hand over the message it has prepared."""
+def hand_over_message(state: State, w: int, now: int) -> None:
     task = state.tasks.worker[w, _FIRST_TASK]
     rounds = state.rounds.waits.size // state.tasks.current.size
     row = task * rounds + state.tasks.current[task]
-    m = state.tasks.worker[w, _IN_HAND]
+    m = state.tasks.worker[w, _MESSAGE]
     if m < state.rounds.begin[row + 1]:
-        _send(state, state.rounds.first[m], now)
+        _send_message(state, state.rounds.first[m], now)
         m += 1
-        state.tasks.worker[w, _IN_HAND] = m
+        state.tasks.worker[w, _MESSAGE] = m
         if m < state.rounds.begin[row + 1]:
-            put(state, now + state.packets.message[m].overhead, w)
+            add_task_event(state, now + state.packets.message[m].overhead, w)
             return
-    # The round is handed over. The worker is free for the next task; this task goes on or waits.
-    follower = state.tasks.following[task]
-    state.tasks.worker[w, _FIRST_TASK] = follower
+    # The round is complete, so the worker continues with its next task.
+    next_task = state.tasks.following[task]
+    state.tasks.worker[w, _FIRST_TASK] = next_task
     state.tasks.current[task] += rounds
-    if follower != NONE:
-        _take_in_hand(state, w, now)
-    _go_on(state, task, now)
+    if next_task != NONE:
+        _prepare_first_message(state, w, now)
+    _begin_next_round(state, task, now)
 
 
 @bare_kernel
-def _go_on(state: State, task: int, now: int) -> None:
-    """Begin a task's next round if this one is handed over and all its messages have arrived."""
+def _begin_next_round(state: State, task: int, now: int) -> None:
+    """Begin the next round of a task if this one is handed over and its messages have arrived."""
     rounds = state.rounds.waits.size // state.tasks.current.size
-    done = state.tasks.current[task] - rounds
-    if done < 0 or state.rounds.waits[task * rounds + done] > 0 or done + 1 == rounds:
+    round_done = state.tasks.current[task] - rounds
+    if (
+        round_done < 0
+        or state.rounds.waits[task * rounds + round_done] > 0
+        or round_done + 1 == rounds
+    ):
         return
-    state.tasks.current[task] = done + 1
-    begin_round(state, task, now)
+    state.tasks.current[task] = round_done + 1
+    queue_round(state, task, now)
     if state.rounds.asked.size > 0:
-        _answer_questions(state, task * rounds + done + 1, now)
+        _answer_early_questions(state, task * rounds + round_done + 1, now)
 
 
 @bare_kernel
-def _answer_questions(state: State, row: int, now: int) -> None:
-    """Answer the questions that came before the round began, in the order of their arrival."""
+def _answer_early_questions(state: State, row: int, now: int) -> None:
+    """Answer the questions that arrived before the round, in the order of arrival."""
     last = state.rounds.asked[row]
     m = last
     while m != NONE:
         m = np.int64(state.packets.message[m].next)
-        _send(state, state.rounds.then[m], now)
+        _send_message(state, state.rounds.next_message[m], now)
         if m == last:
             break
 
 
 @bare_kernel
-def _send(state: State, m: int, now: int) -> None:
-    """Put a message into its FIFO, and wake the FIFO."""
-    f = _post(state, m, now)
+def _send_message(state: State, m: int, now: int) -> None:
+    f = _enqueue_message(state, m, now)
     if f != NONE:
         schedule(state, state.packets.packet.size + state.links.link.size + f, now)
 
 
 @bare_kernel
-def _post(state: State, m: int, now: int) -> int:
-    """Put a message into its FIFO; return a FIFO to wake, or NONE."""
+def _enqueue_message(state: State, m: int, now: int) -> int:
+    """Append a message to its FIFO, and return a FIFO to wake, or NONE."""
     message = state.packets.message[m]
     message.ready = now
     f = message.fifo
@@ -108,12 +110,12 @@ def _post(state: State, m: int, now: int) -> int:
         state.packets.receipt[m].finish = now + message.copy
         state.packets.receipt[m].left = 0
         if state.rules.dependent:
-            put(state, now + message.copy, state.tasks.worker.shape[0] + m)
+            add_task_event(state, now + message.copy, state.tasks.worker.shape[0] + m)
         return NONE
-    first = first_fifo(state, f)
+    first = queue_fifo(state, f)
     filling = state.packets.filling[first]
     filling.length += 1
-    filling.most = max(filling.most, filling.length)
+    filling.max_length = max(filling.max_length, filling.length)
     queue = state.packets.fifo[first]
     message.next = NONE
     if queue.head == NONE:
@@ -123,35 +125,35 @@ def _post(state: State, m: int, now: int) -> int:
     queue.tail = m
     for i in range(first, first + state.rules.shared_by):
         fifo = state.packets.fifo[i]
-        if not fifo.busy and fifo.outside < state.rules.outside:
+        if not fifo.busy and fifo.at_router < state.rules.max_at_router:
             fifo.busy = 1
             return i
     return NONE
 
 
 @bare_kernel
-def feed(state: State, f: int, now: int) -> int:
-    """Bring a FIFO's next packet to the router; return NONE if there is none or no room."""
+def inject_packet(state: State, f: int, now: int) -> int:
+    """Inject the next packet of a FIFO, and return it; NONE without a packet or without space."""
     fifo = state.packets.fifo[f]
-    queue = state.packets.fifo[first_fifo(state, f)]
+    queue = state.packets.fifo[queue_fifo(state, f)]
     m = queue.head
-    if m == NONE or fifo.outside == state.rules.outside:
+    if m == NONE or fifo.at_router == state.rules.max_at_router:
         fifo.busy = 0
         return NONE
     message = state.packets.message[m]
-    height = state.events.clock[SLOTS] - 1
-    state.events.clock[SLOTS] = height
-    p = state.packets.free[height]
+    n_free = state.events.clock[N_FREE_SLOTS] - 1
+    state.events.clock[N_FREE_SLOTS] = n_free
+    p = state.packets.free[n_free]
     packet = state.packets.packet[p]
     packet.route = message.route if message.ties == 0 else _break_ties(state, m)
     packet.message = m
     packet.wire = message.wire
-    packet.place = -2 - f
+    packet.buffer = -2 - f
     packet.tail = now
     message.to_send -= 1
     if message.to_send == 0:
         queue.head = message.next
-        filling = state.packets.filling[first_fifo(state, f)]
+        filling = state.packets.filling[queue_fifo(state, f)]
         filling.length -= 1
         filling.stay += now - message.ready
     elif state.rules.by_packet and message.next != NONE:
@@ -163,7 +165,7 @@ def feed(state: State, f: int, now: int) -> int:
         state.packets.turns_left[np.uint64(f)] = np.int64(
             packet.wire * state.rules.turns_a_byte + 0.5
         )
-    fifo.outside += 1
+    fifo.at_router += 1
     parts = np.int64(packet.wire * state.rules.injection + 0.5)
     fifo.free_at = max(fifo.free_at, now << PARTS) + parts
     schedule(state, state.packets.packet.size + state.links.link.size + f, free_tick(fifo))
@@ -171,12 +173,12 @@ def feed(state: State, f: int, now: int) -> int:
 
 
 @bare_kernel
-def leave_fifo(state: State, f: int, waited: int, now: int) -> None:
-    """Let a FIFO go on when one of its packets begins to leave the node."""
+def release_fifo(state: State, f: int, waited: int, now: int) -> None:
+    """Wake a FIFO when one of its packets begins to leave the node."""
     fifo = state.packets.fifo[f]
-    fifo.outside -= 1
+    fifo.at_router -= 1
     fifo.waited += waited
-    if not fifo.busy and state.packets.fifo[first_fifo(state, f)].head != NONE:
+    if not fifo.busy and state.packets.fifo[queue_fifo(state, f)].head != NONE:
         fifo.busy = 1
         event = state.packets.packet.size + state.links.link.size + f
         schedule(state, event, max(now, free_tick(fifo)))
@@ -184,7 +186,7 @@ def leave_fifo(state: State, f: int, waited: int, now: int) -> None:
 
 @bare_kernel
 def _break_ties(state: State, m: int) -> np.uint64:
-    """Return the route of a message's next packet; ties are decided by its number, or at random."""
+    """Return the route of the next packet of a message; ties alternate or are drawn at random."""
     message = state.packets.message[m]
     coin = np.uint64(message.to_send ^ message.coin)
     if state.rules.draws_ties:
@@ -200,46 +202,45 @@ def _break_ties(state: State, m: int) -> np.uint64:
 
 
 @bare_kernel
-def take_in(state: State, p: int, now: int) -> None:
-    """Receive a packet at a node."""
+def receive_packet(state: State, p: int, now: int) -> None:
     packet = state.packets.packet[p]
     m = packet.message
-    taking = nearest_tick(np.int64(packet.wire * state.rules.reception + 0.5))
-    ticks = max(taking, np.int64(np.int32(packet.tail - now)))
+    receive_ticks = round_to_ticks(np.int64(packet.wire * state.rules.reception + 0.5))
+    ticks = max(receive_ticks, np.int64(np.int32(packet.tail - now)))
     receipt = state.packets.receipt[m]
     receipt.finish = max(receipt.finish, now + ticks)
-    left = receipt.left - 1
-    receipt.left = left
-    state.packets.free[state.events.clock[SLOTS]] = p
-    state.events.clock[SLOTS] += 1
-    if left == 0 and state.rounds.then.size > 0:
+    n_left = receipt.left - 1
+    receipt.left = n_left
+    state.packets.free[state.events.clock[N_FREE_SLOTS]] = p
+    state.events.clock[N_FREE_SLOTS] += 1
+    if n_left == 0 and state.rounds.next_message.size > 0:
         event = state.packets.packet.size + state.links.link.size + state.packets.fifo.size + m
         schedule(state, event, receipt.finish)
 
 
 @bare_kernel
-def message_arrived(state: State, m: int, now: int) -> None:
-    """Continue what waited for a message: its sequel, or its receiver's round."""
-    sequel = state.rounds.then[m]
-    if sequel != NONE:
-        if state.rounds.asked.size == 0 or not _asked_early(state, m, sequel):
-            _send(state, sequel, now)
+def handle_arrival(state: State, m: int, now: int) -> None:
+    """Send the next message of a handshake, or update the rounds that wait for a message."""
+    next_message = state.rounds.next_message[m]
+    if next_message != NONE:
+        if state.rounds.asked.size == 0 or not _keep_early_question(state, m, next_message):
+            _send_message(state, next_message, now)
         return
     if not state.rules.dependent:
         return
-    _count_down(state, state.rounds.receiver[m], now)
+    _decrement_waits(state, state.rounds.receiver[m], now)
     if state.rounds.first[m] != m:
-        # A sender that had to ask first waits until the message has arrived.
-        _count_down(state, state.rounds.sender[m], now)
+        # With a rendezvous, the sender also waits for the arrival.
+        _decrement_waits(state, state.rounds.sender[m], now)
 
 
 @bare_kernel
-def _asked_early(state: State, m: int, sequel: int) -> bool:
-    """Keep a question if its receiver has not begun the round; return whether it was kept."""
-    asking = state.rounds.then[sequel]
-    if asking == NONE:
+def _keep_early_question(state: State, m: int, answer: int) -> bool:
+    """Store a question if its receiver has not begun the round, and return whether it did."""
+    message = state.rounds.next_message[answer]
+    if message == NONE:
         return False
-    row = state.rounds.receiver[asking]
+    row = state.rounds.receiver[message]
     rounds = state.rounds.waits.size // state.tasks.current.size
     if state.tasks.current[row // rounds] % rounds >= row % rounds:
         return False
@@ -254,10 +255,10 @@ def _asked_early(state: State, m: int, sequel: int) -> bool:
 
 
 @bare_kernel
-def _count_down(state: State, row: int, now: int) -> None:
-    """Reduce the messages that a task's round waits for by one."""
+def _decrement_waits(state: State, row: int, now: int) -> None:
+    """Decrement the messages that a round waits for, and continue its task after the last one."""
     state.rounds.waits[row] -= 1
     rounds = state.rounds.waits.size // state.tasks.current.size
     task = row // rounds
     if state.rounds.waits[row] == 0 and state.tasks.current[task] - rounds == row - task * rounds:
-        _go_on(state, task, now)
+        _begin_next_round(state, task, now)

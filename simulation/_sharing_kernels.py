@@ -1,4 +1,8 @@
-"""Kernels of max-min fairness: what each message gets of the places that it shares with others."""
+"""Kernels of max-min fairness: rates of messages that share links, FIFOs and receivers.
+
+Letters in the comments: M messages, T tasks, R rounds, Q resources (links, FIFOs and receivers), H
+resources of all messages.
+"""
 
 from __future__ import annotations
 
@@ -9,89 +13,88 @@ from numpy.typing import NDArray
 
 from toruscast._jit import bare_kernel
 from toruscast._llvm import prefetch
+from toruscast.typing import Floats, Int32s, Ints
 
-# Fields of the clock and of the counts. Rates were computed at SHARED and are computed again at
-# DEADLINE at the latest, or at DUE if nothing changes before. CHANGED is the part of the messages
-# that began since SHARED, and the part of RATES, all bytes a second at SHARED, of those that ended.
-# FIRST_END is when the first message ends, BEGINNINGS sums the times when those that flow began,
-# BRIEFNESS is their mean 1 / duration. MOVES messages began or ended since SHARED, and MOMENTS sums
-# the seconds from SHARED to each. STAMP is the number of the last rates modulo 2.
+# Fields of the clock and of the counts. Rates were computed at SHARED and are computed again by
+# DEADLINE, or at DUE without changes. RATES is the sum of all rates at SHARED. CHANGED is the share
+# of messages that began since SHARED, plus the share of RATES of messages that ended. FIRST_END is
+# the end of the first message. BEGINNINGS is the sum of the begin times of flowing messages, and
+# BRIEFNESS is their mean 1 / duration. MOVES messages began or ended since SHARED, and MOMENTS is
+# the sum of the seconds from SHARED to each of them. STAMP is the parity of the last computation.
 NOW, DEADLINE, SHARED, DUE, RATES, CHANGED = range(6)
 FIRST_END, BEGINNINGS, BRIEFNESS, MOVES, MOMENTS = range(6, 11)
 CLOCK_FIELDS = 11
-EVENTS, ACTIVE, ARRIVED, SOON, STAMP = range(5)
+EVENTS, ACTIVE, ARRIVED, N_ENDING, STAMP = range(5)
 COUNTS = 5
-# Fields of a message, one cache line: weight, bytes a second, bytes left at SHARED, when it began,
-# where its places begin and end in `place`, the place that holds it up, when it arrived.
-WEIGHT, RATE, LEFT, BEGUN, FIRST, LAST, HOLDER, CAME = range(8)
+# Fields of a message, one cache line: weight, bytes a second, bytes left at SHARED, begin time,
+# begin and end of its entries in `resource`, the resource that limits its rate, and arrival time.
+WEIGHT, RATE, LEFT, BEGUN, FIRST, LAST, BOTTLENECK, ARRIVED_AT = range(8)
 MESSAGE_FIELDS = 8
-# A message that flows has the STAMP of its last rate, at first that of those before it began.
+# A flowing message has the STAMP of its last rate, initially that of the rates before its begin.
 NOT_FLOWING = 2
-# Fields of a place: bytes a second that no message has, and the weights of those without a rate.
+# Fields of a resource: free bytes a second, and the weight of messages without a rate.
 FREE, WANTED = range(2)
-# More of a place: the number and the weights of its messages, the level and the weights of those
-# that it holds, the weights of those that began or ended since SHARED, their sum times the seconds
-# after SHARED, and the seconds from then to NOW on average.
-NUMBER, TOTAL, LEVEL, HELD, MOVED, MOMENT, ELAPSED = range(7)
-PLACE_FIELDS = 7
+# More fields of a resource: the number and the weight of its messages, the level and the weight of
+# the messages that it limits, the weight of messages that began or ended since SHARED, this weight
+# times the seconds after SHARED, and the mean seconds from these changes to NOW.
+N_MESSAGES, TOTAL_WEIGHT, LEVEL, HELD_WEIGHT, MOVED_WEIGHT, WEIGHTED_TIME, ELAPSED = range(7)
+RESOURCE_FIELDS = 7
 
 
-class Flows(NamedTuple):
-    """What stays as it is. Messages stand in the order of task, round and turn."""
+class FlowInputs(NamedTuple):
+    """Constant inputs. Messages are ordered by task, round and hand-over."""
 
-    round: NDArray[np.int64]  # (M,)
-    task: NDArray[np.int32]  # (M,)
-    receiver: NDArray[np.int32]  # (M,) task
-    software: NDArray[np.float64]  # (M,) seconds
-    copying: NDArray[np.float64]  # (M,) seconds within the node, below 0 for the others
-    asking: NDArray[np.float64]  # (M,) seconds of a question, as of its answer, below 0 for none
-    latency: NDArray[np.float64]  # (M,) seconds
-    place: NDArray[np.int32]  # (H,)
-    part: float  # of a message that goes to each of its places; some are listed twice
-    capacity: NDArray[np.float64]  # (Q,) bytes a second
-    sharers: NDArray[np.int64]  # (Q + 1,) where the messages of a place begin in `sharer`
-    thread: NDArray[np.int64]  # (T,) that hands over a task's messages
+    round: Ints  # (M,)
+    task: Int32s  # (M,)
+    receiver: Int32s  # (M,) task
+    software: Floats  # (M,) seconds
+    copying: Floats  # (M,) seconds of a copy within the node, -1 between nodes
+    asking: Floats  # (M,) seconds of a question or an answer, -1 for none
+    latency: Floats  # (M,) seconds
+    resource: Int32s  # (H,)
+    part: float  # share of a message on each of its resources; some are listed twice
+    capacity: Floats  # (Q,) bytes a second
+    sharers: Ints  # (Q + 1,) begin of the messages of a resource in `sharer`
+    thread: Ints  # (T,) thread that hands over the messages of a task
 
 
 class FlowState(NamedTuple):
-    """What changes."""
-
-    clock: NDArray[np.float64]  # (CLOCK_FIELDS,)
-    counts: NDArray[np.int64]  # (COUNTS,)
-    missing: NDArray[np.int32]  # (R, T) what a task still waits for in a round
-    entered: NDArray[np.int64]  # (T,) round
-    following: NDArray[np.int64]  # (T + 1,) next message to hand over
-    free: NDArray[np.float64]  # (threads,) when
-    asked: NDArray[np.int64]  # (T,) a message that waits for the receiver's round
-    behind: NDArray[np.int64]  # (M,) another
-    handed_over: NDArray[np.float64]  # (M,)
-    message: NDArray[np.float64]  # (M, MESSAGE_FIELDS)
-    stamp: NDArray[np.uint8]  # (M,) NOT_FLOWING, or the number of its rate modulo 2
-    event_time: NDArray[np.float64]  # (M + T,) a heap
-    event: NDArray[np.int64]  # (M + T,) message or task, and what happens
-    shared: NDArray[np.float64]  # (Q, 2) by the fields above
-    moved: NDArray[np.float64]  # (Q, PLACE_FIELDS)
-    sharer: NDArray[np.int32]  # (H,) messages that flow or have ended, place by place
-    n_sharers: NDArray[np.int64]  # (Q,)
-    without: NDArray[np.int32]  # those of a place that have no rate yet
-    lowest: NDArray[np.int64]  # (Q,) places, a heap by `height`
-    height: NDArray[np.float64]  # (Q,) their levels, or less
-    soon: NDArray[np.int64]  # (M,) messages that end before DUE, a heap
-    soon_end: NDArray[np.float64]  # (M,) when they end
+    clock: Floats  # (CLOCK_FIELDS,)
+    counts: Ints  # (COUNTS,)
+    missing: Int32s  # (R, T) events that a task still waits for in a round
+    entered: Ints  # (T,) round
+    following: Ints  # (T + 1,) next message to hand over
+    free: Floats  # (threads,) time when a thread is free
+    asked: Ints  # (T,) first message that waits for the round of its receiver
+    next_asked: Ints  # (M,) next such message
+    handed_over: Floats  # (M,)
+    message: Floats  # (M, MESSAGE_FIELDS)
+    stamp: NDArray[np.uint8]  # (M,) NOT_FLOWING, or the parity of its last rate
+    event_time: Floats  # (M + T,) a heap
+    event: Ints  # (M + T,) message or task, and kind of event
+    shared: Floats  # (Q, 2) by the fields above
+    moved: Floats  # (Q, PLACE_FIELDS)
+    sharer: Int32s  # (H,) flowing or ended messages by resource
+    n_sharers: Ints  # (Q,)
+    unrated: Int32s  # messages of a resource without a rate
+    lowest: Ints  # (Q,) resources, a heap by `height`
+    height: Floats  # (Q,) lower bounds of their levels
+    ending: Ints  # (M,) messages that end by DUE, a heap by `end_time`
+    end_time: Floats  # (M,)
 
 
-# Levels that differ by less than rounding are one.
-_EVEN = 1 + 1e-9
-_AHEAD = 8
-# Rates are computed again when CHANGED is over _CHANGE, when the part _AGE of the mean age or the
-# part _DURATION of the mean duration has passed, or when a message has waited the part _WAIT of the
-# time that it would take. Each part is in errors, and at most _MOST.
-_CHANGE, _AGE, _DURATION, _WAIT, _MOST = 10, 10, 2, 2, 0.5
+# Levels within rounding are equal.
+_LEVEL_TOLERANCE = 1 + 1e-9
+_PREFETCH_DISTANCE = 8
+# Rates are computed again if CHANGED exceeds a limit, after a share of the mean age or of the mean
+# duration of messages, or if a message has waited for a share of its own time. Each share is the
+# error times its factor, and at most _MAX_SHARE.
+_CHANGE_FACTOR, _AGE_FACTOR, _DURATION_FACTOR, _WAIT_FACTOR, _MAX_SHARE = 10, 10, 2, 2, 0.5
 
 
 @bare_kernel
-def enter(flows: Flows, state: FlowState, m: int, error: float) -> None:
-    """Let a message flow from now on; it gets a rate when it has waited a part of its own time."""
+def start_flow(flows: FlowInputs, state: FlowState, m: int, error: float) -> None:
+    """Start a message, which gets a rate after a share of its own time at the latest."""
     counts, clock, message, moved = state.counts, state.clock, state.message, state.moved
     weight = message[m, WEIGHT]
     message[m, BEGUN] = clock[NOW]
@@ -99,70 +102,72 @@ def enter(flows: Flows, state: FlowState, m: int, error: float) -> None:
     state.stamp[m] = counts[STAMP]
     level = np.inf
     for h in range(np.int64(message[m, FIRST]), np.int64(message[m, LAST])):
-        q = flows.place[h]
+        q = flows.resource[h]
         state.sharer[flows.sharers[q] + state.n_sharers[q]] = m
         state.n_sharers[q] += 1
-        _move(state, q, weight * flows.part, 1)
-        had = state.shared[q, FREE] + moved[q, LEVEL] * moved[q, HELD]
-        fair = flows.capacity[q] / moved[q, TOTAL]
-        level = min(level, max(fair, had / (moved[q, HELD] + moved[q, MOVED])))
-    # At the levels of its places as they are.
-    wait = min(_WAIT * error, _MOST) * message[m, LEFT] / (weight * level)
+        _record_move(state, q, weight * flows.part, 1)
+        available = state.shared[q, FREE] + moved[q, LEVEL] * moved[q, HELD_WEIGHT]
+        fair_level = flows.capacity[q] / moved[q, TOTAL_WEIGHT]
+        level = min(
+            level, max(fair_level, available / (moved[q, HELD_WEIGHT] + moved[q, MOVED_WEIGHT]))
+        )
+    # Estimate its duration from the current levels of its resources.
+    wait = min(_WAIT_FACTOR * error, _MAX_SHARE) * message[m, LEFT] / (weight * level)
     clock[DEADLINE] = min(clock[DEADLINE], clock[NOW] + wait)
-    _change(state, 1.0 / max(counts[ACTIVE], 1), error)
+    _record_change(state, 1.0 / max(counts[ACTIVE], 1), error)
     counts[ACTIVE] += 1
 
 
 @bare_kernel
-def leave(flows: Flows, state: FlowState, m: int, error: float) -> None:
-    """Let a message flow no more; what it had is shared when enough has been freed."""
+def end_flow(flows: FlowInputs, state: FlowState, m: int, error: float) -> None:
+    """End a message, whose rate is shared at the next computation."""
     message = state.message
     for h in range(np.int64(message[m, FIRST]), np.int64(message[m, LAST])):
-        q = flows.place[h]
+        q = flows.resource[h]
         state.shared[q, FREE] += message[m, RATE] * flows.part
-        _move(state, q, message[m, WEIGHT] * flows.part, -1)
-    _change(state, message[m, RATE] / state.clock[RATES], error)
+        _record_move(state, q, message[m, WEIGHT] * flows.part, -1)
+    _record_change(state, message[m, RATE] / state.clock[RATES], error)
     state.clock[BEGINNINGS] -= message[m, BEGUN]
     state.stamp[m] = NOT_FLOWING
     state.counts[ACTIVE] -= 1
 
 
 @bare_kernel
-def _move(state: FlowState, q: int, weight: float, more: int) -> None:
-    """Note that a message of a place begins or ends now."""
+def _record_move(state: FlowState, q: int, weight: float, change: int) -> None:
+    """Record that a message of a resource begins or ends now."""
     moved = state.moved
-    moved[q, NUMBER] += more
-    moved[q, TOTAL] += more * weight
-    moved[q, MOVED] += weight
-    moved[q, MOMENT] += weight * (state.clock[NOW] - state.clock[SHARED])
+    moved[q, N_MESSAGES] += change
+    moved[q, TOTAL_WEIGHT] += change * weight
+    moved[q, MOVED_WEIGHT] += weight
+    moved[q, WEIGHTED_TIME] += weight * (state.clock[NOW] - state.clock[SHARED])
 
 
 @bare_kernel
-def _change(state: FlowState, part: float, error: float) -> None:
-    """Count a message that begins or ends now; it is a part of all."""
+def _record_change(state: FlowState, part: float, error: float) -> None:
+    """Record the share of a message that begins or ends now, and update the deadline."""
     clock = state.clock
     clock[MOVES] += 1
     clock[MOMENTS] += clock[NOW] - clock[SHARED]
     clock[CHANGED] += part
-    if clock[CHANGED] > min(_CHANGE * error, _MOST):
+    if clock[CHANGED] > min(_CHANGE_FACTOR * error, _MAX_SHARE):
         clock[DEADLINE] = clock[NOW]
 
 
 @bare_kernel
-def share(flows: Flows, state: FlowState, error: float) -> None:
-    """Work out the rates of all messages that flow, and when these end."""
+def share_resources(flows: FlowInputs, state: FlowState, error: float) -> None:
+    """Compute the rates of all flowing messages, and the ends that come before the next rates."""
     counts, clock = state.counts, state.clock
     counts[STAMP] = 1 - counts[STAMP]
     age = clock[NOW] - clock[BEGINNINGS] / counts[ACTIVE]
-    step = min(_AGE * error, _MOST) * age
+    step = min(_AGE_FACTOR * error, _MAX_SHARE) * age
     if clock[BRIEFNESS] > 0:
-        step = min(step, min(_DURATION * error, _MOST) / clock[BRIEFNESS])
+        step = min(step, min(_DURATION_FACTOR * error, _MAX_SHARE) / clock[BRIEFNESS])
     clock[DUE] = clock[NOW] + step
     clock[FIRST_END] = np.inf
     clock[RATES] = clock[BRIEFNESS] = 0.0
-    counts[SOON] = 0
-    _fill(flows, state, _empty(flows, state), error)
-    heap_up(state.soon_end, state.soon, counts[SOON])
+    counts[N_ENDING] = 0
+    _assign_rates(flows, state, _reset_resources(flows, state), error)
+    heapify(state.end_time, state.ending, counts[N_ENDING])
     clock[BRIEFNESS] /= counts[ACTIVE]
     clock[SHARED] = clock[NOW]
     clock[DEADLINE] = max(clock[DUE], clock[FIRST_END])
@@ -170,166 +175,162 @@ def share(flows: Flows, state: FlowState, error: float) -> None:
 
 
 @bare_kernel
-def _empty(flows: Flows, state: FlowState) -> int:
-    """Make all places free, and list those that have messages as a heap; return their number."""
+def _reset_resources(flows: FlowInputs, state: FlowState) -> int:
+    """Free all resources, make a heap of those with messages, and return its size."""
     clock, shared, moved = state.clock, state.shared, state.moved
-    past = clock[NOW] - clock[SHARED]
-    average = past - clock[MOMENTS] / max(clock[MOVES], 1)
+    elapsed = clock[NOW] - clock[SHARED]
+    mean_elapsed = elapsed - clock[MOMENTS] / max(clock[MOVES], 1)
     size = 0
     for q in range(flows.capacity.size):
-        shared[q, FREE], shared[q, WANTED] = flows.capacity[q], moved[q, TOTAL]
-        moved[q, ELAPSED] = average
-        if moved[q, MOVED] > 0:
-            moved[q, ELAPSED] = past - moved[q, MOMENT] / moved[q, MOVED]
-        moved[q, LEVEL] = moved[q, HELD] = moved[q, MOVED] = moved[q, MOMENT] = 0.0
-        if moved[q, NUMBER] > 0:
+        shared[q, FREE], shared[q, WANTED] = flows.capacity[q], moved[q, TOTAL_WEIGHT]
+        moved[q, ELAPSED] = mean_elapsed
+        if moved[q, MOVED_WEIGHT] > 0:
+            moved[q, ELAPSED] = elapsed - moved[q, WEIGHTED_TIME] / moved[q, MOVED_WEIGHT]
+        moved[q, LEVEL] = moved[q, HELD_WEIGHT] = 0.0
+        moved[q, MOVED_WEIGHT] = moved[q, WEIGHTED_TIME] = 0.0
+        if moved[q, N_MESSAGES] > 0:
             state.lowest[size] = q
-            state.height[size] = flows.capacity[q] / moved[q, TOTAL]
+            state.height[size] = flows.capacity[q] / moved[q, TOTAL_WEIGHT]
             size += 1
         else:
-            # Rounding leaves a little.
-            moved[q, TOTAL] = 0.0
+            # Remove rounding errors.
+            moved[q, TOTAL_WEIGHT] = 0.0
             state.n_sharers[q] = 0
-    heap_up(state.height, state.lowest, size)
+    heapify(state.height, state.lowest, size)
     return size
 
 
 @bare_kernel
-def _fill(flows: Flows, state: FlowState, size: int, error: float) -> None:
-    """Give all messages their rates: those of the lowest place next, again and again."""
+def _assign_rates(flows: FlowInputs, state: FlowState, size: int, error: float) -> None:
+    """Set the rates of all messages by progressive filling, from the lowest level on."""
     height, lowest, shared, message = state.height, state.lowest, state.shared, state.message
-    reached = 0.0
-    left = state.counts[ACTIVE]
-    while left > 0:
-        key, q = height[0], lowest[0]
-        level = reached
+    last_level = 0.0
+    n_left = state.counts[ACTIVE]
+    while n_left > 0:
+        lowest_level, q = height[0], lowest[0]
+        level = last_level
         if shared[q, WANTED] > 0:
             level = max(shared[q, FREE], 0.0) / shared[q, WANTED]
-        others = np.inf
+        next_level = np.inf
         if size > 1:
-            others = height[1]
+            next_level = height[1]
         if size > 2:
-            others = min(others, height[2])
-        if level > max(key * _EVEN, others * (1 + error)):
-            sink(height, lowest, size, 0, level, q)
+            next_level = min(next_level, height[2])
+        if level > max(lowest_level * _LEVEL_TOLERANCE, next_level * (1 + error)):
+            sift_down(height, lowest, size, 0, level, q)
             continue
         size -= 1
-        take_top(height, lowest, size)
-        n = _list_without(flows, state, q)
+        heap_pop(height, lowest, size)
+        n = _list_unrated(flows, state, q)
         if n == 0:
             continue
-        # Rounding must not let a level fall to nothing.
-        level = max(level, reached if error == 0 else reached / 2)
-        reached = max(reached, level)
-        state.moved[q, LEVEL], state.moved[q, HELD] = level, shared[q, WANTED]
+        # Keep rounding from reducing a level to zero.
+        level = max(level, last_level if error == 0 else last_level / 2)
+        last_level = max(last_level, level)
+        state.moved[q, LEVEL], state.moved[q, HELD_WEIGHT] = level, shared[q, WANTED]
         for i in range(n):
-            soon = state.without[min(i + _AHEAD, n - 1)]
-            first = np.int64(message[soon, FIRST])
-            prefetch(flows.place, first)
-            prefetch(flows.place, first + 16)
-            m = state.without[i]
-            # A place may list a message twice.
+            ahead = state.unrated[min(i + _PREFETCH_DISTANCE, n - 1)]
+            first = np.int64(message[ahead, FIRST])
+            prefetch(flows.resource, first)
+            prefetch(flows.resource, first + 16)
+            m = state.unrated[i]
+            # A resource may list a message twice.
             if state.stamp[m] != state.counts[STAMP]:
                 state.stamp[m] = state.counts[STAMP]
-                _give(flows, state, m, q, level * message[m, WEIGHT])
-                left -= 1
+                _set_rate(flows, state, m, q, level * message[m, WEIGHT])
+                n_left -= 1
 
 
 @bare_kernel
-def _list_without(flows: Flows, state: FlowState, q: int) -> int:
-    """List the messages of a place without a rate; return how many they are."""
-    sharer, without, stamp = state.sharer, state.without, state.stamp
-    n = kept = 0
+def _list_unrated(flows: FlowInputs, state: FlowState, q: int) -> int:
+    """List the messages of a resource without a rate, and return their number."""
+    sharer, unrated, stamp = state.sharer, state.unrated, state.stamp
+    n = n_flowing = 0
     begin = flows.sharers[q]
     for i in range(begin, begin + state.n_sharers[q]):
         m = sharer[i]
         if stamp[m] == NOT_FLOWING:
             continue
-        sharer[begin + kept] = m
-        kept += 1
-        without[n] = m
+        sharer[begin + n_flowing] = m
+        n_flowing += 1
+        unrated[n] = m
         if stamp[m] != state.counts[STAMP]:
             prefetch(state.message, np.int64(m) * MESSAGE_FIELDS)
             n += 1
-    state.n_sharers[q] = kept
+    state.n_sharers[q] = n_flowing
     return n
 
 
 @bare_kernel
-def _give(flows: Flows, state: FlowState, m: int, q: int, rate: float) -> None:
-    """Give a message its rate everywhere, and take off what it has sent since the last one."""
+def _set_rate(flows: FlowInputs, state: FlowState, m: int, q: int, rate: float) -> None:
+    """Set the rate of a message, and subtract the bytes sent since its last rate."""
     message, clock, counts = state.message, state.clock, state.counts
-    had = message[m, RATE]
-    if had > 0:
+    old_rate = message[m, RATE]
+    if old_rate > 0:
         elapsed = state.moved[q, ELAPSED]
-        if rate > had:
-            elapsed = min(elapsed, state.moved[np.int64(message[m, HOLDER]), ELAPSED])
-        message[m, LEFT] -= had * (clock[NOW] - clock[SHARED]) + (rate - had) * elapsed
+        if rate > old_rate:
+            elapsed = min(elapsed, state.moved[np.int64(message[m, BOTTLENECK]), ELAPSED])
+        message[m, LEFT] -= old_rate * (clock[NOW] - clock[SHARED]) + (rate - old_rate) * elapsed
     else:
         message[m, LEFT] -= rate * (clock[NOW] - message[m, BEGUN])
-    message[m, RATE], message[m, HOLDER] = rate, q
+    message[m, RATE], message[m, BOTTLENECK] = rate, q
     clock[RATES] += rate
     end = clock[NOW] + message[m, LEFT] / rate
     clock[BRIEFNESS] += 1 / max(end - message[m, BEGUN], 1e-30)
     if end <= max(clock[DUE], clock[FIRST_END]):
         if end < clock[FIRST_END]:
-            # Those listed end after the next rates are due.
+            # Listed messages that end after DUE wait for the next rates.
             if clock[FIRST_END] > clock[DUE]:
-                counts[SOON] = 0
+                counts[N_ENDING] = 0
             clock[FIRST_END] = end
-        state.soon[counts[SOON]], state.soon_end[counts[SOON]] = m, end
-        counts[SOON] += 1
-    taken, wanted = rate * flows.part, message[m, WEIGHT] * flows.part
-    shared, place = state.shared, flows.place
+        state.ending[counts[N_ENDING]], state.end_time[counts[N_ENDING]] = m, end
+        counts[N_ENDING] += 1
+    rate_share, weight_share = rate * flows.part, message[m, WEIGHT] * flows.part
+    shared, resource = state.shared, flows.resource
     for h in range(np.int64(message[m, FIRST]), np.int64(message[m, LAST])):
-        shared[place[h], FREE] -= taken
-        shared[place[h], WANTED] -= wanted
+        shared[resource[h], FREE] -= rate_share
+        shared[resource[h], WANTED] -= weight_share
 
 
 @bare_kernel
-def rise(
-    key: NDArray[np.float64], what: NDArray[np.int64], size: int, new: float, item: int
-) -> None:
-    """Put an item into a heap of a size."""
+def heap_push(key: Floats, items: Ints, size: int, new_key: float, item: int) -> None:
     i = size
     while i > 0:
-        above = (i - 1) >> 1
-        if key[above] <= new:
+        parent = (i - 1) >> 1
+        if key[parent] <= new_key:
             break
-        key[i] = key[above]
-        what[i] = what[above]
-        i = above
-    key[i] = new
-    what[i] = item
+        key[i] = key[parent]
+        items[i] = items[parent]
+        i = parent
+    key[i] = new_key
+    items[i] = item
 
 
 @bare_kernel
-def sink(
-    key: NDArray[np.float64], what: NDArray[np.int64], size: int, place: int, new: float, item: int
+def sift_down(
+    key: Floats, items: Ints, size: int, position: int, new_key: float, item: int
 ) -> None:
-    """Put an item at a place of a heap of a size, or below it, where a lower key must go up."""
-    i = place
+    """Put an item at a position of a heap, and move lower keys up."""
+    i = position
     while 2 * i + 1 < size:
-        below = 2 * i + 1
-        if below + 1 < size and key[below + 1] < key[below]:
-            below += 1
-        if new <= key[below]:
+        child = 2 * i + 1
+        if child + 1 < size and key[child + 1] < key[child]:
+            child += 1
+        if new_key <= key[child]:
             break
-        key[i] = key[below]
-        what[i] = what[below]
-        i = below
-    key[i] = new
-    what[i] = item
+        key[i] = key[child]
+        items[i] = items[child]
+        i = child
+    key[i] = new_key
+    items[i] = item
 
 
 @bare_kernel
-def take_top(key: NDArray[np.float64], what: NDArray[np.int64], size: int) -> None:
-    """Take the top out of a heap, which leaves it a size."""
-    sink(key, what, size, 0, key[size], what[size])
+def heap_pop(key: Floats, items: Ints, size: int) -> None:
+    sift_down(key, items, size, 0, key[size], items[size])
 
 
 @bare_kernel
-def heap_up(key: NDArray[np.float64], what: NDArray[np.int64], size: int) -> None:
-    """Make a heap of items in any order."""
+def heapify(key: Floats, items: Ints, size: int) -> None:
     for i in range(size // 2 - 1, -1, -1):
-        sink(key, what, size, i, key[i], what[i])
+        sift_down(key, items, size, i, key[i], items[i])

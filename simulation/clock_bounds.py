@@ -1,6 +1,6 @@
-"""Bounds that no simulation falls below: those of `routing.bounds`, less what its clock rounds off.
+"""Lower bounds of simulated times: those of `routing.bounds` minus the rounding of the clock.
 
-They hold whichever way packets choose, for merged packets and for several iterations.
+They are valid for any routes of packets, for merged packets and for several iterations.
 """
 
 from __future__ import annotations
@@ -15,55 +15,53 @@ import numpy as np
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping
 from toruscast.routing.bounds import Bounds, MappingBounds, StretchBounds
-from toruscast.routing.messages import Messages, packet_counts, prepare, software_times
+from toruscast.routing.messages import Messages, packet_counts, prepare_edges, software_times
 
-from .simulator import Stretches, stretches_of
-from .state import LONGEST_WAIT, PARTS, carrying, clock_of
+from .simulator import RunSchedule, schedule_run
+from .state import LONGEST_WAIT, PARTS, busiest_node_seconds, choose_tick
 
-# Sums of floating-point numbers in another order differ by less than this part of them; packets
-# keep their bytes in single precision.
-SUMS, _SINGLE = 1e-9, 2.0**-24
-# Half ticks a phase besides its messages and hops: a FIFO and a reception port begin a packet in
-# the tick in which the last one ends, and the end of a packet is rounded.
-_A_PHASE = 5
-# A run begins again with longer ticks if a packet waited for too many. No packet waits for so many
-# times what the busiest node needs, and no run begins again more often.
-_LONGER_THAN_A_NODE, _HALVED = 256, 3
+# Relative rounding errors of sums in another order, and of packet bytes in single precision.
+_SUM_ROUNDING, _SINGLE_ROUNDING = 1e-9, 2.0**-24
+# Half ticks in a phase in addition to its messages and hops, because a FIFO and a reception port
+# begin a packet in the tick of the end of the last one, and the end of a packet is rounded.
+_HALF_TICKS_PER_PHASE = 5
+# A run restarts with longer ticks if a packet waits too long. No packet waits this many times the
+# seconds of the busiest node, and no run restarts more often.
+_MAX_WAIT_FACTOR, _MAX_HALVINGS = 256, 3
 
 
 class ClockLoss(NamedTuple):
-    """What a simulation of phases without a barrier may end before their exact bounds."""
+    """Maximum rounding of the clock for phases without a barrier."""
 
+    # Relative loss on links and in FIFOs: half of a part of a tick for each packet.
     on_links: float
-    """Part of the time of links and FIFOs: half of a part of a tick for each packet."""
-    at_ports: float
-    """The same for reception ports."""
-    seconds: float
-    """Half a tick for each event on a chain of messages."""
-    keeps_order: bool
-    """Whether edges become ready in the order that they have without ticks."""
+    at_ports: float  # relative loss at reception ports
+    seconds: float  # half a tick for each event on a chain of messages
+    keeps_order: bool  # whether edges become ready in the order of their exact times
 
-    def off(self, seconds: float, share: float) -> float:
-        """Return a bound less what the clock loses, with one of the shares."""
+    def reduce(self, seconds: float, share: float) -> float:
+        """Return a bound minus the loss, with one of the relative losses."""
         return max(0.0, seconds * (1 - share) - self.seconds)
 
 
-def sure_bounds(bounds: MappingBounds, stretches: Stretches, coarsenings: Sequence[int]) -> Bounds:
-    """Return bounds of the end of a run, with so many real packets in a simulated one.
+def sure_bounds(
+    bounds: MappingBounds, stretches: RunSchedule, coarsenings: Sequence[int]
+) -> Bounds:
+    """Return lower bounds of the end of a run with any of the coarsenings.
 
-    That of the links is an estimate where routes are open. The total is sure: it has the release
-    bound in dimension order, and what the cuts of the torus need where routes are open.
+    The link bound is an estimate if packets may choose their route. The total is always valid: it
+    uses the release bound in dimension order, and the cut bound if packets may choose.
     """
     problems = [stretches.problems[numbers] for numbers in stretches.together]
-    each = {id(problem): problem for problem in problems}
-    known = {
-        key: _sure_stretch(bounds.stretch(problem), coarsenings) for key, problem in each.items()
+    sure = {
+        key: _sure_stretch(bounds.stretch(problem), coarsenings)
+        for key, problem in {id(problem): problem for problem in problems}.items()
     }
-    found = [known[id(problem)] for problem in problems]
-    link, injection, reception, latency, totals = zip(*found, strict=True)
+    columns = zip(*(sure[id(problem)] for problem in problems), strict=True)
+    link, injection, reception, latency, totals = columns
     end = 0.0
     for total in totals:
-        # Added as a simulation does, which rounds alike.
+        # Add in the order of a simulation, for the same rounding.
         if total:
             end = end + bounds.problem.torus.network.start + total
     return Bounds(sum(link), sum(injection), sum(reception), sum(latency), end)
@@ -77,14 +75,13 @@ def sure_mean(
     *,
     is_of_one: bool,
 ) -> float:
-    """Return a bound of the mean time of all iterations but the first; 0 if there is none.
+    """Return a lower bound of the mean time of all iterations but the first; 0 if there is none.
 
-    ``time_of_first`` returns the simulated seconds of the first iteration alone, with so many real
-    packets in one. Where packets draw, those of another seed may be more. Unless the bound
-    ``is_of_one`` simulation with those seconds, it then is that of the stretches that begin after
-    the first iteration has ended.
+    ``time_of_first`` returns the simulated seconds of the first iteration alone for a coarsening.
+    With random routes these seconds depend on the seed. The bound then uses only the stretches
+    that begin after the first iteration, unless it ``is_of_one`` simulation with these seconds.
     """
-    stretches = stretches_of(bounds.problem, iterations)
+    stretches = schedule_run(bounds.problem, iterations)
     torus, n_phases = bounds.problem.torus, len(bounds.problem.workload)
     draws = torus.draws_ways and not is_of_one
     if draws:
@@ -92,76 +89,76 @@ def sure_mean(
         if not later:
             return 0.0
         stretches = stretches._replace(together=later)
-    found = []
-    for merged in coarsenings:
+    means = []
+    for coarsening in coarsenings:
         with suppress(InputError):
-            # As `Simulation.time` is worked out.
-            alone = 0.0 if draws else time_of_first(merged)
-            total = sure_bounds(bounds, stretches, [merged]).total
-            # The run adds the first iteration too, which rounds.
-            total *= 1 - SUMS * draws
-            found.append((total - alone) / (iterations - 1))
-    return max(0.0, min(found, default=0.0))
+            # As in `Simulation.time`.
+            first = 0.0 if draws else time_of_first(coarsening)
+            total = sure_bounds(bounds, stretches, [coarsening]).total
+            # The simulated sum includes the first iteration, with another rounding.
+            total *= 1 - _SUM_ROUNDING * draws
+            means.append((total - first) / (iterations - 1))
+    return max(0.0, min(means, default=0.0))
 
 
 def _sure_stretch(bounds: StretchBounds, coarsenings: Sequence[int]) -> Bounds:
-    """Return the bounds of phases without a barrier, of any simulation that they may get."""
-    exact, links, release = bounds.resources, bounds.certain_links, bounds.certain_release
-    found = [exact._replace(total=max(links, *exact[1:4], release))]
-    for each in coarsenings:
-        loss = clock_loss(bounds.routes.problem, bounds.routes.mapping, each)
+    """Return the bounds of phases without a barrier for all coarsenings."""
+    exact, links, release = bounds.resources, bounds.sure_link, bounds.sure_release
+    candidates = [exact._replace(total=max(links, *exact[1:4], release))]
+    for coarsening in coarsenings:
+        loss = clock_loss(bounds.routes.problem, bounds.routes.mapping, coarsening)
         if loss is not None:
             spans = (exact.link, exact.injection, exact.latency, links, release)
-            link, injection, latency, working, released = (
-                loss.off(seconds, loss.on_links) for seconds in spans
+            link, injection, latency, link_sure, released = (
+                loss.reduce(seconds, loss.on_links) for seconds in spans
             )
-            reception = loss.off(exact.reception, loss.at_ports)
-            total = max(working, injection, reception, latency, released * loss.keeps_order)
-            found.append(Bounds(link, injection, reception, latency, total))
-    return Bounds(*map(min, zip(*found, strict=True)))
+            reception = loss.reduce(exact.reception, loss.at_ports)
+            total = max(link_sure, injection, reception, latency, released * loss.keeps_order)
+            candidates.append(Bounds(link, injection, reception, latency, total))
+    return Bounds(*map(min, zip(*candidates, strict=True)))
 
 
 def clock_loss(problem: MappingProblem, mapping: TaskMapping, coarsening: int) -> ClockLoss | None:
-    """Return what the clock of phases without a barrier may lose; None if it cannot count them."""
+    """Return the loss for phases without a barrier; None if they exceed the range of the clock."""
     comm, torus, network = problem.unrolled.comm, problem.torus, problem.torus.network
     node = problem.placed(mapping).node
     src, dst = node[comm.src], node[comm.dst]
     packets, wire = packet_counts(problem, coarsening)
-    # The clock reads these columns only.
+    # `choose_tick` reads these columns only.
     columns: dict[str, Any] = dict.fromkeys(Messages._fields)
     columns |= {"src": src, "dst": dst, "nbytes": comm.nbytes, "packets": packets, "wire": wire}
     messages = Messages(**columns | {"software": software_times(comm, network)})
     try:
-        tick, _ = clock_of(messages, torus)
+        tick, _ = choose_tick(messages, torus)
     except InputError:
         return None
-    if _LONGER_THAN_A_NODE * carrying(messages, torus) >= LONGEST_WAIT * tick:
-        tick *= 2**_HALVED
+    if _MAX_WAIT_FACTOR * busiest_node_seconds(messages, torus) >= LONGEST_WAIT * tick:
+        tick *= 2**_MAX_HALVINGS
     smallest = float(wire.min(where=(src != dst) & (wire > 0), initial=math.inf))
     half_part = tick / 2 ** (PARTS + 1) / smallest
-    n_handed_over = sum(_most_of_a_task(phase) for phase in problem.workload)
+    n_handed_over = sum(_max_edges_of_task(phase) for phase in problem.workload)
     n_phases = len(problem.workload)
-    n_events = n_handed_over + n_phases * (torus.diameter + _A_PHASE)
+    n_events = n_handed_over + n_phases * (torus.diameter + _HALF_TICKS_PER_PHASE)
+    rounding = _SUM_ROUNDING + _SINGLE_ROUNDING
     return ClockLoss(
-        SUMS + _SINGLE + half_part * max(torus.bandwidth),
-        SUMS + _SINGLE + half_part * network.memory_bandwidth / network.reception_ports,
+        rounding + half_part * max(torus.bandwidth),
+        rounding + half_part * network.memory_bandwidth / network.reception_ports,
         n_events * tick / 2,
         n_phases == 1 and _keeps_order(problem.phases[0], tick),
     )
 
 
-def _most_of_a_task(phase: CommGraph) -> int:
-    """Return the most edges of a task."""
+def _max_edges_of_task(phase: CommGraph) -> int:
     return int(np.diff(phase.first).max(initial=0))
 
 
 def _keeps_order(problem: MappingProblem, tick: float) -> bool:
-    """Whether hand-over times that differ are further apart than ticks may move them."""
+    """Return whether different hand-over times differ by more than the rounding of ticks."""
     comm = problem.comm
     software = software_times(comm, problem.torus.network)
     if (software == software[:1]).all():
         return True
-    ready = prepare(problem).queue.ready
-    apart = np.diff(ready)
-    differ = apart > SUMS * ready[1:]
-    return bool((apart[differ] > _most_of_a_task(comm) * tick).all())
+    ready = prepare_edges(problem).queue.ready
+    gaps = np.diff(ready)
+    is_distinct = gaps > _SUM_ROUNDING * ready[1:]
+    return bool((gaps[is_distinct] > _max_edges_of_task(comm) * tick).all())

@@ -1,4 +1,4 @@
-"""The flow simulator, and the algorithms of a collective ranked by it."""
+"""The flow simulator, and a ranking of collective algorithms by it."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping, Torus, collectives
 from toruscast.mapping.problem import as_problem
 from toruscast.routing import time_bounds
-from toruscast.routing.loads import check_ways, link_loads
+from toruscast.routing.loads import check_routes, link_loads
 from toruscast.routing.messages import Messages, packet_counts
 from toruscast.routing.routing import routes
+from toruscast.typing import Floats, Ints
 from toruscast.validation import Progress, check_call, progress_of, real_number
 
 from ._flow_kernels import advance, begin
 from ._sharing_kernels import (
     ARRIVED,
-    CAME,
+    ARRIVED_AT,
     CLOCK_FIELDS,
     COUNTS,
     FIRST,
@@ -33,31 +33,31 @@ from ._sharing_kernels import (
     LEFT,
     MESSAGE_FIELDS,
     NOT_FLOWING,
-    PLACE_FIELDS,
+    RESOURCE_FIELDS,
     WEIGHT,
-    Flows,
+    FlowInputs,
     FlowState,
 )
-from .results import MessageTimes, Span, link_table, noted
-from .setup import side_by_side
-from .simulator import stretches_of
+from .results import MessageTimes, Span, link_table, log_simulation
+from .setup import pack_contiguously
+from .simulator import schedule_run
 
 if TYPE_CHECKING:
     from toruscast.mapping.problem import MappingLike, ProblemLike, TorusLike
 
-# Steps before the first call of `progress`; a step takes from a microsecond to tens of
-# milliseconds. They double while they take less than these seconds.
-_FEWEST, _BRIEF = 64, 0.05
-# Most places of all messages of a run, and of all tasks in all rounds: about 4 GB.
-_MOST_PLACES = 2**27
-_MOST_ROUNDS = 2**28
-# With a larger ratio, sums of weights would lose those of some messages.
-_MOST_UNLIKE = 1e12
+# Steps before the first call of `progress`, which double until they take so many seconds. A step
+# takes from a microsecond to tens of milliseconds.
+_FIRST_STEPS, _MIN_REPORT_SECONDS = 64, 0.05
+# Maximum hops of all messages, and maximum rounds times tasks: about 4 GB.
+_MAX_HOPS = 2**27
+_MAX_TASK_ROUNDS = 2**28
+# With a larger ratio of seconds a byte, small weights would be lost in rounded sums.
+_MAX_RATE_RATIO = 1e12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FlowSimulation(MessageTimes[Span]):
-    """Times of a workload whose messages flow; made by `simulate_flows`.
+    """Times of a workload simulated by flows; made by `simulate_flows`.
 
     Examples
     --------
@@ -70,13 +70,13 @@ class FlowSimulation(MessageTimes[Span]):
     np.float64(1.0)
     """
 
-    error: float  # requested, as a part of a message's own time
+    error: float  # requested, relative to the time of a message
 
     def links(self) -> pd.DataFrame:
         """Return every existing link, one a row, indexed by link number.
 
-        Columns: ``node``, ``dimension``, ``direction``, ``wire_bytes`` (with the headers of
-        packets) and ``busy_share``, the share of the time that the bytes take at its bandwidth.
+        Columns: ``node``, ``dimension``, ``direction``, ``wire_bytes`` (including packet headers)
+        and ``busy_share``, the share of the time that the bytes take at the link's bandwidth.
         """
         packets, wire = packet_counts(self.problem)
         return link_table(self, link_loads(self.problem, self.mapping, packets * wire))
@@ -91,52 +91,51 @@ def simulate_flows(
     iterations: int = 1,
     progress: Progress | None = None,
 ) -> FlowSimulation:
-    """Simulate messages that flow side by side, and return when each has arrived.
+    """Simulate messages as flows that share links, and return their arrival times.
 
-    There are no packets: the cost depends on the number of messages, not on their bytes. (With an
-    error of 0 it grows with the square of that number if no two end together.) The times are those
-    of connections that share the links and fill no buffers, such as those with windows or adaptive
-    rates. Where full buffers stop other packets, packets take longer; only `simulate` shows by how
-    much (`docs/reference/flows.md`).
+    There are no packets, so the cost depends on the number of messages, not on their bytes. (With
+    an error of 0 it grows with the square of that number if no two messages end together.) The
+    times are those of connections that share links without filling buffers, for example by windows
+    or adaptive rates. Full buffers delay packets, and only `simulate` models this delay
+    (`docs/reference/flows.md`).
 
     Parameters
     ----------
     comm : Workload, CommGraph, or what `MappingProblem` takes, or such a problem
         As for `simulate`: phases one after the other, or dependent rounds.
     torus : Torus, str or sequence of int
-        Routes are in dimension order; half of a message goes each way where
-        the torus splits ties or draws them at random. These parts of ``torus.network`` count: sizes
-        of packets (for the headers), latency, software, whether a node's tasks share a thread,
+        Routes are in dimension order; half of a message takes each direction if the torus splits
+        ties or draws them at random. The simulation uses these parts of ``torus.network``: packet
+        sizes (for the headers), latency, software, whether the tasks of a node share a thread,
         injection FIFOs (those of a node together with ``first_free``), memory bandwidth and the
-        limit of eager messages. Buffers, arbitration and the number of reception
-        ports do not count.
+        eager limit. It ignores buffers, arbitration and the number of reception ports.
     mapping : TaskMapping or array-like of int
-        Where the tasks run; an array holds the node of each.
+        Node of each task.
     error : float
-        Accepted error of the messages' arrival times relative to exact shares, on average over
-        all messages. A single one may be off by several times as much, and in dependent rounds
-        what follows may move by more. Shares are computed again in steps that are in proportion to
-        this error. From 0, for shares that are exact at every moment, to less than 1.
+        Accepted mean error of the arrival times relative to exact shares, from 0 (exact shares at
+        every time) to less than 1. The error of a single message may be several times as large, and
+        larger in dependent rounds. The time between two computations of shares is proportional to
+        this error.
     iterations : int
-        How many times the phases are run, without a barrier between, as for `simulate`.
+        Number of times that the phases run, without a barrier in between, as for `simulate`.
     progress : callable, optional
         Called from time to time with "messages", those arrived and those of the whole run.
 
     Notes
     -----
-    A message flows when its head has come through: after hops times latency, and before that the
-    ways of question and answer if it asks first. All flowing messages share the links, the FIFOs
-    and the memory bandwidth of receivers by max-min fairness: no message can get more unless one
-    with a smaller rate for its weight gets less (Bertsekas and Gallager, *Data Networks*, 1992).
-    The weight is one over the sum of 1 / bandwidth along the way, because connections with a window
-    of bytes get less if their round trip is longer (Lakshman and Madhow, IEEE/ACM Trans. Networking
-    5, 1997). Short messages do not wait behind long ones, unlike packets in a queue. Such
-    flow-level models are validated in Velho, Schnorr, Casanova and Legrand, ACM Trans. Modeling and
-    Computer Simulation 23, 2013.
+    A message begins to flow after the latency of its hops, and after the question and the answer of
+    a rendezvous. All flowing messages share the links, the FIFOs and the memory bandwidth of
+    receivers by weighted max-min fairness: the rate of a message can only increase if a message
+    with a smaller rate per weight loses (Bertsekas and Gallager, *Data Networks*, 1992). The weight
+    is one over the sum of 1 / bandwidth along the route, because connections with a window of bytes
+    are slower if their round trip is longer (Lakshman and Madhow, IEEE/ACM Trans. Networking 5,
+    1997). Short messages do not wait behind long ones, unlike packets in a queue. Such flow-level
+    models are validated in Velho, Schnorr, Casanova and Legrand, ACM Trans. Modeling and Computer
+    Simulation 23, 2013.
 
     Examples
     --------
-    Two messages share a link, and the third has one to itself:
+    Two messages share a link, and the third has its own link:
 
     >>> torus = Torus((8,))
     >>> comm = CommGraph(4, [0, 1, 3], [2, 2, 2], [10**9] * 3)
@@ -162,86 +161,89 @@ def flow_messages(
     iterations: int = 1,
     progress: Callable[[int, int], object] | None = None,
 ) -> FlowSimulation:
-    """Simulate flows of a problem in dimension order under a checked mapping."""
+    """Simulate the flows of a problem under a checked mapping, as `simulate_flows`."""
     started = time.perf_counter()
     torus = problem.torus
-    stretches = stretches_of(problem, iterations)
-    check_ways(problem, mapping)
+    stretches = schedule_run(problem, iterations)
+    check_routes(problem, mapping)
     if not 0 <= real_number(error, "error", 0) < 1:
         raise InputError("bad error", found=error, expected="from 0 to less than 1")
     check_call(progress)
     first, together = stretches.list_messages(mapping)
     total = sum(messages.task.size for _, messages in (*first, *together))
     report = progress or (lambda arrived, total: None)
-    done = 0
+    n_done = 0
 
-    def run(numbers: tuple[int, ...], messages: Messages, start: float) -> Span:
-        nonlocal done
-        flows, message = _flows(messages, torus, mapping)
-        state = side_by_side(_state(flows, message, messages, len(numbers)))
-        flows = side_by_side(flows)
+    def run(phases: tuple[int, ...], messages: Messages, start: float) -> Span:
+        nonlocal n_done
+        flows, message = _build_inputs(messages, torus, mapping)
+        state = pack_contiguously(_build_state(flows, message, messages, len(phases)))
+        flows = pack_contiguously(flows)
         begin(flows, state)
-        steps, called = _FEWEST, time.perf_counter()
+        steps, last_report = _FIRST_STEPS, time.perf_counter()
         while advance(flows, state, error, steps):
-            steps *= 1 + (time.perf_counter() - called < _BRIEF)
-            report(done + int(state.counts[ARRIVED]), total)
-            called = time.perf_counter()
-        done += messages.task.size
-        arrived = state.message[:, CAME].copy()
+            steps *= 1 + (time.perf_counter() - last_report < _MIN_REPORT_SECONDS)
+            report(n_done + int(state.counts[ARRIVED]), total)
+            last_report = time.perf_counter()
+        n_done += messages.task.size
+        arrived = state.message[:, ARRIVED_AT].copy()
         end = start + float(arrived.max(initial=0.0))
-        return Span(numbers, start, end, messages, start + state.handed_over, start + arrived)
+        return Span(phases, start, end, messages, start + state.handed_over, start + arrived)
 
     before = stretches.run_in_turn(first, run)
     spans = stretches.run_in_turn(together, run)
     alone = before[-1].end if before else 0.0
     report(total, total)
-    found = FlowSimulation(stretches.run, mapping, spans, error, iterations=iterations, alone=alone)
-    return noted(found, "flows", started)
+    result = FlowSimulation(
+        stretches.run, mapping, spans, error, iterations=iterations, alone=alone
+    )
+    return log_simulation(result, "flows", started)
 
 
-def _flows(
+def _build_inputs(
     messages: Messages, torus: Torus, mapping: TaskMapping
-) -> tuple[Flows, NDArray[np.float64]]:
-    """Return the messages as the kernels see them, and what changes of each."""
+) -> tuple[FlowInputs, Floats]:
+    """Return the inputs of the kernels, and the initial fields of the messages."""
     network = torus.network
     remote = messages.src != messages.dst
-    if int(torus.distance(messages.src, messages.dst).sum()) > _MOST_PLACES:
+    if int(torus.distance(messages.src, messages.dst).sum()) > _MAX_HOPS:
         raise InputError(
-            "too many messages to let flow",
+            "too many messages for the flow simulator",
             found=f"{messages.task.size} messages",
-            expected=f"at most {_MOST_PLACES} hops of them all",
+            expected=f"at most {_MAX_HOPS} hops in total",
         )
-    first, place, part = _ways(messages, torus)
-    along = np.ones(remote.size)
+    first, resource, part = _list_routes(messages, torus)
+    seconds_per_byte = np.ones(remote.size)
     if remote.any():
-        along[remote] = np.add.reduceat(part / torus.link_bandwidth[place], first[:-1][remote])
-        least, most = along[remote].min(), along[remote].max()
-        if most > _MOST_UNLIKE * least:
+        link_seconds = part / torus.link_bandwidth[resource]
+        seconds_per_byte[remote] = np.add.reduceat(link_seconds, first[:-1][remote])
+        min_seconds, max_seconds = seconds_per_byte[remote].min(), seconds_per_byte[remote].max()
+        if max_seconds > _MAX_RATE_RATIO * min_seconds:
             raise InputError(
-                "ways of messages too unlike to share links",
-                found=f"{least:g} to {most:g} seconds a byte",
-                expected=f"within a factor of {_MOST_UNLIKE:g}: other bandwidths",
+                "routes of messages too unequal for the flow simulator",
+                found=f"{min_seconds:g} to {max_seconds:g} seconds a byte",
+                expected=f"within a factor of {_MAX_RATE_RATIO:g}; change the bandwidths",
             )
     hops = np.where(remote, torus.distance(messages.src, messages.dst), 0)
     latency = hops * network.hop_latency
     question = latency + network.header / max(torus.bandwidth)
     n_fifos = torus.n_nodes * network.fifos
-    # With this rule all FIFOs of a node take from one queue, the first.
-    feeds = network.fifos if network.fifo_rule == "first_free" else 1
+    # With this rule the FIFOs of a node share one queue, the first.
+    n_fifos_per_queue = network.fifos if network.fifo_rule == "first_free" else 1
     fifo = torus.n_links + messages.src.astype(np.int64) * network.fifos + messages.fifo
     receiver = torus.n_links + n_fifos + messages.dst.astype(np.int64)
-    # Of a message in halves, its FIFO and its receiver are listed twice, as all its links are.
-    both = [column[remote] for column in (fifo, receiver) for _ in range(round(1 / part))]
-    place = np.insert(place, np.repeat(first[1:][remote], len(both)), np.ravel(both, "F"))
-    first = first + len(both) * np.append(0, np.cumsum(remote))
-    # Only used links, FIFOs and nodes get a place, because a large torus has many.
-    used, number = np.unique(place, return_inverse=True)
+    # For a message in halves, list the FIFO and the receiver twice, as all of its links.
+    ends = [column[remote] for column in (fifo, receiver) for _ in range(round(1 / part))]
+    resource = np.insert(resource, np.repeat(first[1:][remote], len(ends)), np.ravel(ends, "F"))
+    first = first + len(ends) * np.append(0, np.cumsum(remote))
+    # Number only the used resources, because a large torus has many.
+    used, index = np.unique(resource, return_inverse=True)
     capacity = np.full(used.size, network.memory_bandwidth)
-    capacity[used < torus.n_links + n_fifos] = feeds * max(torus.bandwidth)
+    capacity[used < torus.n_links + n_fifos] = n_fifos_per_queue * max(torus.bandwidth)
     links = used[used < torus.n_links]
     capacity[: links.size] = torus.link_bandwidth[links]
     tasks = np.arange(mapping.node.size)
-    flows = Flows(
+    flows = FlowInputs(
         round=messages.round,
         task=messages.task,
         receiver=messages.receiver,
@@ -249,84 +251,83 @@ def _flows(
         copying=np.where(remote, -1.0, messages.nbytes / network.memory_bandwidth),
         asking=np.where(messages.asks, question, -1.0),
         latency=latency,
-        place=number.astype(np.int32),
+        resource=index.astype(np.int32),
         part=part,
         capacity=capacity,
-        sharers=np.append(0, np.cumsum(np.bincount(number, minlength=used.size))),
+        sharers=np.append(0, np.cumsum(np.bincount(index, minlength=used.size))),
         thread=mapping.node.astype(np.int64) if network.feeding == "messages" else tasks,
     )
     message = np.zeros((remote.size, MESSAGE_FIELDS))
-    message[:, WEIGHT] = 1.0 / along
+    message[:, WEIGHT] = 1.0 / seconds_per_byte
     message[:, FIRST], message[:, LAST] = first[:-1], first[1:]
     message[:, LEFT] = messages.packets * messages.wire
     return flows, message
 
 
-def _ways(messages: Messages, torus: Torus) -> tuple[NDArray[np.int64], NDArray[np.int64], float]:
-    """Return where each message's links begin, the links, and the part of it on each."""
+def _list_routes(messages: Messages, torus: Torus) -> tuple[Ints, Ints, float]:
+    """Return the begin of each message's links, the links, and the share of a message on each."""
     if not torus.ties_are_open:
         first, links = routes(torus, messages.src, messages.dst)
         return first, links, 1.0
-    # One half takes the plus way of each tie, the other the minus way, which is the plus way in
-    # reversed coordinates.
+    # One half goes plus at each tie, and the other minus, which is plus in reversed coordinates.
     plus = replace(torus, tie_break="plus")
     mirrored = torus.node(np.array(torus.shape) - 1 - torus.coords)
     first, links = routes(plus, messages.src, messages.dst)
-    _, others = routes(plus, mirrored[messages.src], mirrored[messages.dst])
-    node, port = np.divmod(others, 2 * torus.ndim)
-    others = mirrored[node].astype(np.int64) * 2 * torus.ndim + (port ^ 1)
-    both = np.empty(2 * links.size, dtype=np.int64)
-    both[0::2], both[1::2] = links, others
-    return 2 * first, both, 0.5
+    _, other_links = routes(plus, mirrored[messages.src], mirrored[messages.dst])
+    node, port = np.divmod(other_links, 2 * torus.ndim)
+    other_links = mirrored[node].astype(np.int64) * 2 * torus.ndim + (port ^ 1)
+    all_links = np.empty(2 * links.size, dtype=np.int64)
+    all_links[0::2], all_links[1::2] = links, other_links
+    return 2 * first, all_links, 0.5
 
 
-def _state(
-    flows: Flows, message: NDArray[np.float64], messages: Messages, rounds: int
+def _build_state(
+    flows: FlowInputs, message: Floats, messages: Messages, n_rounds: int
 ) -> FlowState:
-    """Return the state before anything has happened."""
-    n, tasks, places = flows.task.size, flows.thread.size, flows.capacity.size
-    if rounds * tasks > _MOST_ROUNDS:
+    n, n_tasks, n_resources = flows.task.size, flows.thread.size, flows.capacity.size
+    if n_rounds * n_tasks > _MAX_TASK_ROUNDS:
         raise InputError(
             "too many rounds",
-            found=f"{rounds} of {tasks} tasks",
-            expected=f"at most {_MOST_ROUNDS} rounds times tasks",
+            found=f"{n_rounds} of {n_tasks} tasks",
+            expected=f"at most {_MAX_TASK_ROUNDS} rounds times tasks",
         )
-    sender = messages.round * tasks + messages.task
-    missing = np.bincount(messages.round * tasks + messages.receiver, minlength=rounds * tasks)
-    # The hand-over of a round, and all messages whose answers a task waits for.
-    missing += 1 + np.bincount(sender[messages.asks], minlength=rounds * tasks)
-    shared = np.zeros((places, 2))
+    sender = messages.round * n_tasks + messages.task
+    receiver = messages.round * n_tasks + messages.receiver
+    missing = np.bincount(receiver, minlength=n_rounds * n_tasks)
+    # A task also waits for its own hand-over and for the answers to its questions.
+    missing += 1 + np.bincount(sender[messages.asks], minlength=n_rounds * n_tasks)
+    shared = np.zeros((n_resources, 2))
     shared[:, FREE] = flows.capacity
     return FlowState(
         clock=np.zeros(CLOCK_FIELDS),
         counts=np.zeros(COUNTS, dtype=np.int64),
-        missing=missing.reshape(rounds, tasks).astype(np.int32),
-        entered=np.full(tasks, -1),
-        following=np.searchsorted(messages.task, np.arange(tasks)),
+        missing=missing.reshape(n_rounds, n_tasks).astype(np.int32),
+        entered=np.full(n_tasks, -1),
+        following=np.searchsorted(messages.task, np.arange(n_tasks)),
         free=np.zeros(flows.thread.max(initial=0) + 1),
-        asked=np.full(tasks, -1),
-        behind=np.full(n, -1),
+        asked=np.full(n_tasks, -1),
+        next_asked=np.full(n, -1),
         handed_over=np.zeros(n),
         message=message,
         stamp=np.full(n, NOT_FLOWING, dtype=np.uint8),
-        event_time=np.empty(n + tasks),
-        event=np.empty(n + tasks, dtype=np.int64),
+        event_time=np.empty(n + n_tasks),
+        event=np.empty(n + n_tasks, dtype=np.int64),
         shared=shared,
-        moved=np.zeros((places, PLACE_FIELDS)),
-        sharer=np.empty(flows.place.size, dtype=np.int32),
-        n_sharers=np.zeros(places, dtype=np.int64),
-        without=np.empty(np.diff(flows.sharers).max(initial=0) + 1, dtype=np.int32),
-        lowest=np.empty(places, dtype=np.int64),
-        height=np.empty(places),
-        soon=np.empty(n, dtype=np.int64),
-        soon_end=np.empty(n),
+        moved=np.zeros((n_resources, RESOURCE_FIELDS)),
+        sharer=np.empty(flows.resource.size, dtype=np.int32),
+        n_sharers=np.zeros(n_resources, dtype=np.int64),
+        unrated=np.empty(np.diff(flows.sharers).max(initial=0) + 1, dtype=np.int32),
+        lowest=np.empty(n_resources, dtype=np.int64),
+        height=np.empty(n_resources),
+        ending=np.empty(n, dtype=np.int64),
+        end_time=np.empty(n),
     )
 
 
-# Algorithms with more messages are not simulated, so that the table takes little time.
-_MOST_MESSAGES = 2_000_000
-_NOT_RUN: dict[str, object] = {"time": math.nan, "lower_bound": math.nan, "rounds": 0}
-_NOT_RUN |= {"messages": 0, "GBps": math.nan, "why": ""}
+# Algorithms with more messages are not simulated, because they take too long.
+_MAX_MESSAGES = 2_000_000
+_EMPTY_ROW: dict[str, object] = {"time": math.nan, "lower_bound": math.nan, "rounds": 0}
+_EMPTY_ROW |= {"messages": 0, "GBps": math.nan, "why": ""}
 
 
 def rank_collectives(
@@ -339,29 +340,29 @@ def rank_collectives(
 ) -> pd.DataFrame:
     """Return the algorithms of a collective, the fastest first, by simulated flows.
 
-    Each runs on one port, and on as many as the torus has directions, or both ways round a ring, if
-    it can. Algorithms know the torus if there is a task on every node.
+    Each runs on one port, on two, and on as many as the torus has directions, if it supports them.
+    Algorithms use the shape of the torus if there is one task for each node.
     """
     names = collectives.names(collective)
     if not names or "/" in collective:
-        known = sorted({name.split("/")[0] for name in collectives.names()})
-        raise InputError("unknown collective", found=collective, expected=" or ".join(known))
+        kinds = sorted({name.split("/")[0] for name in collectives.names()})
+        raise InputError("unknown collective", found=collective, expected=" or ".join(kinds))
     mapping.check(mapping.n_tasks, torus)
     shape = torus.shape if mapping.n_tasks == torus.n_nodes else None
     directions = min(2 * sum(size > 1 for size in torus.shape), 6) if shape else 2
-    ways = sorted({1, 2, max(directions, 1)})
-    rows, tries = [], [(name, ports) for name in names for ports in ways]
-    for done, (name, ports) in enumerate(tries):
-        row = _try(name, ports, nbytes, shape, torus, mapping)
+    port_counts = sorted({1, 2, max(directions, 1)})
+    rows, candidates = [], [(name, ports) for name in names for ports in port_counts]
+    for n_done, (name, ports) in enumerate(candidates):
+        row = _simulate_algorithm(name, ports, nbytes, shape, torus, mapping)
         if row is not None:
             rows.append({"algorithm": name, "ports": ports, **row})
         if progress is not None:
-            progress(done + 1, len(tries))
+            progress(n_done + 1, len(candidates))
     table = pd.DataFrame(rows)
     return table.sort_values("time", kind="stable", ignore_index=True)
 
 
-def _try(
+def _simulate_algorithm(
     name: str,
     ports: int,
     nbytes: float,
@@ -369,24 +370,24 @@ def _try(
     torus: Torus,
     mapping: TaskMapping,
 ) -> dict[str, object] | None:
-    """Return an algorithm's time or the reason for none; None for ports it does not drive."""
+    """Return the row of an algorithm; None if it does not support so many ports."""
     try:
-        plan = collectives.schedule(name, mapping.n_tasks, nbytes, shape, ports=ports)
-        rounds = list(plan.rounds())
+        schedule = collectives.schedule(name, mapping.n_tasks, nbytes, shape, ports=ports)
+        rounds = list(schedule.rounds())
     except InputError as refusal:
-        return None if ports > 1 else _NOT_RUN | {"why": str(refusal)}
+        return None if ports > 1 else _EMPTY_ROW | {"why": str(refusal)}
     messages = sum(times * step.src.size for times, steps in rounds for step in steps)
-    if messages > _MOST_MESSAGES:
-        return _NOT_RUN | {"messages": messages, "why": "too many messages to simulate here"}
-    workload = plan.workload()
+    if messages > _MAX_MESSAGES:
+        return _EMPTY_ROW | {"messages": messages, "why": "too many messages to simulate"}
+    workload = schedule.workload()
     problem = MappingProblem(workload, torus)
     bound = time_bounds(problem, mapping).total
     # The accepted error may give a time below the lower bound.
-    time = max(flow_messages(problem, mapping).time, bound)
-    return _NOT_RUN | {
-        "time": time,
+    seconds = max(flow_messages(problem, mapping).time, bound)
+    return _EMPTY_ROW | {
+        "time": seconds,
         "lower_bound": bound,
         "rounds": len(workload),
         "messages": messages,
-        "GBps": nbytes / time / 1e9 if time else math.nan,
+        "GBps": nbytes / seconds / 1e9 if seconds else math.nan,
     }

@@ -1,4 +1,4 @@
-"""Kernel of the packet simulator: the event loop, arrivals and departures."""
+"""Event loop of the packet simulator: arrivals and departures of packets."""
 
 from __future__ import annotations
 
@@ -8,59 +8,66 @@ from toruscast._jit import bare_kernel, entry_kernel, trailing_zeros
 from toruscast._llvm import point_to, prefetch
 
 from ._event_kernels import (
-    arm,
-    bring,
-    event_of,
+    dequeue_packet,
+    enqueue_packet,
+    event_number,
     free_tick,
+    has_waiting_packets,
     is_armed,
-    join,
-    nearest_tick,
     next_task_tick,
     next_tick,
-    others_wait,
+    pop_task_event,
+    prefetch_chunk,
+    round_to_ticks,
     schedule,
-    take,
-    take_out,
+    set_armed,
 )
 from ._link_kernels import (
     arbitration,
+    buffer_bytes,
     channel_of,
-    choose,
-    choose_adaptive,
-    claim,
-    count,
+    choose_adaptive_lane,
+    choose_lane,
+    claim_index,
+    count_packet,
     counts_arrivals,
-    enters_as,
-    inputs,
+    entry_kind,
+    free_bytes,
     is_adaptive,
-    is_usual,
-    kind_of,
-    lane_of,
-    link_of,
-    node_of,
+    is_default_network,
+    lane_index,
+    lane_kind,
+    link_before,
+    n_inputs,
+    next_port,
+    node_of_fifo,
     open_channels,
-    port_of,
-    ranks,
-    room,
-    seat,
+    port_ranks,
+    reserve_bytes,
     second_channel,
-    size_of,
-    take_room,
-    zone_of,
+    set_claims,
+    zone_fields,
 )
-from ._node_kernels import begin_round, feed, hand_over, leave_fifo, message_arrived, take_in
+from ._node_kernels import (
+    hand_over_message,
+    handle_arrival,
+    inject_packet,
+    queue_round,
+    receive_packet,
+    release_fifo,
+)
 from .state import (
     ADAPTIVE_CHANNEL,
     CHANNEL_BITS,
     CHUNK,
-    CHUNKS,
     DELIVERED,
     FIRST,
-    FIRSTS,
     FREE,
-    HELD,
     HOPS,
     KINDS,
+    N_FREE_CHUNKS,
+    NEW_HEAD,
+    NEXT_EVENT,
     NONE,
     NOW,
     PARTS,
@@ -71,82 +78,83 @@ from .state import (
 
 
 @bare_kernel
-def announce(state: State, now: int) -> None:
-    """Claim every link that a lane's first packet may take; a free link looks at its claims."""
-    holder = state.events.clock[FIRSTS] >> 6
-    lane = state.events.clock[FIRSTS] & 63
+def claim_links(state: State, now: int) -> None:
+    """Claim every link that the first packet of a lane may take, and wake free links."""
+    holder = state.events.clock[NEW_HEAD] >> 6
+    lane = state.events.clock[NEW_HEAD] & 63
     link = state.links.link[holder]
     first = holder - np.int64(link.port)
-    head = np.int64(state.links.lane[lane_of(state, holder, lane)].head)
+    head = np.int64(state.links.lane[lane_index(state, holder, lane)].head)
     packet = state.packets.packet[head]
-    # Links send it out of turn: what that touches then is asked for now.
+    # Other links may send this packet, so prefetch its records.
     prefetch(state.packets.packet, np.int64(packet.next))
-    ordered = first + port_of(state, packet.route)
+    ordered = first + next_port(state, packet.route)
     rank = np.int64(state.links.rest[ordered].rank)
-    came = NONE
+    straight_port = NONE
     stays = False
-    if packet.place >= 0:
-        behind = link_of(packet.place)
-        prefetch(state.links.counter, behind)
-        came = np.int64(state.links.link[behind].port)
-        stays = state.rules.stays and channel_of(packet.place) != ADAPTIVE_CHANNEL
-    ways = ranks(state, zone_of(state, head))
-    kind = kind_of(state, head, ordered, came)
-    claim(state, seat(state, holder, lane), np.uint64(0) if stays else ways, rank, kind)
-    ways |= np.uint64(1) << np.uint64(rank)
+    if packet.buffer >= 0:
+        previous_link = link_before(packet.buffer)
+        prefetch(state.links.counter, previous_link)
+        straight_port = np.int64(state.links.link[previous_link].port)
+        stays = state.rules.stays and channel_of(packet.buffer) != ADAPTIVE_CHANNEL
+    ranks_left = port_ranks(state, zone_fields(state, head))
+    kind = lane_kind(state, head, ordered, straight_port)
+    adaptive_ranks = np.uint64(0) if stays else ranks_left
+    set_claims(state, claim_index(state, holder, lane), adaptive_ranks, rank, kind)
+    ranks_left |= np.uint64(1) << np.uint64(rank)
     node = state.links.node[np.int64(state.links.rest[holder].node)]
-    ways &= ~np.uint64(node.armed)
-    while ways != 0:
-        way = np.uint64(trailing_zeros(ways))
-        ways &= ways - np.uint64(1)
-        out = first + state.fields.ports[way]
+    ranks_left &= ~np.uint64(node.armed)
+    while ranks_left != 0:
+        rank_bit = np.uint64(trailing_zeros(ranks_left))
+        ranks_left &= ranks_left - np.uint64(1)
+        out = first + state.fields.ports[rank_bit]
         link = state.links.link[out]
-        # A free link without room looks again when it gets some.
+        # A link without free bytes is woken when it gets some.
         if (
             free_tick(link) > now
             or out == ordered
-            or room(state, out, ADAPTIVE_CHANNEL) >= state.rules.largest
+            or free_bytes(state, out, ADAPTIVE_CHANNEL) >= state.rules.largest
         ):
-            arm(state, out)
+            set_armed(state, out)
             schedule(state, state.packets.packet.size + out, max(now, free_tick(link)), out)
 
 
 @bare_kernel
-def serve(state: State, out: int, now: int) -> int:
-    """Put the next packet on a free link; return the link behind which it made room, or NONE.
+def send_packet(state: State, out: int, now: int) -> int:
+    """Send the next packet over a free link, and return the link that it freed, or NONE.
 
-    If a packet gives way, the link stays free and is itself returned.
+    If the packet yields its turn, the link stays free and is returned.
     """
     link = state.links.link[out]
     free = open_channels(state, out)
-    taken = out
+    holder = out
     if is_adaptive(state):
-        lane = choose_adaptive(state, out, free)
+        lane = choose_adaptive_lane(state, out, free)
         if lane == NONE:
             return NONE
-        taken = lane // (KINDS * inputs(state))
-        lane -= taken * KINDS * inputs(state)
-        kind = enters_as(state, seat(state, taken, lane), out, free)
+        holder = lane // (KINDS * n_inputs(state))
+        lane -= holder * KINDS * n_inputs(state)
+        kind = entry_kind(state, claim_index(state, holder, lane), out, free)
     else:
-        lane = choose(state, out, free)
+        lane = choose_lane(state, out, free)
         if lane == NONE:
             return NONE
-        kind = SECOND if lane >= inputs(state) else FIRST
-    if state.packets.turns_left.size > 0 and _gives_way(state, taken, lane):
-        _go_behind(state, take_out(state, taken, lane), now)
+        kind = SECOND if lane >= n_inputs(state) else FIRST
+    if state.packets.turns_left.size > 0 and _yields_turn(state, holder, lane):
+        _requeue_packet(state, dequeue_packet(state, holder, lane), now)
         return out
-    p = take_out(state, taken, lane)
+    p = dequeue_packet(state, holder, lane)
     packet = state.packets.packet[p]
     channel = 0
     if kind != FIRST:
         channel = ADAPTIVE_CHANNEL if kind == FREE else second_channel(state, out)
     if arbitration(state) == ROUND_ROBIN:
-        entrance = lane % inputs(state)
-        state.links.rest[out].turn = entrance + 1 if entrance + 1 < inputs(state) else 0
-    size = size_of(state, packet.wire)
-    place = (out << CHANNEL_BITS) | channel
-    take_room(state, place, size)
-    # A packet from a slower link cannot go on faster than it comes.
+        entry_port = lane % n_inputs(state)
+        state.links.rest[out].turn = entry_port + 1 if entry_port + 1 < n_inputs(state) else 0
+    size = buffer_bytes(state, packet.wire)
+    buffer = (out << CHANNEL_BITS) | channel
+    reserve_bytes(state, buffer, size)
+    # A packet from a slower link cannot leave faster than it arrives.
     port = np.uint64(link.port)
     by_link = state.rules.parts_per_byte.size > state.fields.shift.size
     rate = state.rules.parts_per_byte[np.uint64(out) if by_link else port]
@@ -155,118 +163,118 @@ def serve(state: State, out: int, now: int) -> int:
         (now + np.int64(np.int32(packet.tail - now))) << PARTS,
     )
     ticks = free_tick(link) - now
-    if not is_armed(state, out) and (link.lanes != 0 or others_wait(state, out)):
-        arm(state, out)
+    if not is_armed(state, out) and (link.lanes != 0 or has_waiting_packets(state, out)):
+        set_armed(state, out)
         schedule(state, state.packets.packet.size + out, now + ticks, out)
-    held = packet.place
-    upstream = NONE
-    waited = np.int64(np.int32(now - packet.since))
-    if held >= 0:
-        upstream = leave(state, held, packet.wire, waited, now)
+    previous_buffer = packet.buffer
+    freed_link = NONE
+    wait = np.int64(np.int32(now - packet.since))
+    if previous_buffer >= 0:
+        freed_link = release_buffer(state, previous_buffer, packet.wire, wait, now)
     else:
-        leave_fifo(state, -2 - held, waited, now)
+        release_fifo(state, -2 - previous_buffer, wait, now)
     route = packet.route - (np.uint64(1) << state.fields.shift[port])
     if is_adaptive(state):
-        # A tie is decided here.
+        # The link decides the direction at a tie.
         route &= ~state.fields.mask[port ^ np.uint64(1)]
     packet.route = route
-    packet.place = place
-    following = out
-    if is_usual(state):
-        onward = port_of(state, route)
-        following = link.far * state.fields.shift.size + onward
-        packet.next = following << 1 | (SECOND - np.int64(onward == link.port))
-    packet.tail = state.rules.latency + nearest_tick(link.free_at)
+    packet.buffer = buffer
+    next_link = out
+    if is_default_network(state):
+        out_port = next_port(state, route)
+        next_link = link.far * state.fields.shift.size + out_port
+        packet.next = next_link << 1 | (SECOND - np.int64(out_port == link.port))
+    packet.tail = state.rules.latency + round_to_ticks(link.free_at)
     # A router forwards a packet when its head has arrived.
-    schedule(state, p, now + state.rules.latency, following)
-    return upstream
+    schedule(state, p, now + state.rules.latency, next_link)
+    return freed_link
 
 
 @bare_kernel
-def _gives_way(state: State, holder: int, lane: int) -> bool:
-    """Return whether the chosen first packet of a lane lets others go before it."""
-    p = state.links.lane[lane_of(state, holder, lane)].head
+def _yields_turn(state: State, holder: int, lane: int) -> bool:
+    """Return whether the first packet of a lane yields its turn to others."""
+    p = state.links.lane[lane_index(state, holder, lane)].head
     packet = state.packets.packet[p]
-    if packet.place >= 0 or state.packets.turns_left[np.uint64(-2 - packet.place)] <= 1:
+    if packet.buffer >= 0 or state.packets.turns_left[np.uint64(-2 - packet.buffer)] <= 1:
         return False
-    alone = state.links.link[holder].lanes == np.uint64(1) << np.uint64(lane)
-    return packet.next != NONE or not alone
+    is_only_lane = state.links.link[holder].lanes == np.uint64(1) << np.uint64(lane)
+    return packet.next != NONE or not is_only_lane
 
 
 @bare_kernel
-def _go_behind(state: State, p: int, now: int) -> None:
-    """Let a packet of a FIFO ask again, as the next packet of the FIFO would."""
-    if is_adaptive(state) and state.events.clock[FIRSTS] != NONE:
-        announce(state, now)
-        state.events.clock[FIRSTS] = NONE
+def _requeue_packet(state: State, p: int, now: int) -> None:
+    """Queue a packet of a FIFO again, like the next real packet of the FIFO."""
+    if is_adaptive(state) and state.events.clock[NEW_HEAD] != NONE:
+        claim_links(state, now)
+        state.events.clock[NEW_HEAD] = NONE
     packet = state.packets.packet[p]
-    f = -2 - np.int64(packet.place)
+    f = -2 - np.int64(packet.buffer)
     state.packets.turns_left[np.uint64(f)] -= 1
     state.packets.fifo[f].waited += np.int64(np.int32(now - packet.since))
     packet.since = now
-    # This link is looked at again by the caller; `announce` wakes other links that may send now.
-    join(state, p, node_of(state, f), NONE, 0, now)
+    # The caller serves this link again, and `claim_links` wakes other links.
+    enqueue_packet(state, p, node_of_fifo(state, f), NONE, 0, now)
 
 
 @bare_kernel
-def leave(state: State, held: int, wire: float, waited: int, now: int) -> int:
-    """Free the place of a packet that begins to leave; return its link if that may send now."""
-    take_room(state, held, -size_of(state, wire))
-    behind = link_of(held)
-    link = state.links.link[behind]
-    counter = state.links.counter[behind]
-    counter.waited += waited
+def release_buffer(state: State, buffer: int, wire: float, wait: int, now: int) -> int:
+    """Free the buffer of a leaving packet, and return its link if that may send now, or NONE."""
+    reserve_bytes(state, buffer, -buffer_bytes(state, wire))
+    link_number = link_before(buffer)
+    link = state.links.link[link_number]
+    counter = state.links.counter[link_number]
+    counter.waited += wait
     if not counts_arrivals(state):
-        count(counter, link.occupied, wire)
+        count_packet(counter, link.occupied, wire)
     link.occupied -= 1
-    # Both conditions in one branch, because a processor predicts one branch better than two.
-    if is_armed(state, behind) | (free_tick(link) > now):
+    # One branch for both conditions is predicted better than two.
+    if is_armed(state, link_number) | (free_tick(link) > now):
         return NONE
-    return behind if link.lanes != 0 or others_wait(state, behind) else NONE
+    return link_number if link.lanes != 0 or has_waiting_packets(state, link_number) else NONE
 
 
 @bare_kernel
-def arrive(state: State, p: int, now: int) -> None:
-    """Take a packet into the buffer behind its link."""
+def enter_buffer(state: State, p: int, now: int) -> None:
+    """Add a packet to the buffer after its link."""
     packet = state.packets.packet[p]
     if packet.route == DELIVERED:
         return
-    came = link_of(packet.place)
-    link = state.links.link[came]
+    link_number = link_before(packet.buffer)
+    link = state.links.link[link_number]
     link.occupied += 1
     if counts_arrivals(state):
-        count(state.links.counter[came], link.occupied, packet.wire)
+        count_packet(state.links.counter[link_number], link.occupied, packet.wire)
     packet.since = now
 
 
 @bare_kernel
-def proceed(state: State, p: int, now: int) -> int:
-    """Let a packet ask for its next link or port; return a link that may send now, or NONE."""
+def request_link(state: State, p: int, now: int) -> int:
+    """Queue a packet for its next link or port, and return a link that may send now, or NONE."""
     packet = state.packets.packet[p]
     ports = state.fields.shift.size
-    held = packet.place
-    entrance = 0
-    if held >= 0:
-        behind = state.links.link[link_of(held)]
-        node = np.int64(behind.far)
-        came = np.int64(behind.port)
+    buffer = packet.buffer
+    entry_port = 0
+    if buffer >= 0:
+        link = state.links.link[link_before(buffer)]
+        node = np.int64(link.far)
+        straight_port = np.int64(link.port)
         if packet.route == 0 or packet.route == DELIVERED:
-            return _deliver(state, p, node, now)
-        if inputs(state) > 1:
-            entrance = came
+            return _deliver_packet(state, p, node, now)
+        if n_inputs(state) > 1:
+            entry_port = straight_port
     else:
-        f = -2 - held
-        node = node_of(state, f)
-        came = NONE
+        f = -2 - buffer
+        node = node_of_fifo(state, f)
+        straight_port = NONE
         packet.since = now
-        if inputs(state) > 1:
-            entrance = ports + (f - node * state.rules.fifos) % (inputs(state) - ports)
-    return join(state, p, node, came, entrance, now)
+        if n_inputs(state) > 1:
+            entry_port = ports + (f - node * state.rules.fifos) % (n_inputs(state) - ports)
+    return enqueue_packet(state, p, node, straight_port, entry_port, now)
 
 
 @bare_kernel
-def _deliver(state: State, p: int, node: int, now: int) -> int:
-    """Give a packet to the reception port that is free first; return a link that may send now."""
+def _deliver_packet(state: State, p: int, node: int, now: int) -> int:
+    """Deliver a packet to the first free reception port; return a link that may send, or NONE."""
     packet = state.packets.packet[p]
     if packet.route == 0:
         best = node * state.rules.reception_ports
@@ -278,18 +286,18 @@ def _deliver(state: State, p: int, node: int, now: int) -> int:
             packet.wire * state.rules.reception + 0.5
         )
         start = begin >> PARTS
-        state.links.counter[link_of(packet.place)].waited += start - np.int64(
+        state.links.counter[link_before(packet.buffer)].waited += start - np.int64(
             now + np.int64(np.int32(packet.since - now))
         )
         packet.since = start
         packet.route = DELIVERED
     wait = np.int64(np.int32(packet.since - now))
     if wait > 0:
-        # This may be more than a turn of the wheel.
-        schedule(state, p, now + min(wait, state.events.wheel.size - 1), link_of(packet.place))
+        # The wait may exceed the range of the wheel.
+        schedule(state, p, now + min(wait, state.events.wheel.size - 1), link_before(packet.buffer))
         return NONE
-    take_in(state, p, now)
-    return leave(state, packet.place, packet.wire, 0, now)
+    receive_packet(state, p, now)
+    return release_buffer(state, packet.buffer, packet.wire, 0, now)
 
 
 _LAST = CHUNK - 1
@@ -300,14 +308,14 @@ def start(all_arrays: State) -> None:
     """Begin every task's first round."""
     state: State = point_to(all_arrays)
     for task in range(state.tasks.current.size):
-        begin_round(state, task, state.events.clock[NOW])
+        queue_round(state, task, state.events.clock[NOW])
 
 
 @entry_kernel
 def run(all_arrays: State, until: int, budget: int) -> int:
-    """Run until a tick, or for some packet-hops; return whether any event is left.
+    """Run until a tick or for some packet-hops, and return whether any event is left.
 
-    ``HELD`` of the clock becomes the tick of the next event if that is later, else 0.
+    ``NEXT_EVENT`` of the clock becomes the tick of the next event if that is too late, else 0.
     """
     state: State = point_to(all_arrays)
     n_packets = state.packets.packet.size
@@ -318,67 +326,67 @@ def run(all_arrays: State, until: int, budget: int) -> int:
     tick = now
     while hops < budget:
         tick = next_tick(state, now)
-        of_tasks = next_task_tick(state)
-        if of_tasks != NONE and (tick == NONE or of_tasks < tick):
-            tick = of_tasks
+        task_tick = next_task_tick(state)
+        if task_tick != NONE and (tick == NONE or task_tick < tick):
+            tick = task_tick
         if tick == NONE or tick > until:
             break
         now = tick
         while next_task_tick(state) == now:
-            who = take(state)
+            item = pop_task_event(state)
             n_workers = state.tasks.worker.shape[0]
-            if who >= n_workers:
-                schedule(state, n_packets + n_links + n_fifos + who - n_workers, now)
+            if item >= n_workers:
+                schedule(state, n_packets + n_links + n_fifos + item - n_workers, now)
             else:
-                hand_over(state, who, now)
+                hand_over_message(state, item, now)
         slot = state.events.wheel[now & (state.events.wheel.size - 1)]
         i = np.int64(slot.first)
         if i == NONE:
             continue
-        # Events of this tick may add others to it.
+        # Events of this tick may add further events to it.
         while i != slot.end:
             if (i & _LAST) == _LAST:
-                state.events.spare[np.uint64(state.events.clock[CHUNKS])] = i - _LAST
-                state.events.clock[CHUNKS] += 1
+                state.events.free_chunks[np.uint64(state.events.clock[N_FREE_CHUNKS])] = i - _LAST
+                state.events.clock[N_FREE_CHUNKS] += 1
                 i = state.events.chunk[np.uint64(i)]
             if (i & _LAST) == 0:
-                bring(state, i, np.int64(slot.end), now)
-            event = event_of(state.events.chunk[np.uint64(i)])
+                prefetch_chunk(state, i, np.int64(slot.end), now)
+            event = event_number(state.events.chunk[np.uint64(i)])
             i += 1
             p = NONE
             out = NONE
             if event < n_packets:
                 hops += state.packets.packet[event].route != DELIVERED
                 p = event
-                arrive(state, p, now)
+                enter_buffer(state, p, now)
             elif event < n_packets + n_links:
                 out = event - n_packets
                 link = state.links.link[out]
                 if free_tick(link) <= now:
-                    arm(state, out, 0)
+                    set_armed(state, out, 0)
                 else:
-                    # It was served in the meantime.
+                    # The link has sent another packet in the meantime.
                     schedule(state, event, free_tick(link), out)
                     out = NONE
             elif event < n_packets + n_links + n_fifos:
-                p = feed(state, event - n_packets - n_links, now)
+                p = inject_packet(state, event - n_packets - n_links, now)
             else:
-                message_arrived(state, event - n_packets - n_links - n_fifos, now)
+                handle_arrival(state, event - n_packets - n_links - n_fifos, now)
             if p != NONE:
-                out = proceed(state, p, now)
-            while out != NONE or (is_adaptive(state) and state.events.clock[FIRSTS] != NONE):
-                if is_adaptive(state) and state.events.clock[FIRSTS] != NONE:
-                    announce(state, now)
-                    state.events.clock[FIRSTS] = NONE
+                out = request_link(state, p, now)
+            while out != NONE or (is_adaptive(state) and state.events.clock[NEW_HEAD] != NONE):
+                if is_adaptive(state) and state.events.clock[NEW_HEAD] != NONE:
+                    claim_links(state, now)
+                    state.events.clock[NEW_HEAD] = NONE
                 if out != NONE:
-                    out = serve(state, out, now)
-        state.events.spare[np.uint64(state.events.clock[CHUNKS])] = (i - 1) & ~_LAST
-        state.events.clock[CHUNKS] += 1
+                    out = send_packet(state, out, now)
+        state.events.free_chunks[np.uint64(state.events.clock[N_FREE_CHUNKS])] = (i - 1) & ~_LAST
+        state.events.clock[N_FREE_CHUNKS] += 1
         slot.first = NONE
         slot.end = _LAST
         word = np.uint64((now >> 6) & (state.events.filled.size - 1))
         state.events.filled[word] &= ~(np.uint64(1) << np.uint64(now & 63))
     state.events.clock[NOW] = now
     state.events.clock[HOPS] += hops
-    state.events.clock[HELD] = tick if tick > until else 0
+    state.events.clock[NEXT_EVENT] = tick if tick > until else 0
     return int(tick != NONE)

@@ -1,4 +1,4 @@
-"""Results of both simulators as arrays and tables: times of messages and phases, counters."""
+"""Results of both simulators as arrays and tables: times of messages and phases, and counters."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from toruscast.text import seconds, shown_name
 
 logger = logging.getLogger(__name__)
 _CHUNK_BYTES = 32
-# Bytes of packets have single precision, so a rounding error must not begin another chunk.
+# Packet bytes have single precision, so keep rounding errors from adding a chunk.
 _EXACT = 1 - 1e-7
 
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """One or more phases without a barrier between them; times in seconds from the start."""
+    """Phases without a barrier in between; times in seconds from the start."""
 
     phases: tuple[int, ...]
     begin: float
@@ -36,7 +36,7 @@ class Span:
 
 
 class Snapshot(NamedTuple):
-    """The links at one moment: bytes so far and packets in the buffer, ``(n_links,)`` both."""
+    """Bytes so far and packets in the buffer of each link at one time, ``(n_links,)`` both."""
 
     time: float
     wire_bytes: NDArray[np.float64]
@@ -44,15 +44,15 @@ class Snapshot(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Stretch(Span):
-    """Phases whose packets were simulated together."""
+class PacketSpan(Span):
+    """Phases without a barrier in between, with the counters of their packets."""
 
     packets: NDArray[np.int64]  # (n_links,)
     wire_bytes: NDArray[np.float64]
-    most: NDArray[np.int64]
+    max_packets: NDArray[np.int64]
     waited: NDArray[np.float64]
     fifo_waited: NDArray[np.float64]  # (n_nodes * fifos,)
-    fifo_most: NDArray[np.int32]
+    fifo_max_edges: NDArray[np.int32]
     fifo_stay: NDArray[np.float64]
     snapshots: tuple[Snapshot, ...]
 
@@ -64,41 +64,41 @@ S = TypeVar("S", bound=Span)
 class MessageTimes(Result, Generic[S]):
     """Times of a workload's messages, tasks and phases.
 
-    ``stretches`` holds the raw results: one for each phase, or one for all rounds of a dependent
+    ``stretches`` has the raw results: one for each phase, or one for all rounds of a dependent
     workload.
     """
 
     problem: MappingProblem
     mapping: TaskMapping
     stretches: tuple[S, ...]
-    # How many times the phases were run; the problem holds those of all.
+    # Number of times that the phases ran; the problem has the phases of all iterations.
     iterations: int = field(default=1, kw_only=True)
-    # Seconds that the first iteration takes if no other follows; 0 if there is but one.
+    # Seconds of the first iteration without a further one; 0 for a single iteration.
     alone: float = field(default=0.0, kw_only=True)
 
     @property
     def workload(self) -> Workload:
-        """The simulated phases, once for each iteration."""
+        """The simulated phases, repeated for each iteration."""
         return self.problem.workload
 
     @property
     def torus(self) -> Torus:
-        """Where they were simulated."""
+        """The torus of the simulation."""
         return self.problem.torus
 
     @property
     def end(self) -> float:
-        """Seconds until the last message of all has arrived."""
+        """Seconds until the last arrival of the run."""
         return self.stretches[-1].end
 
     @property
     def time(self) -> float:
-        """Seconds until the last message has arrived; of several iterations, what one takes.
+        """Seconds until the last arrival, or the mean seconds of several iterations.
 
-        That is the mean of all but the first: `end` without the time of the first alone, divided by
-        their number less one. The first begins on an idle network and warms up. (Its last message
-        within the run would tell less: it waits behind those of tasks that have gone on. Only where
-        draws, of ties for one, make the first faster within the run does that count.)
+        The mean excludes the first iteration, which begins on an idle network: it is `end` minus
+        the time of the first iteration alone, divided by the number of further iterations. (The
+        last arrival of the first iteration within the run is later, because further iterations
+        delay it. It is used only if it is earlier, which random choices may cause.)
         """
         if self.iterations == 1:
             return self.end
@@ -106,7 +106,7 @@ class MessageTimes(Result, Generic[S]):
         return (self.end - first) / (self.iterations - 1)
 
     def _end_of_first(self) -> float:
-        """Seconds until the last message of the first of several iterations has arrived."""
+        """Return the seconds until the last arrival of the first iteration within the run."""
         n_phases = len(self.workload) // self.iterations
         last = 0.0
         for stretch in self.stretches:
@@ -130,14 +130,14 @@ class MessageTimes(Result, Generic[S]):
     def message_times(self) -> tuple[NDArray[np.float64], ...]:
         """For each phase, seconds from the start of its stretch to each edge's last arrival.
 
-        Of shape ``(n_edges,)``; 0 for an edge without a message.
+        Each array has shape ``(n_edges,)``, with 0 for an edge without a message.
         """
         times = []
         for stretch in self.stretches:
             for number, phase in enumerate(stretch.phases):
                 finish = np.zeros(self.workload.phases[phase].n_edges)
-                mine = stretch.messages.round == number
-                finish[stretch.messages.edge[mine]] = stretch.arrived[mine] - stretch.begin
+                in_phase = stretch.messages.round == number
+                finish[stretch.messages.edge[in_phase]] = stretch.arrived[in_phase] - stretch.begin
                 times.append(finish)
         return tuple(times)
 
@@ -150,11 +150,11 @@ class MessageTimes(Result, Generic[S]):
         )
 
     def messages(self) -> pd.DataFrame:
-        """Return the messages, with a row for each edge of a phase.
+        """Return a table of messages, with a row for each edge of a phase.
 
         Columns: ``phase``, ``edge`` (its number in the phase), ``src`` and ``dst`` (tasks),
         ``n_messages``, ``nbytes``, ``hops``, ``fifo`` (of its node, -1 within a node), ``packets``
-        (simulated ones), ``handed_over`` and ``arrived`` (seconds from the start).
+        (simulated), ``handed_over`` and ``arrived`` (seconds from the start).
         """
         tables = []
         for stretch in self.stretches:
@@ -180,19 +180,18 @@ class MessageTimes(Result, Generic[S]):
         return table.sort_values(["phase", "edge"], kind="stable", ignore_index=True)
 
     def _n_messages(self, stretch: S) -> NDArray[np.int64]:
-        """Return the number of messages of each edge in a stretch."""
         listed = stretch.messages
         counts = np.zeros(listed.edge.size, dtype=np.int64)
         for number, phase in enumerate(stretch.phases):
-            mine = listed.round == number
-            counts[mine] = self.workload.phases[phase].whole_messages[listed.edge[mine]]
+            in_phase = listed.round == number
+            counts[in_phase] = self.workload.phases[phase].whole_messages[listed.edge[in_phase]]
         return counts
 
     def tasks(self) -> pd.DataFrame:
-        """Return the tasks, one a row: node, messages and bytes sent and received, last arrivals.
+        """Return a table of tasks: node, messages and bytes sent and received, last arrivals.
 
-        ``sent`` is the second at which the last message from the task has arrived, ``received``
-        that of the last message to it; ``finish`` is the later one.
+        ``sent`` is the time of the last arrival from the task, ``received`` of the last arrival at
+        the task, and ``finish`` the later of them.
         """
         messages = self.messages()
         out, into = messages.groupby("src"), messages.groupby("dst")
@@ -214,10 +213,10 @@ class MessageTimes(Result, Generic[S]):
         return table
 
     def phases(self) -> pd.DataFrame:
-        """Return the phases, one a row: when each began and ended, its messages and its bytes.
+        """Return a table of phases: begin, end, messages and bytes.
 
-        A round begins with its first hand-over and ends with its last arrival. A round without a
-        message takes no time, and has the begin of the round before it.
+        A round begins with its first hand-over and ends with its last arrival. A round without
+        messages takes no time and begins with the previous round.
         """
         messages = self.messages()
         by_phase = messages.groupby("phase")
@@ -242,7 +241,7 @@ class MessageTimes(Result, Generic[S]):
 
 
 def link_table(result: MessageTimes[Any], wire_bytes: NDArray[np.float64]) -> pd.DataFrame:
-    """Return the existing links, one a row, with what they carried and how busy they were."""
+    """Return a table of existing links with their bytes and their busy share."""
     torus = result.torus
     exists = np.flatnonzero(torus.link_exists)
     node, port = np.divmod(exists, 2 * torus.ndim)
@@ -259,17 +258,17 @@ def link_table(result: MessageTimes[Any], wire_bytes: NDArray[np.float64]) -> pd
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Simulation(MessageTimes[Stretch]):
+class Simulation(MessageTimes[PacketSpan]):
     """Times and counters of a simulated workload; made by `simulate`.
 
     Attributes
     ----------
     coarsening : int
-        Real packets carried by one simulated packet, at most.
+        Maximum real packets in one simulated packet.
     error : float, optional
         Requested relative error of the time.
     change : float
-        Relative change of the time at the last halving of packets; 0 if none is merged.
+        Relative change of the time at the last halving of the coarsening; 0 for real packets.
 
     Examples
     --------
@@ -304,15 +303,15 @@ class Simulation(MessageTimes[Stretch]):
 
     @lazy
     def max_buffered(self) -> NDArray[np.int64]:
-        """Most packets in the buffer behind the link at one time, ``(n_links,)``."""
-        most = np.maximum.reduce([stretch.most for stretch in self.stretches])
-        return np.asarray(most, dtype=np.int64)
+        """Maximum packets in the buffer after the link at one time, ``(n_links,)``."""
+        max_packets = np.maximum.reduce([stretch.max_packets for stretch in self.stretches])
+        return np.asarray(max_packets, dtype=np.int64)
 
     @lazy
     def buffered_seconds(self) -> NDArray[np.float64]:
-        """Packets in that buffer, summed over time: seconds that all spent there, ``(n_links,)``.
+        """Packets in the buffer after the link, integrated over seconds, ``(n_links,)``.
 
-        What [Jain13] calls buffer length: a counter of the machine that sums packets over cycles.
+        This is the buffer length of [Jain13], a hardware counter that sums packets over cycles.
         """
         return np.asarray(self._sum("waited"), dtype=np.float64)
 
@@ -323,18 +322,18 @@ class Simulation(MessageTimes[Stretch]):
 
     @property
     def delay(self) -> NDArray[np.float64]:
-        """Seconds that a packet stays in that buffer, ``(n_links,)``; 0 on idle links [Jain13]."""
+        """Mean seconds of a packet in the buffer, ``(n_links,)``; 0 for idle links [Jain13]."""
         return self.buffered_seconds / np.maximum(self.packets, 1)
 
     def links(self) -> pd.DataFrame:
-        """Return the counters of every existing link, one a row, indexed by link number.
+        """Return a table of the counters of existing links, indexed by link number.
 
         ``chunks`` are units of 32 bytes. ``busy_share`` is the share of the time that its bytes
         take at its bandwidth; packets from a slower link occupy it for longer. ``mean_buffered``
-        and ``max_buffered`` count packets in the buffer behind it, which may be more than
-        ``buffer_packets`` if they are short. ``buffered_seconds`` is their number summed over time,
-        ``delay`` the seconds that a packet spends there. All count the whole run, with every
-        iteration of it.
+        and ``max_buffered`` count packets in the buffer after the link, which may exceed
+        ``buffer_packets`` if they are short. ``buffered_seconds`` is their number integrated over
+        time, and ``delay`` the mean seconds of a packet in the buffer. All columns include every
+        iteration.
         """
         table = link_table(self, self.wire_bytes)
         exists = table.index
@@ -350,58 +349,58 @@ class Simulation(MessageTimes[Stretch]):
         )
 
     def fifos(self) -> pd.DataFrame:
-        """Return the injection FIFOs, one a row: messages, bytes, packets and how long they waited.
+        """Return a table of injection FIFOs: messages, bytes, packets and waits.
 
-        ``max_edges`` is the most edges with messages in the FIFO at one time. ``mean_stay`` is the
-        seconds that an edge's messages were there, until their last packet was at the router.
-        ``mean_wait`` is the seconds that a packet waits at the router for its link, a mean over
-        ``packets``. These three include the questions and answers of messages that ask first
-        (rendezvous); the other columns do not. With the rule ``first_free`` all FIFOs of a node
-        take from one queue, which is listed as the first FIFO.
+        ``most_edges`` is the maximum number of edges with messages in the FIFO at one time.
+        ``mean_stay`` is the mean seconds of an edge's messages in the FIFO, until their last packet
+        is at the router. ``mean_wait`` is the mean seconds of a packet at the router before its
+        link. These three include the questions and answers of a rendezvous; the other columns do
+        not. With the rule ``first_free`` the FIFOs of a node share one queue, which is listed as
+        the first FIFO.
         """
         fifos = self.torus.network.fifos
         size = self.torus.n_nodes * fifos
-        count, nbytes, packets, edges = np.zeros((4, size))
+        n_messages, nbytes, packets, edges = np.zeros((4, size))
         for stretch in self.stretches:
             listed = stretch.messages
             remote = listed.fifo >= 0
-            place = listed.src[remote].astype(np.int64) * fifos + listed.fifo[remote]
-            count += np.bincount(place, self._n_messages(stretch)[remote], minlength=size)
-            nbytes += np.bincount(place, listed.nbytes[remote], minlength=size)
-            packets += np.bincount(place, listed.packets[remote], minlength=size)
-            edges += np.bincount(place, minlength=size)
+            index = listed.src[remote].astype(np.int64) * fifos + listed.fifo[remote]
+            n_messages += np.bincount(index, self._n_messages(stretch)[remote], minlength=size)
+            nbytes += np.bincount(index, listed.nbytes[remote], minlength=size)
+            packets += np.bincount(index, listed.packets[remote], minlength=size)
+            edges += np.bincount(index, minlength=size)
         waited = self._sum("fifo_waited")
         node, fifo = np.divmod(np.arange(size), fifos)
         return pd.DataFrame(
             {
                 "node": node,
                 "fifo": fifo,
-                "messages": count.astype(np.int64),
+                "messages": n_messages.astype(np.int64),
                 "nbytes": nbytes,
                 "packets": packets.astype(np.int64),
-                "most_edges": np.maximum.reduce([s.fifo_most for s in self.stretches]),
+                "most_edges": np.maximum.reduce([s.fifo_max_edges for s in self.stretches]),
                 "mean_stay": self._sum("fifo_stay") / np.maximum(edges, 1),
                 "mean_wait": waited / np.maximum(packets, 1),
             }
         )
 
     def series(self) -> pd.DataFrame:
-        """Return the snapshots of ``interval``: the bytes and the buffer of each link.
+        """Return a table of the snapshots of ``interval``: bytes and buffer of each link.
 
-        Columns: ``time`` (seconds, the end of the interval), ``link``, ``wire_bytes`` (whole
-        packets whose heads came through in the interval; in a short one this may exceed what the
-        link can send) and ``buffered`` (packets in the buffer at its end). Idle links are left out.
+        Columns: ``time`` (seconds, the end of the interval), ``link``, ``wire_bytes`` (all bytes of
+        packets whose heads passed in the interval, which may exceed the bandwidth in a short
+        interval) and ``buffered`` (packets in the buffer at the end). Idle links are omitted.
         """
         times, links, sent, buffered = [0.0], [np.arange(0)], [np.zeros(0)], [np.zeros(0, np.int32)]
         for stretch in self.stretches:
-            before = np.zeros(self.torus.n_links)
+            previous = np.zeros(self.torus.n_links)
             for snapshot in stretch.snapshots:
-                more = snapshot.wire_bytes - before
-                before = snapshot.wire_bytes
-                active = np.flatnonzero((more > 0) | (snapshot.occupied > 0))
+                sent_bytes = snapshot.wire_bytes - previous
+                previous = snapshot.wire_bytes
+                active = np.flatnonzero((sent_bytes > 0) | (snapshot.occupied > 0))
                 times.append(snapshot.time)
                 links.append(active)
-                sent.append(more[active])
+                sent.append(sent_bytes[active])
                 buffered.append(snapshot.occupied[active])
         return pd.DataFrame(
             {
@@ -416,18 +415,18 @@ class Simulation(MessageTimes[Stretch]):
 Simulated = TypeVar("Simulated", bound=MessageTimes[Any])
 
 
-def noted(result: Simulated, of: Literal["packets", "flows"], began: float) -> Simulated:
-    """Record a simulation that began at a moment of `time.perf_counter`, and return it."""
+def log_simulation(result: Simulated, kind: Literal["packets", "flows"], began: float) -> Simulated:
+    """Log a simulation that began at a time of `time.perf_counter`, and return it."""
     if not logger.isEnabledFor(logging.INFO):
         return result
-    found = {
-        "of": of,
+    fields = {
+        "of": kind,
         "mapping": result.mapping.name or "a mapping without a name",
         "torus": str(result.torus),
         "simulated_time": result.time,
         "seconds": time.perf_counter() - began,
     }
-    words = "simulated %(of)s of %(mapping)s on %(torus)s: it takes %(simulated_time).6g s there; "
-    words += "simulated in %(seconds).3g s"
-    logger.info(words, found, extra={"event": "simulated", **found})
+    message = "simulated %(of)s of %(mapping)s on %(torus)s: it takes %(simulated_time).6g s; "
+    message += "simulated in %(seconds).3g s"
+    logger.info(message, fields, extra={"event": "simulated", **fields})
     return result

@@ -1,4 +1,8 @@
-"""The state of the packet simulator's event loop, its clock, and how far ticks round."""
+"""State of the packet simulator's event loop, and the choice of its clock.
+
+Letters in the comments: N nodes, D dimensions, L links, F FIFOs, P packet slots, E messages with
+handshakes, T tasks, R rounds, W workers, K ticks of the wheel.
+"""
 
 from __future__ import annotations
 
@@ -11,107 +15,109 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError
 from toruscast.mapping import Torus
 from toruscast.routing.messages import Messages
+from toruscast.typing import Floats, Int32s, Ints, UInt64s
 
 LARGEST_PACKET = 2**26
-"""Bytes of a packet at most: free ones behind a link are counted in 32 bits."""
-# Least places of a buffer for merged packets, if it has as many for real ones.
+"""Maximum bytes of a packet, because free bytes after a link have 32 bits."""
+# Minimum merged packets in a buffer, if it holds as many real packets.
 PLACES = 3
 
 NONE = -1
 
-# Behind a link are the deterministic channel (with datelines also a second one, see `kind_of`) and
-# the adaptive one.
+# After a link are the deterministic channel, with datelines a second one (see `lane_kind`), and the
+# adaptive one.
 ADAPTIVE_CHANNEL = 2
-# A tick has 2**PARTS parts, in which links, FIFOs and reception ports count the time of packets. A
-# short packet takes no whole number of ticks, and the rounding of many would add up.
+# A tick has 2**PARTS parts, the unit of packet times on links, FIFOs and reception ports. Rounding
+# short packets to ticks would accumulate errors.
 PARTS = 10
-# A place is a buffer's number: link << 2 | channel.
+# Number of a buffer: link << CHANNEL_BITS | channel.
 CHANNEL_BITS = 2
-# Kinds of lanes at a link. With the bubble rule, packets in the first kind stay on their ring and
-# those in the second enter it. With datelines they wait for the first and the second channel.
-# Adaptive packets that may take several links wait in FREE.
+# Kinds of lanes at a link. With the bubble rule, packets in FIRST stay on their ring, and those in
+# SECOND enter it. With datelines they wait for the first and the second channel. FREE has adaptive
+# packets, which may take several links.
 FIRST, SECOND, FREE = 0, 1, 2
 KINDS = 3
-# Route of a packet that has arrived and waits for a reception port.
+# Route of a packet that waits for a reception port.
 DELIVERED = np.uint64(2**64 - 1)
 
 FIRST_COME, ROUND_ROBIN = 0, 1
 
-# Places of `EventRecords.clock`.
-NOW, CHUNKS, SLOTS, HEAP, ORDER, HOPS, HELD, FIRSTS, QUEUE_FIRST, QUEUE_LENGTH = range(10)
+# Indices of `EventRecords.clock`.
+NOW, ORDER, HOPS, NEXT_EVENT, NEW_HEAD, N_FREE_CHUNKS, N_FREE_SLOTS = range(7)
+HEAP_SIZE, QUEUE_FIRST, QUEUE_LENGTH = range(7, 10)
 
 LANE = np.dtype(
     [
         ("head", np.int32),
         ("tail", np.int32),
-        ("since", np.int32),  # tick at which the packet at its head has come
-        ("unused", np.int32),  # two of them fill half a cache line
+        ("since", np.int32),  # arrival tick of its first packet
+        ("unused", np.int32),  # pads two lanes to half a cache line
     ],
     align=True,
 )
-# One cache line, so that one miss brings all of it.
+# One cache line, so that a link needs one miss.
 LINK = np.dtype(
     [
-        ("free_at", np.int64),  # part of a tick when the last packet's tail has gone
-        ("lanes", np.uint64),  # bits of the lanes where packets wait
-        ("credit", np.int32),  # free bytes behind it in the deterministic channel
+        ("free_at", np.int64),  # time in parts when the last packet has left
+        ("lanes", np.uint64),  # bits of lanes with packets
+        ("credit", np.int32),  # free bytes in the deterministic channel
         ("far", np.int32),  # node at its far end
         ("occupied", np.int32),
-        ("entry", np.int8),  # largest packets that must fit for one of the second kind to go
-        ("armed", np.int8),  # whether an event will look at it
+        ("entry", np.int8),  # packets that must fit before a packet of SECOND is sent
+        ("armed", np.int8),  # whether an event is scheduled
         ("port", np.int8),
-        ("lane", LANE, 2),  # on the usual network; see `Links.lane`
+        ("lane", LANE, 2),  # on the default network; see `LinkRecords.lane`
     ],
     align=True,
 )
-# Fields of a link in other networks, in the place of those lanes; see `Links.rest`.
+# Fields of a link in other networks, in the memory of those lanes; see `LinkRecords.rest`.
 REST = np.dtype(
     [
         ("common", np.int8, LINK.itemsize - 2 * LANE.itemsize),
-        ("second_credit", np.int32),  # free bytes behind it in the second channel
-        ("adaptive_credit", np.int32),  # free bytes behind it in the adaptive channel
-        ("to_edge", np.int32),  # hops from its beginning that stay on this side of the ring's edge
-        ("to_middle", np.int32),  # hops that stay in the half of the ring where it begins
+        ("second_credit", np.int32),  # free bytes in the second channel
+        ("adaptive_credit", np.int32),  # free bytes in the adaptive channel
+        ("to_edge", np.int32),  # hops to the edge of the ring
+        ("to_middle", np.int32),  # hops to the end of its half of the ring
         ("queued", np.int64),  # bytes of the packets in FREE
         ("node", np.int32),
-        ("turn", np.int8),  # input after the one served last
-        ("second_channel", np.int8),  # channel of the second kind of lane
-        ("rank", np.int8),  # of its port, in routing order
+        ("turn", np.int8),  # next input of round robin
+        ("second_channel", np.int8),  # channel of the lanes of kind SECOND
+        ("rank", np.int8),  # rank of its port in routing order
         ("unused", np.int8),
     ]
 )
-# What adaptive packets ask of a node.
+# Fields of a node for adaptive packets.
 NODE = np.dtype(
     [
         ("waiting", np.int32),  # packets in lanes
-        ("armed", np.uint32),  # bits of the links, by rank, that an event will look at
+        ("armed", np.uint32),  # bits of links with a scheduled event, by rank
     ],
     align=True,
 )
-# Counters of the buffer behind a link. Half a cache line.
+# Counters of the buffer after a link. Half a cache line.
 COUNTER = np.dtype(
     [
         ("waited", np.int64),  # sum of the ticks that packets spent in it
         ("wire_bytes", np.float64),
         ("unused", np.int64),
         ("packets", np.int32),
-        ("most", np.int32),
+        ("max_packets", np.int32),
     ],
     align=True,
 )
-# Lanes of the usual network lie in the memory of the links: lanes a link has room for, and where
-# its own are.
-LANES_A_LINK = LINK.itemsize // LANE.itemsize
+# The lanes of the default network are in the memory of the links: number of lanes in the size of a
+# link, and offset of its own two.
+LANES_PER_LINK = LINK.itemsize // LANE.itemsize
 OWN_LANES = int(LINK.fields["lane"][1]) // LANE.itemsize  # type: ignore[index]
-# Half a cache line. Only the lowest 32 bits of ticks are kept, because only differences count.
+# Half a cache line. Ticks have their lowest 32 bits only, because only differences are used.
 PACKET = np.dtype(
     [
-        ("route", np.uint64),  # hops left, a field for each port
-        ("tail", np.int32),  # tick at which all of it has arrived
+        ("route", np.uint64),  # remaining hops, a field for each port
+        ("tail", np.int32),  # arrival tick of its tail
         ("since", np.int32),  # tick of arrival
         ("message", np.int32),
-        ("place", np.int32),  # link and channel that hold it, or -2 - FIFO
-        # Next in its lane; before it waits, on the usual network, that lane: link * 2 + kind.
+        ("buffer", np.int32),  # buffer that holds it, or -2 - FIFO
+        # Next packet in its lane. On the default network, before it waits: link * 2 + kind of lane.
         ("next", np.int32),
         ("wire", np.float32),
     ],
@@ -120,289 +126,291 @@ PACKET = np.dtype(
 FIFO = np.dtype(
     [
         ("waited", np.int64),
-        ("free_at", np.int64),  # part of a tick at which it has handed over its last packet
-        ("head", np.int32),  # message at its head
+        ("free_at", np.int64),  # time in parts when its last packet is injected
+        ("head", np.int32),  # first message
         ("tail", np.int32),
-        ("busy", np.int32),  # whether an event will make it go on
-        ("outside", np.int32),  # packets of it that wait at the router
+        ("busy", np.int32),  # whether an event is scheduled
+        ("at_router", np.int32),  # its packets that wait at the router
     ],
     align=True,
 )
-# Messages in a FIFO now, the most so far, and the ticks that those which left had been there.
-FILLING = np.dtype([("length", np.int32), ("most", np.int32), ("stay", np.int64)], align=True)
+# Messages in a FIFO, their maximum, and the summed stay in ticks of messages that have left.
+FILLING = np.dtype([("length", np.int32), ("max_length", np.int32), ("stay", np.int64)], align=True)
 MESSAGE = np.dtype(
     [
         ("route", np.uint64),
         ("wire", np.float32),  # bytes of each packet, header included
         ("to_send", np.int32),  # packets
-        ("ties", np.int32),  # bits of the dimensions, in routing order, that have two shortest ways
+        ("ties", np.int32),  # bits of dimensions with an open tie, in routing order
         ("next", np.int32),
         ("fifo", np.int64),  # NONE within a node
         ("overhead", np.int64),  # ticks of software
-        ("ready", np.int64),  # tick of hand-over
-        ("copy", np.int64),  # ticks that a message within a node takes
-        ("coin", np.int32),  # way of the last packet at each of these dimensions
-        ("zones", np.int32),  # set of zones from which its packets choose
+        ("ready", np.int64),  # tick of the hand-over
+        ("copy", np.int64),  # ticks of a copy within the node
+        ("coin", np.int32),  # direction of the last packet at each tie
+        ("zones", np.int32),  # set of zones of its packets
     ],
     align=True,
 )
 RECEIPT = np.dtype(
     [
-        ("finish", np.int64),  # tick at which the last packet so far was taken in
-        ("left", np.int32),  # packets that the receiver has not taken in yet
+        ("finish", np.int64),  # tick when the last packet so far was received
+        ("left", np.int32),  # packets that are not received yet
     ],
     align=True,
 )
-# Beginning of a tick's list of events, and place of its next one, in `EventRecords.chunk`.
+# Begin and end of the events of a tick in `EventRecords.chunk`.
 WHEEL = np.dtype([("first", np.int32), ("end", np.int32)], align=True)
-# Ports of a node in the most dimensions, and lanes whose ways are compared at once.
-MOST_PORTS = 16
-LANES_A_WORD = 64
-# A chunk holds 15 events and the place of the next chunk.
+# Ports of a node with the maximum dimensions, and lanes whose claims are compared at once.
+MAX_PORTS = 16
+LANES_PER_WORD = 64
+# A chunk has 15 events and the index of the next chunk.
 CHUNK = 16
 
 
-class Fields(NamedTuple):
-    """Fields of a route with the hops left through each port."""
+class RouteFields(NamedTuple):
+    """Bit fields of a route with the remaining hops of each port."""
 
-    shift: NDArray[np.uint64]  # (2 * D,) lowest bit of each port's field
-    mask: NDArray[np.uint64]  # (2 * D,)
-    width: NDArray[np.uint64]  # (D,) bits of a field, the dimensions in routing order
-    order: NDArray[np.int64]  # (D,)
-    port: NDArray[np.int64]  # (65,) port to which each bit belongs
-    ranked: NDArray[np.uint64]  # (16,) masks in routing order, 0 after the last port
-    ports: NDArray[np.int64]  # (2 * D,) ports in routing order
-    zone: NDArray[np.uint64]  # (sets, zones) bits of each zone's ports, 0 where there are fewer
+    shift: UInt64s  # (2 * D,) lowest bit of each field
+    mask: UInt64s  # (2 * D,)
+    width: UInt64s  # (D,) bits of a field, in routing order
+    order: Ints  # (D,)
+    port: Ints  # (65,) port of each bit
+    ranked: UInt64s  # (16,) masks in routing order, 0 after the last port
+    ports: Ints  # (2 * D,) ports in routing order
+    zone: UInt64s  # (sets, zones) bits of the ports of each zone, 0 for padding
 
 
-class Rules(NamedTuple):
-    """What the network, the tasks and the routing ask for, as numbers that do not change."""
+class NetworkRules(NamedTuple):
+    """Constants of the network, the tasks and the routing."""
 
-    special: int | None  # None on the usual network, 1 on others; see `setup.is_special`
-    fifos: int  # a node
-    whole_places: int  # whether every packet takes the room of the largest
-    inputs: int  # lanes of each kind: one, or one for each input port and FIFO
+    special: int | None  # None for default rules, else 1; see `setup.is_special`
+    fifos: int  # number for each node
+    whole_places: int  # whether every packet takes the bytes of the largest
+    n_inputs: int  # lanes of each kind: one, or one for each input port and FIFO
     latency: int
-    parts_per_byte: NDArray[np.float64]  # (2 * D,) a port, or (L,) if some are slow
-    largest: int  # bytes of the largest packet: what must be free for any to go
+    parts_per_byte: Floats  # (2 * D,) of each port, or (L,) with slow links
+    largest: int  # bytes of the largest packet, which must fit before any packet is sent
     reception_ports: int
-    reception: float  # parts of ticks a byte
+    reception: float  # parts for each byte
     arbitration: int
-    adaptive: int | None  # whether packets choose among links; not 0 but None if not special
-    outside: int  # packets of a FIFO that may wait at the router
-    # Turns a byte of a FIFO's packet: it goes with its last turn, and gives way before.
+    adaptive: int | None  # whether packets choose among links; None, not 0, with default rules
+    max_at_router: int  # packets of a FIFO that may wait at the router
+    # Turns for each byte of a packet in a FIFO; it yields all turns but its last.
     turns_a_byte: float
-    injection: float  # parts of ticks a byte of a FIFO
-    shared_by: int  # number of FIFOs that take from one queue
-    by_packet: int  # whether FIFOs send one packet of each message in turn
-    draws_ties: int  # whether packets draw their way at a tie at random; else they alternate
-    ties_minus: int  # whether adaptive packets take only the minus way of a tie
-    stays: int  # whether packets in a channel of dimension order may not leave it
+    injection: float  # parts for each byte of a FIFO
+    shared_by: int  # number of FIFOs that share a queue
+    by_packet: int  # whether FIFOs alternate between messages after each packet
+    draws_ties: int  # whether packets draw their direction at a tie; else they alternate
+    ties_minus: int  # whether adaptive packets go minus at a tie
+    stays: int  # whether packets stay in a channel of dimension order
     seed: int
     dependent: int
 
 
-class Links(NamedTuple):
-    """Links with their buffers, and what packets of several ways ask of nodes."""
+class LinkRecords(NamedTuple):
+    """Links with their buffers, and the claims of adaptive packets."""
 
     link: NDArray[Any]  # (L,) LINK
-    rest: NDArray[Any]  # (L,) REST in the links' memory; (0,) on the usual network
+    rest: NDArray[Any]  # (L,) REST in the memory of `link`; (0,) on the default network
     counter: NDArray[Any]  # (L,) COUNTER
-    lane: NDArray[Any]  # (L * 3 * inputs,) LANE; on the usual network (L * 4,), the links' memory
+    lane: NDArray[Any]  # (L * 3 * inputs,) LANE; (L * 4,) in `link` on the default network
     node: NDArray[Any]  # (N,) NODE; (0,) without adaptive packets
-    ways: NDArray[np.uint16]  # (N * words * 64,) ranks of ports that a lane's first packet may take
-    ordered: NDArray[np.uint8]  # (N * words * 64,) its way in dimension order: rank * 2 + kind
-    port: NDArray[np.int64]  # (N * reception ports,) part of a tick at which each is free
+    ways: NDArray[np.uint16]  # (N * words * 64,) ranks of ports for the first packet of a lane
+    ordered: NDArray[np.uint8]  # (N * words * 64,) rank * 2 + kind in dimension order
+    port: Ints  # (N * reception ports,) time in parts when each is free
 
 
 class PacketRecords(NamedTuple):
-    """Packets on their way, and the messages that they belong to."""
+    """Packets in the network, FIFOs and messages."""
 
     packet: NDArray[Any]  # (P,) PACKET
-    free: NDArray[np.int32]  # (P,) stack of free packet slots
+    free: Int32s  # (P,) stack of free packet slots
     fifo: NDArray[Any]  # (F,) FIFO
     filling: NDArray[Any]  # (F,) FILLING
-    # (F,) turns of its packet at the router; (0,) where none gives way
-    turns_left: NDArray[np.int32]
-    message: NDArray[Any]  # (E,) MESSAGE, sorted by task, round and turn; then the handshakes
+    # (F,) remaining turns of its packet at the router; (0,) if none yields
+    turns_left: Int32s
+    message: NDArray[Any]  # (E,) MESSAGE by task, round and hand-over; then the handshakes
     receipt: NDArray[Any]  # (E,) RECEIPT
 
 
 class TaskRounds(NamedTuple):
     """The messages that each task hands over and waits for."""
 
-    then: NDArray[np.int32]  # (E,) answer to a question, message asked for; (0,) if there is none
-    first: NDArray[np.int32]  # (E,) what a task hands over: the message or its question
-    receiver: NDArray[np.int32]  # (E,) row of `waits` that counts a message; (0,) without rounds
-    sender: NDArray[np.int32]  # (E,) row of its own task; (0,) without rounds
-    begin: NDArray[np.int32]  # (T * R + 1,) first message of each task and round
-    waits: NDArray[np.int32]  # (T * R,) messages still to arrive
-    # (T * R,) last question that came before the round; (0,) without questions
-    asked: NDArray[np.int32]
+    next_message: Int32s  # (E,) next message of a handshake; (0,) if nothing follows a message
+    first: Int32s  # (E,) the message that is handed over: itself or its question
+    receiver: Int32s  # (E,) row of its receiver in `waits`; (0,) without rounds
+    sender: Int32s  # (E,) row of its sender in `waits`; (0,) without rounds
+    begin: Int32s  # (T * R + 1,) first message of each task and round
+    waits: Int32s  # (T * R,) messages that have not arrived yet
+    # (T * R,) last question that arrived before the round; (0,) without questions
+    asked: Int32s
 
 
-class Tasks(NamedTuple):
-    """Where each task is, and who serves it."""
+class TaskRecords(NamedTuple):
+    """Rounds and workers of tasks."""
 
-    current: NDArray[np.int32]  # (T,) round of each task
-    following: NDArray[np.int32]  # (T,) next task that its worker serves
-    worker: NDArray[np.int32]  # (W, 3) first and last task waiting for it, message in hand
-    worker_of: NDArray[np.int32]  # (T,)
+    current: Int32s  # (T,) round of each task
+    following: Int32s  # (T,) next task that its worker serves
+    worker: Int32s  # (W, 3) first and last waiting task, current message
+    worker_of: Int32s  # (T,)
 
 
 class EventRecords(NamedTuple):
-    """What happens when."""
+    """Events and the clock."""
 
     wheel: NDArray[Any]  # (K,) WHEEL
-    filled: NDArray[np.uint64]  # (K / 64,) bits of the ticks with events
-    chunk: NDArray[np.int64]  # (chunks * 16,)
-    brought: NDArray[np.int32]  # (16,) packets that links of a chunk's events will send
-    spare: NDArray[np.int32]  # (chunks,) stack of free ones' places
-    # One row for each worker, with rounds also for each message within a node, and one more.
-    heap: NDArray[np.int64]  # (rows, 3) tick, order, who
-    task_queue: NDArray[np.int64]  # (rows, 3) the same for events that come in order
-    clock: NDArray[np.int64]  # (10,)
+    filled: UInt64s  # (K / 64,) bits of the ticks with events
+    chunk: Ints  # (chunks * 16,)
+    prefetched: Int32s  # (16,) prefetched packets of the events of a chunk
+    free_chunks: Int32s  # (chunks,) stack of free chunks
+    # Rows: workers, with rounds also messages within nodes, and one more.
+    heap: Ints  # (rows, 3) tick, order, worker or message
+    task_queue: Ints  # (rows, 3) the same for events added in order of time
+    clock: Ints  # (10,)
 
 
 class State(NamedTuple):
-    """Everything the event loop works on."""
+    """State of the event loop."""
 
-    rules: Rules
-    fields: Fields
-    links: Links
+    rules: NetworkRules
+    fields: RouteFields
+    links: LinkRecords
     packets: PacketRecords
     rounds: TaskRounds
-    tasks: Tasks
+    tasks: TaskRecords
     events: EventRecords
 
 
-_TICKS_A_PACKET = 1024
-_TICKS_A_HOP = 64
-# Parts of ticks that the shortest packet should take, and those that it must take.
-_PARTS_A_PACKET = 128
-_LEAST_PARTS = 16
-_LARGEST_WHEEL = 2**22
-# Nothing in the network may take longer than this many times a packet on the fastest link.
-_LARGEST_REACH = 2**23
-# The network has carried everything after this many times the result of `carrying`.
-_SPARE = 8
-_MOST_TICKS = 2**31
-# Ticks between two checks of the waits, and the longest wait that a check accepts. A longer wait is
-# found before its ticks overflow.
-BETWEEN_LOOKS = 2**28
-LONGEST_WAIT = _MOST_TICKS - 2 * BETWEEN_LOOKS
-# Parts of a run's ticks are counted in 64 bits.
+_TICKS_PER_PACKET = 1024
+_TICKS_PER_HOP = 64
+# Desired and required parts of the shortest packet.
+_PARTS_PER_PACKET = 128
+_MIN_PARTS = 16
+_MAX_WHEEL = 2**22
+# Maximum ratio of any delay to the time of a packet on the fastest link.
+_MAX_RATIO = 2**23
+# The network is idle after this many times `busiest_node_seconds`.
+_NETWORK_FACTOR = 8
+_MAX_TICKS = 2**31
+# Ticks between two checks of waits, and the longest accepted wait, so that no wait overflows.
+CHECK_INTERVAL = 2**28
+LONGEST_WAIT = _MAX_TICKS - 2 * CHECK_INTERVAL
+# Times in parts have 64 bits.
 _LAST_TICK = 2 ** (62 - PARTS)
 
 
-def clock_of(messages: Messages, torus: Torus, halved: int = 0) -> tuple[float, int]:
+def choose_tick(messages: Messages, torus: Torus, n_halvings: int = 0) -> tuple[float, int]:
     """Return the seconds of a tick, and the ticks of a wheel longer than any delay of the network.
 
-    The longest packet takes a whole number of ticks on the fastest link, the shortest many of the
-    parts in which links count. Packets keep 32 bits of their ticks, so very long runs have longer
-    ticks, and twice as long ones if a wait was too long (`waits_too_long`).
+    The longest packet takes an integer number of ticks on the fastest link, and the shortest many
+    parts. Packets have 32 bits for ticks, so very long runs have longer ticks. ``n_halvings``
+    doubles ticks after a wait that was too long (`waits_too_long`).
     """
     remote = messages.src != messages.dst
     largest_packet = float(messages.wire.max(initial=1.0, where=remote))
-    _check_reach(torus, largest_packet)
-    longest = carrying(messages, torus)
-    horizon = _SPARE * longest
+    _check_slowest(torus, largest_packet)
+    node_seconds = busiest_node_seconds(messages, torus)
+    network_seconds = _NETWORK_FACTOR * node_seconds
     network = torus.network
-    packet = largest_packet / max(torus.bandwidth)
-    slowest = largest_packet / min(
-        _least_bandwidth(torus), network.memory_bandwidth / network.reception_ports
+    packet_seconds = largest_packet / max(torus.bandwidth)
+    slowest_seconds = largest_packet / min(
+        _min_bandwidth(torus), network.memory_bandwidth / network.reception_ports
     )
-    smallest = float(messages.wire.min(initial=largest_packet, where=remote & (messages.wire > 0)))
-    parts = 2**PARTS * smallest / largest_packet  # of the shortest packet, were a tick the longest
-    ticks = _TICKS_A_PACKET
-    while ticks < 64 * _TICKS_A_PACKET and (
-        ticks * network.hop_latency < _TICKS_A_HOP * packet or ticks * parts < _PARTS_A_PACKET
+    is_sent = remote & (messages.wire > 0)
+    smallest_packet = float(messages.wire.min(initial=largest_packet, where=is_sent))
+    # Parts of the shortest packet if the longest took one tick.
+    parts = 2**PARTS * smallest_packet / largest_packet
+    ticks = _TICKS_PER_PACKET
+    while ticks < 64 * _TICKS_PER_PACKET and (
+        ticks * network.hop_latency < _TICKS_PER_HOP * packet_seconds
+        or ticks * parts < _PARTS_PER_PACKET
     ):
         ticks *= 2
     while ticks > 1 and (
-        (slowest + network.hop_latency) / packet * ticks > _LARGEST_WHEEL
-        or horizon / packet * ticks > _MOST_TICKS
+        (slowest_seconds + network.hop_latency) / packet_seconds * ticks > _MAX_WHEEL
+        or network_seconds / packet_seconds * ticks > _MAX_TICKS
     ):
         ticks //= 2
-    ticks >>= halved
+    ticks >>= n_halvings
     if not ticks:
         raise InputError(
             "packets wait too long for the clock", expected="a larger coarsening (--coarsening)"
         )
-    if ticks * parts < _LEAST_PARTS:
+    if ticks * parts < _MIN_PARTS:
         merged = largest_packet > network.payload + network.header
         raise InputError(
             "packets too short for the clock",
-            found=f"{smallest:.6g} bytes, the longest {largest_packet:.6g}",
+            found=f"{smallest_packet:.6g} bytes, the longest {largest_packet:.6g}",
             expected="fewer messages for so few bytes"
             + (", or a smaller coarsening (--coarsening)" if merged else ""),
         )
-    tick = packet / ticks
-    if longest > _MOST_TICKS * tick:
+    tick = packet_seconds / ticks
+    if node_seconds > _MAX_TICKS * tick:
         raise InputError(
             "too many packets, or too slow a network, for the clock",
-            found=f"{longest:.3g} s at one node",
-            expected=f"at most {_MOST_TICKS * tick:.3g} s; a larger coarsening (--coarsening)",
+            found=f"{node_seconds:.3g} s at one node",
+            expected=f"at most {_MAX_TICKS * tick:.3g} s; a larger coarsening (--coarsening)",
         )
-    _check_end(messages, torus, horizon, tick)
-    reach = (slowest + network.hop_latency) / tick
-    return tick, max(64, 2 ** math.ceil(math.log2(reach + 3)))
+    _check_duration(messages, torus, network_seconds, tick)
+    max_delay_ticks = (slowest_seconds + network.hop_latency) / tick
+    return tick, max(64, 2 ** math.ceil(math.log2(max_delay_ticks + 3)))
 
 
 def waits_too_long(state: State, now: int) -> bool:
-    """Return whether a packet has waited for so many ticks that they may soon overflow."""
-    on_way = state.packets.packet["route"] != DELIVERED
-    on_way[state.packets.free[: state.events.clock[SLOTS]]] = False
-    # After 2^31 ticks the packets' own 32 bits overflow, and so does the difference.
-    waits = (np.int64(now) - state.packets.packet["since"][on_way]).astype(np.int32)
+    """Return whether the wait of a packet may soon overflow."""
+    in_network = state.packets.packet["route"] != DELIVERED
+    in_network[state.packets.free[: state.events.clock[N_FREE_SLOTS]]] = False
+    # Packets have 32 bits for ticks, and so has the difference.
+    waits = (np.int64(now) - state.packets.packet["since"][in_network]).astype(np.int32)
     return bool(waits.max(initial=0) > LONGEST_WAIT)
 
 
-def carrying(messages: Messages, torus: Torus) -> float:
-    """Return the seconds that the busiest node needs for its packets over the slowest part.
+def busiest_node_seconds(messages: Messages, torus: Torus) -> float:
+    """Return the seconds of the busiest node for its packets at the lowest bandwidth.
 
-    Where few packets find room behind a link, its rate is that at which the room becomes free.
+    With small buffers, the rate of a link is the rate at which buffer space becomes free.
     """
-    places = max(1, torus.network.buffer_packets - 1)
-    slowest = min(_least_bandwidth(torus), torus.network.memory_bandwidth)
-    each = messages.wire + torus.network.hop_latency / places * slowest
-    remote = np.where(messages.src != messages.dst, messages.packets * each, 0.0)
-    most = max(
-        float(np.bincount(ends, remote, minlength=1).max()) for ends in (messages.src, messages.dst)
+    n_packets = max(1, torus.network.buffer_packets - 1)
+    min_bandwidth = min(_min_bandwidth(torus), torus.network.memory_bandwidth)
+    bytes_per_packet = messages.wire + torus.network.hop_latency / n_packets * min_bandwidth
+    remote = np.where(messages.src != messages.dst, messages.packets * bytes_per_packet, 0.0)
+    max_bytes = max(
+        float(np.bincount(nodes, remote, minlength=1).max())
+        for nodes in (messages.src, messages.dst)
     )
-    return most / slowest
+    return max_bytes / min_bandwidth
 
 
-def _least_bandwidth(torus: Torus) -> float:
-    """Bytes per second of the slowest link."""
+def _min_bandwidth(torus: Torus) -> float:
     return min([*torus.bandwidth, *(bandwidth for _, bandwidth in torus.exclusions.slow)])
 
 
-def _check_reach(torus: Torus, largest_packet: float) -> None:
-    """Raise `InputError` if something is slower than the fastest link by too many orders."""
+def _check_slowest(torus: Torus, largest_packet: float) -> None:
+    """Raise `InputError` if a delay is too long relative to the fastest link."""
     network = torus.network
-    longest = _LARGEST_REACH * largest_packet / max(torus.bandwidth)
-    if network.hop_latency > longest:
+    max_seconds = _MAX_RATIO * largest_packet / max(torus.bandwidth)
+    if network.hop_latency > max_seconds:
         raise InputError(
-            "hop_latency too long beside a packet's time on the fastest link",
+            "hop_latency too long relative to a packet on the fastest link",
             found=f"{network.hop_latency:g} s",
-            expected=f"at most {longest:.3g} s",
+            expected=f"at most {max_seconds:.3g} s",
         )
-    least = max(torus.bandwidth) / _LARGEST_REACH
-    for name, found, ports in (
+    min_bandwidth = max(torus.bandwidth) / _MAX_RATIO
+    for name, value, ports in (
         ("memory_bandwidth", network.memory_bandwidth, network.reception_ports),
-        ("bandwidth", _least_bandwidth(torus), 1),
+        ("bandwidth", _min_bandwidth(torus), 1),
     ):
-        if found < least * ports:
+        if value < min_bandwidth * ports:
             raise InputError(
-                f"{name} too low beside the fastest link's",
-                found=f"{found:g} bytes/s",
-                expected=f"at least {least * ports:.3g} bytes/s",
+                f"{name} too low relative to the fastest link",
+                found=f"{value:g} bytes/s",
+                expected=f"at least {min_bandwidth * ports:.3g} bytes/s",
             )
 
 
-def _check_end(messages: Messages, torus: Torus, horizon: float, tick: float) -> None:
-    """Raise `InputError` if the run may last longer than ticks can be counted."""
+def _check_duration(messages: Messages, torus: Torus, horizon: float, tick: float) -> None:
+    """Raise `InputError` if the run may exceed the range of the clock."""
     spans = {
         "software overhead": float(messages.software.sum()),
         "copies at memory_bandwidth": float(messages.nbytes.sum()) / torus.network.memory_bandwidth,

@@ -5,7 +5,7 @@ import numpy as np
 
 from toruscast.simulation import simulate
 from toruscast.simulation.simulator import SEED_STEP
-from toruscast.simulation.state import clock_of
+from toruscast.simulation.state import choose_tick
 
 
 def check_against_twin(
@@ -25,7 +25,7 @@ def check_against_twin(
     for stretch in result.stretches:
         rounds = [workload.phases[i] for i in stretch.phases]
         listed = stretch.messages
-        tick, wheel = clock_of(listed, torus)
+        tick, wheel = choose_tick(listed, torus)
         own = (seed + stretch.phases[0] * SEED_STEP) % 2**63
         twin = naive_simulator.Simulator(
             rounds, torus, mapping, routing, coarsening, own, tick, wheel - 1
@@ -37,14 +37,14 @@ def check_against_twin(
         begin = stretch.begin
         np.testing.assert_allclose(stretch.handed_over, begin + handed_over * tick, 1e-12)
         np.testing.assert_allclose(stretch.arrived, begin + arrived * tick, 1e-12)
-        for name in ("packets", "most"):
+        for name in ("packets", "max_packets"):
             assert getattr(stretch, name).tolist() == [getattr(link, name) for link in twin.links]
         for name in ("wire_bytes", "waited"):
             expected = np.array([getattr(link, name) for link in twin.links])
             unit = tick if name == "waited" else 1.0
             np.testing.assert_allclose(getattr(stretch, name), expected * unit, 1e-12)
         fifos = twin.nodes.fifos
-        assert stretch.fifo_most.tolist() == [fifo.most for fifo in fifos]
+        assert stretch.fifo_max_edges.tolist() == [fifo.most for fifo in fifos]
         stays = [fifo.stay * tick for fifo in fifos]
         np.testing.assert_allclose(stretch.fifo_stay, stays, 1e-12)
         # FIFOs that take from one queue are counted at the first.

@@ -56,7 +56,7 @@ class Link:
     behind: int = 0
     packets: int = 0
     wire_bytes: float = 0.0
-    most: int = 0
+    max_packets: int = 0
     waited: int = 0
 
     @property

@@ -387,7 +387,7 @@ class Simulator:
         link.behind += 1
         link.packets += 1
         link.wire_bytes += packet.message.wire
-        link.most = max(link.most, link.behind)
+        link.max_packets = max(link.max_packets, link.behind)
         packet.since = self.clock.now
         self.proceed(packet)
 

@@ -41,7 +41,7 @@ from toruscast.mapping import (
     strategies,
 )
 from toruscast.routing import Routing
-from toruscast.routing.messages import mean_message
+from toruscast.routing.messages import mean_message_packets
 from toruscast.training import build_samples, rcc
 from toruscast.training.default_model import (
     COVARIATES,
@@ -332,7 +332,7 @@ def observe(case: TrainingCase, table: pd.DataFrame) -> Observed:
     """Return what the samples of an application say of its kind of traffic."""
     problem = MappingProblem(case.workload, case.torus, case.routing)
     kinds = classify_traffic(problem, case.mappings)
-    known = covariates(table, problem.derive(mean_message))
+    known = covariates(table, problem.derive(mean_message_packets))
     ratio = np.log(table["time"] / table["release_bound"]).to_numpy()
     bounds = table["release_bound"].to_numpy()
     return Observed((*kinds, ONE_EXCHANGE)[0], case.graph, known, ratio, bounds)

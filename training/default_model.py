@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from toruscast._slow import pandas as pd
 from toruscast.mapping import MappingProblem, TaskMapping
-from toruscast.routing.messages import mean_message
-from toruscast.routing.routing import ways_are_open
+from toruscast.routing.messages import mean_message_packets
+from toruscast.routing.routing import has_multiple_routes
 
 from .feature_sets import BOUND, Target, seconds_of
 from .residuals import BOUND_TOLERANCE, PriorPrediction, ResidualCalibration
@@ -64,9 +64,9 @@ def classify_traffic(problem: MappingProblem, mappings: Sequence[TaskMapping]) -
     kinds = []
     if len(problem.workload) > 1:
         kinds.append(ROUNDS if problem.workload.dependent else PHASES)
-    if ways_are_open(problem):
+    if has_multiple_routes(problem):
         kinds.append(ADAPTIVE)
-    if problem.derive(mean_message) <= 1:
+    if problem.derive(mean_message_packets) <= 1:
         kinds.append(SHORT)
     if any(mapping.tasks_per_node > 1 for mapping in mappings):
         kinds.append(SEVERAL)

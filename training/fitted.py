@@ -14,7 +14,7 @@ from toruscast._features import FEATURES
 from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping, Workload
-from toruscast.routing.messages import mean_message
+from toruscast.routing.messages import mean_message_packets
 from toruscast.text import factor
 from toruscast.validation import check_type, job_count, one_of, whole_number
 
@@ -261,7 +261,7 @@ def predict_prior(
     """
     kinds = classify_traffic(problem, mappings)
     if isinstance(model, DefaultModel):
-        prior = model.prior_prediction(features, kinds, problem.derive(mean_message))
+        prior = model.prior_prediction(features, kinds, problem.derive(mean_message_packets))
         return prior, model.unseen(kinds)
     warn_of_routing(model, problem)
     trained = model.provenance_.get("kinds", kinds)

@@ -111,8 +111,8 @@ def test_rows_are_ordered_by_time_for_any_number_of_threads(run, jobs):
 
 def test_the_coarsening_is_reported(run, monkeypatch):
     # Treat these few packets as many.
-    monkeypatch.setattr("toruscast.simulation.simulator._CHEAP", 0)
-    monkeypatch.setattr("toruscast.simulation.simulator._FEWEST", 2)
+    monkeypatch.setattr("toruscast.simulation.simulator._FEW_PACKET_HOPS", 0)
+    monkeypatch.setattr("toruscast.simulation.simulator._MIN_MESSAGE_PACKETS", 2)
     traffic = patterns.all_to_all(16, 512.0 * 256)
     write_comm(traffic, "long.csv")
     line = "simulate --torus 4x4 --candidates 8 --comm long.csv --error 0.3"

@@ -149,8 +149,8 @@ def test_the_error_reached_is_reported(run, monkeypatch):
     text = run(f"{LINE} --error 0.03").stdout
     assert "No packets are merged: coarser ones would miss the error of 3 % asked for" in text
     # Treat these few packets as many.
-    monkeypatch.setattr("toruscast.simulation.simulator._CHEAP", 0)
-    monkeypatch.setattr("toruscast.simulation.simulator._FEWEST", 2)
+    monkeypatch.setattr("toruscast.simulation.simulator._FEW_PACKET_HOPS", 0)
+    monkeypatch.setattr("toruscast.simulation.simulator._MIN_MESSAGE_PACKETS", 2)
     line = "simulate --torus 4x2 --mapping random@2 -q --comm long.csv --error 0.5"
     write_comm(patterns.all_to_all(8, 512.0 * 256), "long.csv")
     comm = patterns.all_to_all(8, 512.0 * 256)

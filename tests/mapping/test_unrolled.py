@@ -6,7 +6,7 @@ import pytest
 from toruscast.mapping import CommGraph, MappingProblem, Network, TaskMapping, Torus, Workload
 from toruscast.routing import dilations, injection_fifos, link_loads
 from toruscast.routing.messages import hand_over_times, list_messages
-from toruscast.routing.routing import edge_ways
+from toruscast.routing.routing import find_hops_and_fifos
 
 TORUS = Torus((4, 3))
 MAPPING = TaskMapping(np.random.default_rng(0).permutation(12)[:9], TORUS)
@@ -32,7 +32,9 @@ def test_edges_of_all_phases_are_those_of_each(seed, rule):
     placed = together.placed(MAPPING)
     hops = np.split(dilations(MappingProblem(together.comm, torus), placed), together.begin[1:-1])
     ready = np.split(hand_over_times(together.comm, torus.network)[1], together.begin[1:-1])
-    fifo = np.split(edge_ways(MappingProblem(workload, torus), MAPPING).fifo, together.begin[1:-1])
+    fifo = np.split(
+        find_hops_and_fifos(MappingProblem(workload, torus), MAPPING).fifo, together.begin[1:-1]
+    )
     for number, phase in enumerate(several):
         assert (together.task[together.comm.src[together.phase == number]] == phase.src).all()
         assert (together.task[together.comm.dst[together.phase == number]] == phase.dst).all()

@@ -26,7 +26,7 @@ from toruscast.mapping import (
     patterns,
 )
 from toruscast.routing import dilations, injection_fifos, link_loads, routes
-from toruscast.routing.loads import loads_along_routes
+from toruscast.routing.loads import sum_loads_along_routes
 
 SIZES = [1, 2, 3, 4, 5, 6, 7, 8, 9, 16]
 tiny = partial(tori, max_nodes=36, max_dimensions=3)
@@ -34,7 +34,7 @@ tiny = partial(tori, max_nodes=36, max_dimensions=3)
 
 def marks_only():
     """Take the kernels that do without the table of runs."""
-    return mock.patch.object(loads_module, "worthwhile_runs", return_value=None)
+    return mock.patch.object(loads_module, "run_table_if_faster", return_value=None)
 
 
 def loads_by_both_kernels(comm, torus, mapping):
@@ -53,12 +53,12 @@ def test_tasks_in_several_blocks_load_the_same_links(tie):
     src, dst = np.divmod(rng.choice(n_tasks**2, 60_000, replace=False), n_tasks)
     comm = CommGraph(n_tasks, src, dst, rng.integers(1, 1000, src.size))
     mapping = TaskMapping(rng.permutation(np.repeat(np.arange(torus.n_nodes), 2)), torus)
-    assert loads_module.worthwhile_runs(torus, comm.n_edges) is not None
+    assert loads_module.run_table_if_faster(torus, comm.n_edges) is not None
     load = loads_by_both_kernels(comm, torus, mapping)
-    by_table = loads_along_routes(MappingProblem(comm, torus), mapping, load)
+    by_table = sum_loads_along_routes(MappingProblem(comm, torus), mapping, load)
     with marks_only():
         np.testing.assert_allclose(
-            loads_along_routes(MappingProblem(comm, torus), mapping, load), by_table, 1e-12
+            sum_loads_along_routes(MappingProblem(comm, torus), mapping, load), by_table, 1e-12
         )
 
 
@@ -167,7 +167,7 @@ def test_sums_along_routes_equal_those_of_the_walk(case):
     paths = [load[naive.route(torus, a, b)] for a, b in ends_of(comm, mapping)]
     for table in (True, False):
         with nullcontext() if table else marks_only():
-            along = loads_along_routes(MappingProblem(comm, torus), mapping, load)
+            along = sum_loads_along_routes(MappingProblem(comm, torus), mapping, load)
         sums = [path.sum() for path in paths]
         twin = max(sums, default=0.0), sum(sums), sum(path.max(initial=0) for path in paths)
         np.testing.assert_allclose(along, twin, rtol=1e-12)

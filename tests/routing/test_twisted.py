@@ -13,7 +13,7 @@ from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Wor
 from toruscast.mapping.patterns import all_to_all
 from toruscast.mapping.twist import default_twist
 from toruscast.routing import link_loads, release_bound, routes, time_bounds
-from toruscast.routing.loads import loads_along_routes
+from toruscast.routing.loads import sum_loads_along_routes
 from toruscast.routing.routing import dilations, injection_fifos
 from toruscast.simulation import simulate, simulate_flows
 
@@ -44,7 +44,7 @@ def test_routes_loads_and_bounds_equal_their_twins(data):
     sums, maxima = naive.path_sums(torus, ends, load)
     twin = max(sums, default=0.0), sum(sums), sum(maxima)
     np.testing.assert_allclose(
-        loads_along_routes(MappingProblem(comm, torus), mapping, load), twin, 1e-12
+        sum_loads_along_routes(MappingProblem(comm, torus), mapping, load), twin, 1e-12
     )
     bounds = naive.bounds([comm], torus, mapping)
     np.testing.assert_allclose(

@@ -114,7 +114,7 @@ def test_what_the_race_simulated_with_real_packets_is_not_simulated_anew(monkeyp
             return real(problem, mapping, **how)
 
         monkeypatch.setattr(module, "simulate_packets", noted)
-    monkeypatch.setattr(import_module("toruscast._search.search"), "_RACE", 0.0)
+    monkeypatch.setattr(import_module("toruscast._search.search"), "_MIN_LOOP_SECONDS", 0.0)
     found = tc.search(TANGLED, Torus((4, 4, 4)), n_sweeps=1, n_jobs=1)
     raced = {key for module, key in calls if module.endswith("traffic")}
     last = max(i for i, (module, _) in enumerate(calls) if module.endswith("traffic"))
@@ -181,12 +181,12 @@ def test_an_interruption_keeps_the_best():
 
 
 def test_a_clock_does_not_count_compilations(monkeypatch):
-    spent = [0.0, 0.0]
-    monkeypatch.setattr(annealing, "compile_seconds", lambda: tuple(spent))
+    elapsed = [0.0, 0.0]
+    monkeypatch.setattr(annealing, "compile_seconds", lambda: tuple(elapsed))
     clock = Clock(5)
     assert not clock.is_over()
-    spent[:] = 100.0, 100.0
-    assert clock.left > 5
+    elapsed[:] = 100.0, 100.0
+    assert clock.remaining > 5
 
 
 def test_no_mapping_of_a_ring_beats_the_bound():
@@ -252,7 +252,7 @@ def test_a_search_that_fails_leaves_no_mapping_behind(tmp_path, monkeypatch, bef
         assert out.read_text() != before
         raise MemoryError
 
-    monkeypatch.setattr(import_module("toruscast._search.search"), "starts", fail)
+    monkeypatch.setattr(import_module("toruscast._search.search"), "generate_starts", fail)
     words = ["search", "--comm", str(tmp_path / "ring.edges"), "--torus", "4x4", "--seconds", "1"]
     assert CliRunner().invoke(main, [*words, "--out", str(out)]).exit_code != 0
     assert (out.read_text() if out.exists() else None) == before

@@ -12,9 +12,9 @@ from random_cases import cases, tori
 import toruscast as tc
 from toruscast._search import annealing as clocks
 from toruscast._search import starts as partitioners
-from toruscast._search.annealing import BUSY, AnnealingRuns, Clock
-from toruscast._search.products import factors, product_starts
-from toruscast._search.starts import multilevel, starts
+from toruscast._search.annealing import MAX_SLOWDOWN, AnnealingRuns, Clock
+from toruscast._search.products import find_factors, make_product_starts
+from toruscast._search.starts import generate_starts, multilevel
 from toruscast.errors import InputError
 from toruscast.mapping import (
     CommGraph,
@@ -92,7 +92,7 @@ def test_no_mapping_beats_the_bounds(case):
     # Ticks may shorten what software, hops and packets need.
     loss = clock_loss(MappingProblem(comm, torus), mapping, 1)
     share = max(loss.on_links, loss.at_ports)
-    assert simulate(comm, torus, mapping).time >= loss.off(bound, share)
+    assert simulate(comm, torus, mapping).time >= loss.reduce(bound, share)
     least_hops, least_link = min_loads(MappingProblem(comm, torus), capacity)
     from toruscast.routing import link_loads
 
@@ -115,7 +115,7 @@ def test_a_product_fills_nodes_of_many_dimensions(shape):
     """Axes are called ABCDE, and C is none of them twice; nine dimensions are too many."""
     torus = Torus(shape)
     comm = halo_2d((2 * torus.n_nodes // 8, 8), 2048, periodic=True)
-    starts = product_starts(
+    starts = make_product_starts(
         MappingProblem(comm, torus), Allocation(torus, tasks_per_node=2), 3, Clock()
     )
     assert bool(starts) == (torus.ndim < 8)
@@ -127,7 +127,9 @@ def test_another_program_finds_places_that_are_ours():
         pytest.skip("Scotch is not installed")
     halo, torus = halo_2d((8, 8), 2048), Torus((4, 4))
     allocation = Allocation(torus, tasks_per_node=4)
-    first, *others = partitioners.placed_by(("scotch",), MappingProblem(halo, torus), allocation, 1)
+    first, *others = partitioners.map_with_programs(
+        ("scotch",), MappingProblem(halo, torus), allocation, 1
+    )
     assert first.occupancy.max() == 4
     random = strategies.make("random", halo, torus)
     assert hop_bytes(halo, torus, first.node) < hop_bytes(halo, torus, random.node) / 2
@@ -147,7 +149,7 @@ def test_a_twisted_torus_is_searched_but_for_ways_that_divide():
     ring = CommGraph(128, range(128), [*range(1, 128), 0], [5000] * 128)
     found = tc.search(ring, torus, objective="hop_bytes", n_sweeps=24)
     assert found.bound <= found.value <= found.initial_value
-    with pytest.raises(InputError, match="ways that divide on a twisted torus"):
+    with pytest.raises(InputError, match="cannot search with split routes on a twisted torus"):
         tc.search(ring, torus, routing="adaptive", n_sweeps=1)
 
 
@@ -206,7 +208,7 @@ RING, LINE, ALL = nx.cycle_graph, nx.path_graph, nx.complete_graph
 def test_products_are_found_however_tasks_are_numbered(parts):
     """Every edge joins places that are neighbours along the axis of its weight."""
     comm = shuffled(product_of(*parts))
-    axes, tasks = factors(comm)
+    axes, tasks = find_factors(comm)
     sizes = sorted(len(graph) for _, graph in parts)
     assert sorted(axis.size for axis in axes) == sizes
     place = np.empty((comm.n_tasks, len(axes)), dtype=int)
@@ -229,7 +231,7 @@ def test_a_stencil_with_diagonals_is_the_product_of_its_rings():
         nbytes = 8.0 ** (3 - sum(map(abs, step)))
         columns.append((place.ravel(), np.roll(place, step, (0, 1, 2)).ravel(), [nbytes] * 125))
     src, dst, nbytes = (np.concatenate(part) for part in zip(*columns, strict=True))
-    found, tasks = factors(CommGraph(125, src, dst, nbytes))
+    found, tasks = find_factors(CommGraph(125, src, dst, nbytes))
     assert [(axis.kind, axis.size) for axis in found] == [("exchange", 5)] * 3
     assert sorted(tasks.ravel().tolist()) == list(range(125))
 
@@ -238,7 +240,7 @@ def test_a_stencil_with_diagonals_is_the_product_of_its_rings():
 def test_other_graphs_are_no_products(seed):
     graph = nx.random_regular_graph(4, 32, seed=seed)
     comm = CommGraph(32, *zip(*graph.edges, strict=True), [8] * 64)
-    assert factors(comm) is None
+    assert find_factors(comm) is None
 
 
 def test_copies_of_a_product_are_one_more_axis():
@@ -246,7 +248,7 @@ def test_copies_of_a_product_are_one_more_axis():
     src = np.concatenate([part.src + 15 * n for n, part in enumerate(parts)])
     dst = np.concatenate([part.dst + 15 * n for n, part in enumerate(parts)])
     comm = shuffled(CommGraph(30, src, dst, np.tile(parts[0].nbytes, 2)))
-    axes, tasks = factors(comm)
+    axes, tasks = find_factors(comm)
     assert (axes[0].size, axes[0].weight, tasks.shape) == (2, 0.0, (2, 3, 5))
 
 
@@ -263,7 +265,7 @@ def test_a_product_is_found_beside_edges_that_are_not_of_it(seed):
         np.concatenate([comm.nbytes, np.full(20, 18.0)]),
         np.ones(comm.n_edges + 20),
     )
-    axes, _ = factors(shuffled(both))
+    axes, _ = find_factors(shuffled(both))
     assert [(axis.kind, axis.size) for axis in axes] == [
         ("pipeline", 4),
         ("exchange", 8),
@@ -275,7 +277,7 @@ def test_a_product_is_laid_on_a_part_of_the_torus():
     graph, torus = shuffled(product_of((9, RING(4)), (30, LINE(4)))), Torus((4, 6))
     # Four columns of the torus, whose rings of four are whole.
     allocation = Allocation(torus, [node for node in range(24) if node % 6 < 4])
-    found = product_starts(MappingProblem(graph, torus), allocation, 3, Clock())
+    found = make_product_starts(MappingProblem(graph, torus), allocation, 3, Clock())
     for mapping in found:
         assert np.isin(mapping.node, allocation.nodes).all()
         assert np.unique(mapping.node).size == 16
@@ -285,8 +287,8 @@ def test_a_product_is_laid_on_a_part_of_the_torus():
 
 def test_layouts_of_a_product_end_with_the_time():
     problem = MappingProblem(shuffled(halo_2d((8, 8), 2048, periodic=True)), Torus((8, 8)))
-    assert product_starts(problem, Allocation(problem.torus), 3, Clock())
-    assert not product_starts(problem, Allocation(problem.torus), 3, Clock(-1.0))
+    assert make_product_starts(problem, Allocation(problem.torus), 3, Clock())
+    assert not make_product_starts(problem, Allocation(problem.torus), 3, Clock(-1.0))
 
 
 def test_a_shuffled_sharded_model_is_laid_as_its_mesh_would_be():
@@ -308,7 +310,7 @@ def test_a_search_without_time_begins_well():
     halo, torus = shuffled(halo_2d((8, 8), 2048)), Torus((8, 8))
     problem = MappingProblem(halo, torus)
     runs = AnnealingRuns(problem, Allocation(torus), "time", 1)
-    made = next(starts(problem, Allocation(torus), 1, Clock(-1.0), runs.energy, [0.0]))
+    made = next(generate_starts(problem, Allocation(torus), 1, Clock(-1.0), runs.energy, [0.0]))
     in_order = runs.energy(TaskMapping(np.arange(64), torus))
     assert runs.energy(made[0]) < in_order / 2
     found = tc.search(halo, torus, seconds=0.0)
@@ -321,7 +323,7 @@ def test_further_allotments_add_starts():
     runs = AnnealingRuns(problem, allocation, "time", 1)
 
     def after(*allotments):
-        for made in starts(problem, allocation, 1, Clock(), runs.energy, allotments):
+        for made in generate_starts(problem, allocation, 1, Clock(), runs.energy, allotments):
             assert [runs.energy(each) for each in made] == sorted(map(runs.energy, made))
         return {each.name for each in made}
 
@@ -337,13 +339,13 @@ def test_a_clock_counts_the_processors_and_at_most_so_much_of_the_wall(monkeypat
     clock = Clock(2.0)
     # Others have most of the processors: half of the wall's time counts.
     now.update(thread_time=0.5, monotonic=3.0)
-    assert clock.spent == 3.0 / BUSY
+    assert clock.elapsed == 3.0 / MAX_SLOWDOWN
     assert not clock.is_over()
-    now.update(monotonic=2.1 * BUSY)
+    now.update(monotonic=2.1 * MAX_SLOWDOWN)
     assert clock.is_over()
     # A thread that has its processor to itself.
     now.update(thread_time=5.0, monotonic=5.0)
-    assert clock.left == -3.0
+    assert clock.remaining == -3.0
     assert not Clock().is_over()
 
 
@@ -353,5 +355,5 @@ def test_energies_of_a_placed_mapping_are_those_of_a_new_annealer():
     for seed in range(3):
         node = np.random.default_rng(seed).permutation(16)
         mapping = TaskMapping(node, torus)
-        fresh = runs.inputs.annealer(mapping, runs.goals[0], 0)
+        fresh = runs.inputs.make_annealer(mapping, runs.goals[0], 0)
         assert runs.energy(mapping) == fresh.energy

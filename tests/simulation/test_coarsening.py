@@ -37,7 +37,7 @@ LARGEST = {("sub_all_to_all", 2048, 32): 0.048}
 @pytest.mark.parametrize("depth", [32, 256])
 def test_an_error_target_keeps_times_and_order(monkeypatch, pattern, packets, depth):
     # So few packet-hops would not be merged at all.
-    monkeypatch.setattr(simulator, "_CHEAP", 0)
+    monkeypatch.setattr(simulator, "_FEW_PACKET_HOPS", 0)
     case = (pattern, packets, depth)
     torus = Torus((4, 4, 4)).with_network(buffer_packets=depth)
     comm = PATTERNS[pattern](packets)
@@ -57,7 +57,7 @@ def test_an_error_target_keeps_times_and_order(monkeypatch, pattern, packets, de
 
 @pytest.mark.parametrize(("packets", "depth"), [(2048, 256), (8192, 32)])
 def test_an_error_target_does_merge_packets(monkeypatch, packets, depth):
-    monkeypatch.setattr(simulator, "_CHEAP", 0)
+    monkeypatch.setattr(simulator, "_FEW_PACKET_HOPS", 0)
     torus = Torus((4, 4, 4)).with_network(buffer_packets=depth)
     comm = PATTERNS["halo_2d"](packets)
     mappings = strategies.sample(comm, torus, n=12, seed=3)

@@ -307,11 +307,11 @@ def test_bad_options_are_refused(options, message):
 
 
 def test_more_messages_than_memory_holds_are_refused(monkeypatch):
-    monkeypatch.setattr("toruscast.simulation.flows._MOST_PLACES", 5)
+    monkeypatch.setattr("toruscast.simulation.flows._MAX_HOPS", 5)
     with pytest.raises(InputError, match="too many messages"):
         on_ring(all_to_all(8, 1.0))
     monkeypatch.undo()
-    monkeypatch.setattr("toruscast.simulation.flows._MOST_ROUNDS", 5)
+    monkeypatch.setattr("toruscast.simulation.flows._MAX_TASK_ROUNDS", 5)
     with pytest.raises(InputError, match="too many rounds"):
         on_ring(all_to_all(8, 1.0))
 
@@ -321,5 +321,7 @@ def test_weights_that_get_lost_in_sums_are_refused():
     torus = Torus((4, 4), bandwidth=(1.0, 1e11), network=IDEAL)
     least = time_bounds(MappingProblem(comm, torus), mapping).total
     assert simulate_flows(comm, torus, mapping, error=0.0).time == pytest.approx(least)
-    with pytest.raises(InputError, match=r"too unlike to share links: found .*expected within"):
+    with pytest.raises(
+        InputError, match=r"too unequal for the flow simulator: found .*expected within"
+    ):
         simulate_flows(comm, Torus((4, 4), bandwidth=(1.0, 1e17)), mapping)

@@ -104,7 +104,7 @@ def test_everything_is_received_once_and_comes_to_rest(case, routing, coarsening
     assert not state.packets.receipt["left"].any()
     # Packets that wait for a reception port are not counted again.
     assert state.events.clock[records.HOPS] == state.links.counter["packets"].sum()
-    assert state.events.clock[records.SLOTS] == state.packets.free.size
+    assert state.events.clock[records.N_FREE_SLOTS] == state.packets.free.size
     assert sorted(state.packets.free.tolist()) == list(range(state.packets.free.size))
     assert not state.links.link["occupied"].any()
     assert not state.links.link["lanes"].any()
@@ -355,7 +355,7 @@ def test_the_kernel_of_the_usual_network_does_what_the_other_does(case):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(setup, "is_special", lambda *_: True)
         other = simulate(comm, torus, mapping).stretches[0]
-    for name in ("arrived", "packets", "wire_bytes", "most", "waited", "fifo_waited"):
+    for name in ("arrived", "packets", "wire_bytes", "max_packets", "waited", "fifo_waited"):
         np.testing.assert_array_equal(getattr(usual, name), getattr(other, name), err_msg=name)
 
 

@@ -24,8 +24,8 @@ def run(comm=EDGES, shape=(2, 2), *, network=None, torus=None, **options):
     ("network", "match"),
     [
         ({"overhead": 9e8}, "too long for the clock, mostly software overhead"),
-        ({"hop_latency": 10.0}, "hop_latency too long beside a packet's time"),
-        ({"memory_bandwidth": 10.0}, "memory_bandwidth too low beside the fastest link's"),
+        ({"hop_latency": 10.0}, "hop_latency too long relative to a packet"),
+        ({"memory_bandwidth": 10.0}, "memory_bandwidth too low relative to the fastest link"),
         ({"memory_bandwidth": 1e4, "reception_ports": 1024}, "memory_bandwidth too low"),
         ({"header": 2**27}, "packet too long"),
     ],
@@ -70,7 +70,9 @@ def test_rooms_that_fall_free_later_than_packets_follow():
 
 
 def test_a_link_far_slower_than_another():
-    with pytest.raises(InputError, match="bandwidth too low beside the fastest link's: found 1 "):
+    with pytest.raises(
+        InputError, match="bandwidth too low relative to the fastest link: found 1 "
+    ):
         run(torus=Torus((2, 2), bandwidth=(1.0, 2e9)))
 
 
@@ -257,10 +259,10 @@ def test_the_largest_seed():
     assert run(EDGES, torus=Torus((4,), tie_break="random"), seed=2**63 - 1).time > 0
 
 
-@pytest.mark.parametrize("limit", ["_MOST_SNAPSHOTS", "_MOST_SNAPSHOT_BYTES"])
+@pytest.mark.parametrize("limit", ["_MAX_SNAPSHOTS", "_MAX_SNAPSHOT_BYTES"])
 def test_too_many_snapshots(monkeypatch, limit):
     # About 530 us: with the last one, 54 snapshots of 16 links' 12 bytes.
-    monkeypatch.setattr(module, limit, 60 if limit == "_MOST_SNAPSHOTS" else 60 * (1000 + 16 * 12))
+    monkeypatch.setattr(module, limit, 60 if limit == "_MAX_SNAPSHOTS" else 60 * (1000 + 16 * 12))
     assert run(interval=1e-5).series()["time"].nunique() == 54
     with pytest.raises(InputError, match="interval too short: too many snapshots"):
         run(interval=8e-6)
@@ -319,7 +321,7 @@ def test_looks_at_the_waits_change_nothing_and_coarser_ticks_little(monkeypatch)
     mapping = TaskMapping(np.arange(48) % 16, torus)
     alone = simulate(comm, torus, mapping)
     series = simulate(comm, torus, mapping, interval=1e-6).series()
-    monkeypatch.setattr(module, "BETWEEN_LOOKS", 1000)
+    monkeypatch.setattr(module, "CHECK_INTERVAL", 1000)
     assert simulate(comm, torus, mapping).messages().equals(alone.messages())
     assert simulate(comm, torus, mapping, interval=1e-6).series().equals(series)
     monkeypatch.setattr(clock, "LONGEST_WAIT", 2**11)
@@ -327,6 +329,6 @@ def test_looks_at_the_waits_change_nothing_and_coarser_ticks_little(monkeypatch)
     assert coarse.time != alone.time
     assert coarse.time == pytest.approx(alone.time, rel=0.05)
     monkeypatch.setattr(clock, "LONGEST_WAIT", 0)
-    monkeypatch.setattr(module, "BETWEEN_LOOKS", 1)
+    monkeypatch.setattr(module, "CHECK_INTERVAL", 1)
     with pytest.raises(InputError, match="packets wait too long for the clock"):
         simulate(comm, torus, mapping)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from toruscast._jit import kernel
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus
 from toruscast.routing.messages import list_messages
-from toruscast.simulation._event_kernels import next_task_tick, put, take
+from toruscast.simulation._event_kernels import add_task_event, next_task_tick, pop_task_event
 from toruscast.simulation.setup import build_state
 from toruscast.simulation.state import NONE
 
@@ -38,9 +38,9 @@ def play(state, delays, seen):
         if delays[i] == NONE:
             now = next_task_tick(state)
             seen[i, 0] = now
-            seen[i, 1] = take(state) if now != NONE else NONE
+            seen[i, 1] = pop_task_event(state) if now != NONE else NONE
         else:
-            put(state, now + delays[i], i)
+            add_task_event(state, now + delays[i], i)
     return next_task_tick(state)
 
 

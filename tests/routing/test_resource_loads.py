@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_cases import cases, tori
 
-from toruscast._search.moving import MovingLoads, table_of_uses, uses_of
+from toruscast._search.resource_loads import ResourceLoads, build_resource_table, get_resource_table
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload
 from toruscast.routing import dilations, injection_fifos, link_loads
@@ -27,12 +27,12 @@ def walks(draw, **options):
 
 def moving_loads(traffic, torus, mapping, routing="deterministic", count="nbytes"):
     problem = MappingProblem(traffic, torus, routing)
-    return MovingLoads(problem, mapping, uses_of(problem), count)
+    return ResourceLoads(problem, mapping, get_resource_table(problem), count)
 
 
 def by_resource(loads):
     """Bytes over every resource in each phase: links, injection FIFOs, receivers."""
-    return loads.load.reshape(loads.n_phases, -1) * (loads.ends.unit / loads.uses.parts)
+    return loads.load.reshape(loads.n_phases, -1) * (loads.edges.unit / loads.table.parts)
 
 
 def over_links(loads):
@@ -49,7 +49,7 @@ def test_moves_give_to_the_last_byte_what_a_new_count_gives(case):
     now = TaskMapping(loads.node, torus, tasks_per_node=comm.n_tasks)
     assert (over_links(loads) == link_loads(MappingProblem(comm, torus), now)).all()
     hops = dilations(MappingProblem(comm, torus), now)
-    assert loads.units_of_hops * loads.ends.unit == (hops * comm.nbytes).sum()
+    assert loads.hop_units * loads.edges.unit == (hops * comm.nbytes).sum()
     again = moving_loads(comm, torus, now)
     assert (again.load == loads.load).all()
     assert not loads.change.load.any()
@@ -131,5 +131,5 @@ def test_a_torus_too_large_is_refused():
 
 @pytest.mark.parametrize("routing", ["deterministic", "adaptive"])
 def test_tables_of_small_and_large_tori_are_compiled_for_once(routing):
-    tables = [table_of_uses(Torus(shape), routing) for shape in ((2,), (2, 2), (4, 4, 4))]
+    tables = [build_resource_table(Torus(shape), routing) for shape in ((2,), (2, 2), (4, 4, 4))]
     assert {table.resource.dtype for table in tables} == {np.dtype(np.uint16)}

@@ -1,0 +1,251 @@
+"""Loads of links, injection FIFOs and receivers, updated incrementally while tasks move."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast.errors import InputError
+from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus
+from toruscast.mapping.torus import TIE_RULES, Exclusions
+from toruscast.routing import route_kernels as kernels
+from toruscast.routing.loads import link_loads
+from toruscast.routing.messages import packet_counts
+from toruscast.routing.routing import FIFO_RULES, fifos_between, routes
+from toruscast.typing import Floats, Int32s, Ints
+from toruscast.validation import Routing
+
+from ._anneal_kernels import LoadChange, ResourceTable, TaskEdges, add_loads_of_edges, move_tasks
+
+# Maximum nodes for which the routes between all pairs are kept in memory.
+MAX_NODES = 2048
+# Maximum entries of split routes.
+_MAX_ENTRIES = 2**26
+# Missing links are slower by this factor, so that good mappings avoid them.
+_MISSING_LINK_FACTOR = 1e3
+# Parts of a unit; even splits are rounded to them.
+_PARTS = 2**16
+# Sums of weights stay below this, so that they fit into 64 bits.
+_MAX_SUM = 2.0**61
+
+
+def get_resource_table(problem: MappingProblem) -> ResourceTable:
+    """Return the resource table of a problem; all phases are adaptive if some are."""
+    adaptive = problem.common_routing != "deterministic"
+    return build_resource_table(problem.torus, "adaptive" if adaptive else "deterministic")
+
+
+def build_resource_table(torus: Torus, routing: Routing = "deterministic") -> ResourceTable:
+    """Return the resources on the routes between all pairs of nodes.
+
+    Resources are links as in `Torus`, then injection FIFOs ``node * fifos + fifo`` (only the first
+    of a node with round robin), then a receiver for each node.
+    """
+    n = torus.n_nodes
+    if n > MAX_NODES:
+        raise InputError(
+            "torus too large to search on", found=f"{n} nodes", expected=f"at most {MAX_NODES}"
+        )
+    src, dst = (np.ascontiguousarray(a, dtype=np.int32) for a in np.divmod(np.arange(n * n), n))
+    parts, share = 1, np.zeros(0, dtype=np.int32)
+    if routing == "adaptive" or torus.ties_are_open:
+        # Ties split independently in each dimension, in halves.
+        parts = _PARTS if routing == "adaptive" else 2
+        count, link, share = _split_routes(torus, routing, parts)
+    else:
+        first, link = routes(torus, src, dst)
+        count = np.diff(first)
+    remote = src != dst
+    first = np.zeros(n * n + 1, dtype=np.int32)
+    np.cumsum(count + 2 * remote, out=first[1:])
+    # One type for all small tori, because kernels are compiled for each type.
+    dtype = np.promote_types(np.uint16, np.min_scalar_type(count_resources(torus)))
+    resource = np.empty(first[-1], dtype=dtype)
+    begin, end = first[:-1][remote], first[1:][remote] - 1
+    is_link = np.ones(first[-1], dtype=np.bool_)
+    is_link[begin] = is_link[end] = False
+    resource[is_link] = link
+    network = torus.network
+    shares_queue = FIFO_RULES[network.fifo_rule] == kernels.ROUND_ROBIN
+    fifo = 0 if shares_queue else fifos_between(torus, src, dst)[remote]
+    resource[begin] = torus.n_links + src[remote] * network.fifos + fifo
+    resource[end] = torus.n_links + n * network.fifos + dst[remote]
+    shares = share
+    if parts > 1:
+        shares = np.full(first[-1], parts, dtype=np.int32)
+        shares[is_link] = share
+    hops = torus.distance(src, dst).astype(np.uint16)
+    return ResourceTable(first, resource, shares, hops, n, parts)  # type: ignore[arg-type]
+
+
+def count_resources(torus: Torus) -> int:
+    """Return the number of links, injection FIFOs and receivers."""
+    return torus.n_links + torus.n_nodes * (torus.network.fifos + 1)
+
+
+def seconds_per_byte(torus: Torus) -> Floats:
+    """Return the seconds of a byte on each resource, ``(n_resources,)``."""
+    network = torus.network
+    shares_queue = FIFO_RULES[network.fifo_rule] == kernels.ROUND_ROBIN
+    fifo = 1 / max(torus.bandwidth) / (network.fifos if shares_queue else 1)
+    links = 1 / torus.link_bandwidth
+    links[list(torus.exclusions.links)] *= _MISSING_LINK_FACTOR
+    return np.concatenate(
+        [
+            links,
+            np.full(torus.n_nodes * network.fifos, fifo),
+            np.full(torus.n_nodes, 1 / network.memory_bandwidth),
+        ]
+    )
+
+
+def _split_routes(torus: Torus, routing: Routing, parts: int) -> tuple[Any, Any, Any]:
+    """Return the number of links between each pair of nodes, the links, and their shares."""
+    # Routes do not depend on exclusions.
+    torus = replace(torus, exclusions=Exclusions())
+    if torus.twist:
+        raise InputError(
+            "cannot search with split routes on a twisted torus",
+            found=torus,
+            expected="deterministic routing, or an untwisted torus",
+        )
+    shape, wrap = np.array(torus.shape), np.array(torus.wrap)
+    gaps = [
+        range(k) if w else range(1 - k, k) for k, w in zip(torus.shape, torus.wrap, strict=True)
+    ]
+    by_parity = routing == "adaptive" and TIE_RULES[torus.tie_break].adaptive_fixed
+    parities = [
+        range(2 if by_parity and w and not k % 2 else 1)
+        for k, w in zip(torus.shape, torus.wrap, strict=True)
+    ]
+    routes_by_gap = []
+    count = np.zeros(torus.n_nodes**2, dtype=np.int64)
+    for gap, parity in itertools.product(itertools.product(*gaps), itertools.product(*parities)):
+        hops, odd = np.array(gap), np.array(parity)
+        is_tie = wrap & (2 * hops == shape) & bool(by_parity)
+        if (odd > is_tie).any():
+            continue
+        # Start at a corner from which these hops stay inside a mesh.
+        corner = np.where(hops < 0, shape - 1, odd)
+        endpoints = torus.node([corner, (corner + hops) % shape])
+        if endpoints[0] == endpoints[1]:
+            continue
+        problem = MappingProblem(CommGraph(2, [0], [1], [parts]), torus, routing)
+        load = link_loads(problem, TaskMapping(endpoints, torus))
+        links = np.flatnonzero(np.rint(load))
+        node, port = np.divmod(links, 2 * torus.ndim)
+        target = torus.coords + hops
+        is_on_torus = wrap | ((target >= 0) & (target < shape))
+        has_parity = ~is_tie | (torus.coords % 2 == odd)
+        src = np.flatnonzero((is_on_torus & has_parity).all(axis=1))
+        pair = src * torus.n_nodes + torus.node(target[src] % shape)
+        moved_coords = (torus.coords[src][:, None] - corner + torus.coords[node]) % shape
+        count[pair] = links.size
+        moved_links = torus.node(moved_coords) * 2 * torus.ndim + port
+        routes_by_gap.append((pair, moved_links, np.rint(load[links])))
+        if count.sum() > _MAX_ENTRIES:
+            raise InputError(
+                "torus too large to search on with split routes",
+                found=f"{torus.n_nodes} nodes",
+                expected="fewer, or --routing deterministic and a tie rule without splits",
+            )
+    first = np.cumsum(count) - count
+    link: Int32s = np.empty(int(count.sum()), dtype=np.int32)
+    share: Int32s = np.empty(int(count.sum()), dtype=np.int32)
+    for pair, links, amount in routes_by_gap:  # type: ignore[assignment]
+        index: Ints = first[pair][:, None] + np.arange(links.shape[-1])
+        link[index] = links
+        share[index] = amount.astype(np.int32)
+    return count, link, share
+
+
+class ResourceLoads:
+    """Loads of links, injection FIFOs and receivers under a mapping whose tasks may move.
+
+    Loads are integers, so incremental updates are exact. The loads of dependent rounds are added.
+    Adaptive routing is an even split, rounded to 2**-16.
+    """
+
+    def __init__(
+        self,
+        problem: MappingProblem,
+        mapping: TaskMapping,
+        table: ResourceTable,
+        byte_column: str = "nbytes",
+    ) -> None:
+        self.torus, self.table = problem.torus, table
+        self.n_phases = 1 if problem.workload.dependent else len(problem.workload)
+        self.edges = problem.derive(build_task_edges, byte_column, table.parts)
+        size = self.n_phases * count_resources(self.torus)
+        self.load = np.zeros(size, dtype=np.int64)
+        self.node = mapping.node.copy()
+        self.hop_units = add_loads_of_edges(self.edges, self.table, self.node, self.load)
+        # A route may list all of its loads before repeated ones are removed.
+        listed, max_changes = 2 * size + 1, 2 * int(np.diff(self.edges.first).max(initial=0))
+        self.change = LoadChange(
+            load=np.zeros(size, dtype=np.int64),
+            listed=np.zeros(listed, dtype=np.int64),
+            amount=np.zeros(listed, dtype=np.int64),
+            node=self.node.copy(),
+            is_moved=np.zeros(self.node.size, dtype=np.bool_),
+            begin=np.zeros(max_changes, dtype=np.int32),
+            end=np.zeros(max_changes, dtype=np.int32),
+            weight=np.zeros(max_changes, dtype=np.int64),
+            base=np.zeros(max_changes, dtype=np.int64),
+        )
+
+    def place(self, mapping: TaskMapping) -> None:
+        """Compute the loads of another mapping."""
+        self.node[:] = self.change.node[:] = mapping.node
+        self.load[:] = 0
+        self.hop_units = add_loads_of_edges(self.edges, self.table, self.node, self.load)
+
+    def move(self, tasks: Ints, nodes: NDArray[np.integer]) -> None:
+        """Move distinct tasks to nodes, without a check of their capacity."""
+        self.change.node[tasks] = nodes
+        self.hop_units += move_tasks(
+            self.edges, self.table, self.node, self.load, tasks, self.change
+        )
+
+
+def build_task_edges(problem: MappingProblem, byte_column: str, parts: int) -> TaskEdges:
+    """Return the edges of each task with integer weights."""
+    workload, torus = problem.workload, problem.torus
+    columns = []
+    for number, phase in enumerate(problem.phases):
+        comm = phase.comm
+        weight = comm.nbytes
+        if byte_column == "wire_bytes":
+            packets, packet_bytes = packet_counts(phase)
+            weight = packets * packet_bytes
+        is_remote = comm.src != comm.dst
+        base = np.full(comm.n_edges, 0 if workload.dependent else number * count_resources(torus))
+        columns.append([a[is_remote] for a in (comm.src, comm.dst, weight, base)])
+    src, dst, weight, base = (np.concatenate(part) for part in zip(*columns, strict=True))
+    units, unit = _to_integers(weight, parts * max(torus.diameter, 1))
+    task = np.concatenate([src, dst])
+    order = np.argsort(task, kind="stable")
+    first = np.concatenate([[0], np.cumsum(np.bincount(task, minlength=problem.n_tasks))])
+    is_source = np.arange(task.size) < src.size
+    return TaskEdges(
+        first.astype(np.int64),
+        np.concatenate([dst, src])[order].astype(np.int32),
+        is_source[order],
+        np.concatenate([units, units])[order],
+        np.concatenate([base, base])[order].astype(np.int64),
+        unit,
+    )
+
+
+def _to_integers(weight: Floats, factor: int) -> tuple[Ints, float]:
+    """Return weights as integers with ``factor`` times their sum in 64 bits, and their unit."""
+    total = float(weight.sum()) * factor
+    if total < _MAX_SUM and (weight == np.rint(weight)).all():
+        return weight.astype(np.int64), 1.0
+    unit = 2.0 ** max(math.ceil(math.log2(max(total, 2.0**-900))) - 61, -1022)
+    return np.rint(weight / unit).astype(np.int64), unit
