@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.scaling import FitOptions, Models
-from toruscast.scaling.fit import interval
+from toruscast.scaling.fit import predict_intervals
 from toruscast.text import counted, percent, printable, shortened
 
 from . import svg
@@ -117,7 +117,9 @@ def save_model_figure(
         lines.append("at " + ", ".join(f"{name} = {v:g}" for name, v in curve.held.items()))
     around = np.zeros((0, 1, x.size))
     if len(data.points) >= models.min_points:
-        around = np.array(interval(models, points, options or FitOptions(), level, paths=[path]))
+        around = np.array(
+            predict_intervals(models, points, options or FitOptions(), level, paths=[path])
+        )
         lines.append(f"shaded: {percent(level, digits=6)} interval")
     shown = np.concatenate([curve.values[seen], predicted, formula, around.ravel()])
     drawn = svg.plot(

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.scaling.formula import Term, evaluate, text
+from toruscast.scaling.formula import Term, evaluate_terms, format_terms
 
 Array = NDArray[np.float64]
 
@@ -62,7 +62,7 @@ class PublishedModel:
     @property
     def formula(self) -> str:
         """The model as text."""
-        return text(self.terms, self.parameters)
+        return format_terms(self.terms, self.parameters)
 
     @property
     def exponents(self) -> set[tuple[tuple[float, float], ...]]:
@@ -76,7 +76,7 @@ class PublishedModel:
 
     def value(self, X: Array) -> Array:
         """Seconds at each row of X."""
-        return evaluate(self.terms, X)
+        return evaluate_terms(self.terms, X)
 
     def visible(self, variation: float) -> Array:
         """For each term but the constant: how far it moves the values over their standard error.
@@ -96,7 +96,7 @@ class PublishedModel:
         """
         points = self.points()
         error = np.maximum(np.abs(self.value(points)), 1e-12) * variation / REPETITIONS**0.5
-        columns = np.array([evaluate([term], points) for term in self.terms]) / error
+        columns = np.array([evaluate_terms([term], points) for term in self.terms]) / error
         result = []
         for k in range(1, len(columns)):
             others = np.delete(columns, k, axis=0).T

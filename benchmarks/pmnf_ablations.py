@@ -34,18 +34,21 @@ PARTS: dict[str, tuple[str, Any]] = {
     "everything": ("", None),
     "law of bounded noise": ("noise", "normal"),
     "exact likelihood of bounded noise": ("select._DOUBTFUL", 1.0),
-    "share of bounded noise learned from all call paths": ("noise._shares", expit),
+    "share of bounded noise learned from all call paths": ("noise._estimate_bounded_shares", expit),
     "half-widths of bounded noise, 20 (2)": ("noise._EXCESS", np.array([0.1, 0.1001])),
     "prior against negative coefficients": ("negative", 0.5),
     "any negative coefficient but a logarithm's": ("negative", 1e-300),
     "range of open coefficients": ("open_range", lambda total, k: 0.0 * total),
-    "equal errors where all hypotheses miss": ("select.believable", lambda n: 1e300),
-    "growth between the nearest points": ("models.followed", lambda *given: given[3]),
-    "formula in that growth": ("models.followed", lambda x, y, far, *_: growth_alone(x, y, far)),
+    "equal errors where all hypotheses miss": ("select.max_residual", lambda n: 1e300),
+    "growth between the nearest points": ("models.predict_by_neighbours", lambda *given: given[3]),
+    "formula in that growth": (
+        "models.predict_by_neighbours",
+        lambda x, y, far, *_: growth_alone(x, y, far),
+    ),
     "terms judged together where points are no grid": (
-        "search._rescreened",
+        "search._screen_scattered",
         lambda problem, keep: [
-            search._screened(problem, q, keep) for q in range(len(problem.terms))
+            search._screen_terms(problem, q, keep) for q in range(len(problem.terms))
         ],
     ),
     "rounds over the parameters of scattered points, 10 (2)": ("search._ROUNDS", 2),
@@ -60,8 +63,10 @@ MODULES = {"select": select, "search": search, "noise": noise, "models": models}
 
 def growth_alone(points: np.ndarray, centre: np.ndarray, places: np.ndarray) -> np.ndarray:
     """Predict by the power law through the nearest points, without the formula."""
-    near = noise.off_zero(points, points), noise.off_zero(points, places)
-    return noise.local_growth(near[0], np.where(centre > 0, centre, noise.lifted(centre)), near[1])
+    near = noise.replace_zeros(points, points), noise.replace_zeros(points, places)
+    return noise.predict_power_law(
+        near[0], np.where(centre > 0, centre, noise.raise_small_values(centre)), near[1]
+    )
 
 
 @contextmanager

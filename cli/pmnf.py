@@ -334,7 +334,7 @@ def fit(
         for k in selected:
             table.append({**summary[k], "notes": "; ".join(notes[k])})
             if output.json_path is not None:
-                summary[k]["terms"] = formula.named(models.terms(k), names)
+                summary[k]["terms"] = formula.describe_terms(models.terms(k), names)
             rows.append({**summary[k], "notes": notes[k]})
     has_methods = any(row["predicts_by"] != "formula" for row in table)
     columns = ["callpath", "metric", "formula", *["predicts_by"] * has_methods]
@@ -389,7 +389,9 @@ def predict(
         # If no table has enough points, `interval` raises for the first.
         if options.interval and (has_enough or not any(enough)):
             level = options.interval
-            bounds[:] = scaling_fit.interval(models, X, search.options, level, paths=selected)
+            bounds[:] = scaling_fit.predict_intervals(
+                models, X, search.options, level, paths=selected
+            )
         elif options.interval:
             few = str(len(data.points))
             note = scaling_models.Note("too few points for an interval", few)

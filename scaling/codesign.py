@@ -21,13 +21,13 @@ from toruscast.files import as_string, at_file, check_path, parse_json, parse_to
 from toruscast.validation import check_type, one_of
 
 from .fit import fit_many
-from .formula import Fitted, Formula
+from .formula import FittedModel, Formula
 from .readers import read_formulas, read_measurements
 
-_LARGEST = 1e30
-_SAMPLES = 400
-# A relative difference below this is rounding.
-_LEVEL = 1 - 1e-9
+_MAX_SIZE = 1e30
+_N_SIZES = 400
+# Relative differences below this are rounding errors.
+_TOLERANCE = 1e-9
 REQUIREMENTS = {
     "bytes_used": "memory (bytes)",
     "flop": "floating-point operations",
@@ -37,8 +37,8 @@ REQUIREMENTS = {
 }
 
 
-class DoesNotFitError(InputError):
-    """Not even the smallest problem fits the memory of a process."""
+class InsufficientMemoryError(InputError):
+    """The smallest problem exceeds the memory of a process."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,12 @@ class Application:
     ----------
     name : str
     requirements : mapping of str to str, Formula, PMNFRegressor or Models
-        Formulas in p and n, or fitted models. Any of `REQUIREMENTS`; ``bytes_used`` must be there.
+        Formulas in p and n, or fitted models, of any `REQUIREMENTS`. ``bytes_used`` is required.
     notes : sequence of str
     smallest : float
-        The least problem size a process.
+        Smallest problem size of a process.
     file : path-like, optional
+        File of the models, for error messages.
 
     Examples
     --------
@@ -74,45 +75,39 @@ class Application:
     def __init__(
         self,
         name: str,
-        requirements: Mapping[str, str | Formula | Fitted],
+        requirements: Mapping[str, str | Formula | FittedModel],
         notes: tuple[str, ...] | list[str] = (),
         smallest: float = 1.0,
         file: str | os.PathLike[str] | None = None,
     ) -> None:
-        where = None if file is None else os.fspath(file)
-        fault = partial(InputError, file=where)
+        source_file = None if file is None else os.fspath(file)
+        fault = partial(InputError, file=source_file)
         check_type(name, "name", str, "a text")
         check_type(requirements, "requirements", Mapping, "formulas by requirement")
         check_type(notes, "notes", list | tuple, "a list of texts")
         for note in notes:
             check_type(note, "note", str, "a text")
         check_positive(**{f"smallest problem of {name}": smallest})
-        models = {}
-        for key, text in requirements.items():
+        formulas = {}
+        for key, model in requirements.items():
             if key not in REQUIREMENTS:
                 raise fault("unknown requirement", found=key, expected=", ".join(REQUIREMENTS))
-            source = Formula.from_model(text, 0, where, f"{name}, {key}").text
-            models[key] = Formula(source, ("p", "n"), where, f"{name}, {key}")
-        if "bytes_used" not in models:
-            found, expected = ", ".join(models) or "none", "bytes_used, which limits the problem"
+            text = Formula.from_model(model, 0, source_file, f"{name}, {key}").text
+            formulas[key] = Formula(text, ("p", "n"), source_file, f"{name}, {key}")
+        if "bytes_used" not in formulas:
+            found, expected = ", ".join(formulas) or "none", "bytes_used, which limits the problem"
             raise fault(f"{name} lacks a requirement", found=found, expected=expected)
-        vars(self).update(
-            name=name,
-            requirements=models,
-            notes=tuple(notes),
-            smallest=float(smallest),
-            file=where,
-            held=None,
-        )
+        vars(self).update(name=name, requirements=formulas, notes=tuple(notes))
+        vars(self).update(smallest=float(smallest), file=source_file, held=None)
 
     def with_logarithms_at(self, p: float, n: float) -> Application:
-        """Return the application with every logarithm held at its value for p and n."""
+        """Return a copy whose logarithms keep their values for p and n."""
         result = copy(self)
         vars(result).update(held={"p": np.float64(p), "n": np.float64(n)})
         return result
 
     def need(self, requirement: str, p: float, n: float) -> float:
-        """Return what one process needs with p processes and n as its problem size."""
+        """Return a requirement of one of p processes with problem size n."""
         fault = partial(InputError, file=self.file)
         if requirement not in self.requirements:
             message, known = f"{self.name} has no such requirement", ", ".join(self.requirements)
@@ -125,16 +120,16 @@ class Application:
         return value
 
     def largest(self, p: float, memory: float) -> float:
-        """Return the problem size with which one of p processes fills its memory (bytes).
+        """Return the problem size that fills the memory (bytes) of each of p processes.
 
-        Raises `DoesNotFitError` if the smallest problem is too large already.
+        Raises `InsufficientMemoryError` if the smallest problem does not fit.
         """
         check_positive(p=p, memory=memory)
         if p < 1:
             raise InputError("too few processes", found=p, expected="1 or more")
 
-        def used(n: float) -> float:
-            # A power of a large n may overflow; that of the smallest problem must not.
+        def bytes_used(n: float) -> float:
+            # Large n may overflow, but the smallest problem must not.
             model = self.requirements["bytes_used"]
             if n > self.smallest and model(p=p, n=n, held=self.held) == np.inf:
                 return np.inf
@@ -142,43 +137,42 @@ class Application:
 
         where = f"{self.name} on {p:g} processes"
         low = high = self.smallest
-        while used(high) < memory:
+        while bytes_used(high) < memory:
             low, high = high, 2 * high
-            if high > _LARGEST:
+            if high > _MAX_SIZE:
                 message = f"{where}: bytes_used does not fill the memory for any n"
-                found, expected = f"{used(low):.4g} bytes at n = {low:.1g}", f"{memory:.4g}"
+                found, expected = f"{bytes_used(low):.4g} bytes at n = {low:.1g}", f"{memory:.4g}"
                 raise InputError(message, file=self.file, found=found, expected=expected)
-        below = self._sampled(self.smallest, high, p)
-        beyond = self._sampled(high, _LARGEST, p)
-        needed = used(low)
-        free = beyond[1] < memory * _LEVEL
-        if needed > memory and not free.any():
+        # The bisection below is valid only if memory grows with n.
+        smaller = self._sample_memory(self.smallest, high, p)
+        larger = self._sample_memory(high, _MAX_SIZE, p)
+        needed = bytes_used(low)
+        fits_again = larger[1] < memory * (1 - _TOLERANCE)
+        if needed > memory and not fits_again.any():
             found = f"{needed:.4g} bytes needed for n = {low:g}"
             expected = f"at most {memory:.4g} a process"
-            raise DoesNotFitError(f"{where} does not fit", found=found, expected=expected)
-        falls = np.append(False, ~(below[1][1:] >= below[1][:-1] * _LEVEL))
-        if free.any() or falls.any():
-            (sizes, values), at = (below, falls) if falls.any() else (beyond, free)
-            k = int(at.argmax())
+            raise InsufficientMemoryError(f"{where} does not fit", found=found, expected=expected)
+        falls = np.append(False, ~(smaller[1][1:] >= smaller[1][:-1] * (1 - _TOLERANCE)))
+        if fits_again.any() or falls.any():
+            (sizes, values), is_wrong = (smaller, falls) if falls.any() else (larger, fits_again)
+            k = int(is_wrong.argmax())
             start = low if needed > memory else sizes[k - 1]
             message = f"{where}: bytes_used shrinks beyond n = {start:.4g}"
             found = f"{values[k]:.4g} at n = {sizes[k]:.4g}"
             expected = "memory that grows with n"
             raise InputError(message, file=self.file, found=found, expected=expected)
-        # Bisection only asks whether a size needs more than the memory, so the upper end may be
-        # infinite.
-        root = scipy.optimize.bisect
-        return float(root(lambda n: used(n) - memory, low, high, xtol=low * 1e-14, rtol=1e-14))
+        # Bisection uses only the sign, so the value at the upper end may be infinite.
+        bisect = partial(scipy.optimize.bisect, xtol=low * 1e-14, rtol=1e-14)
+        return float(bisect(lambda n: bytes_used(n) - memory, low, high))
 
-    def _sampled(self, start: float, end: float, p: float) -> tuple[Any, Any]:
-        """Return problem sizes and the bytes that they use, unchecked."""
-        sizes = np.geomspace(start, end, _SAMPLES)
+    def _sample_memory(self, start: float, end: float, p: float) -> tuple[Any, Any]:
+        sizes = np.geomspace(start, end, _N_SIZES)
         values = self.requirements["bytes_used"](p=p, n=sizes, held=self.held)
         return sizes, np.broadcast_to(values, sizes.shape).astype(float)
 
 
 def check_positive(**values: Any) -> None:
-    """Raise InputError for a value that is not a finite number above 0."""
+    """Raise `InputError` unless all values are finite numbers above 0."""
     for name, value in values.items():
         try:
             number = math.nan if isinstance(value, bool | str) else float(value)
@@ -194,28 +188,28 @@ _MAX_TOML, _MAX_JSON = 1_000_000, 50_000_000
 
 
 @cache
-def _models() -> dict[str, dict[str, Any]]:
+def _load_models() -> dict[str, dict[str, Any]]:
     return tomllib.loads(Path(__file__).with_name("applications.toml").read_text(encoding="utf-8"))
 
 
 def application_names() -> list[str]:
     """Return the names of the applications with published models."""
-    return list(_models())
+    return list(_load_models())
 
 
 def application(name: str, printed: bool = False) -> Application:
     """Return the requirement models of a published application.
 
-    They hold the largest terms, as in [Calotoiu18]. Some are readings of a damaged table; ``notes``
-    gives the print and the reason of each. All are as printed if `printed` is true.
+    The models contain the largest terms only, as in [Calotoiu18]. Corrections of misprints are
+    explained in ``notes``. With `printed`, the models are returned without corrections.
 
     Examples
     --------
     >>> application("kripke").largest(p=1e6, memory=2e9)
     20000.0
     """
-    one_of(name, "application", tuple(_models()))
-    known = _models()[name]
+    one_of(name, "application", tuple(_load_models()))
+    known = _load_models()[name]
     models, notes = known["requirements"], known["notes"]
     for key, reading in known["readings"].items():
         if printed:
@@ -235,17 +229,20 @@ def read_application(
     Parameters
     ----------
     path : path-like
-        A ``.toml`` or ``.json`` file with a table ``requirements`` of formulas, and, if wanted,
-        ``name``, ``notes`` (texts) and ``smallest`` (least problem size a process). Instead of a
-        formula a table ``{file, metric, callpath}`` names a model that ``toruscast pmnf fit
-        --json`` wrote. Such a file is itself read too, if its metrics have the names of
-        requirements, and so is any file of measurements that `read_measurements` reads, with
-        parameters p and n: its models are fitted.
+        One of three kinds of file:
+
+        - a ``.toml`` or ``.json`` file with a table ``requirements`` of formulas and the optional
+          keys ``name``, ``notes`` (texts) and ``smallest`` (smallest problem size of a process); a
+          table ``{file, metric, callpath}`` in place of a formula names a model that ``toruscast
+          pmnf fit --json`` wrote;
+        - the output of ``toruscast pmnf fit --json``;
+        - measurements in any format of `read_measurements`, with parameters p and n, to which
+          models are fitted.
     metrics : mapping, optional
-        For the last two: the metric that holds each requirement, such as
-        ``{"bytes_used": "VmPeak"}``.
+        Metric of each requirement in fitted models or measurements, such as
+        ``{"bytes_used": "VmPeak"}``; by default, metrics have the names of requirements.
     callpath : str, optional
-        For the last two: the call path to take.
+        Call path in fitted models or measurements; needed if several have the same metric.
 
     Examples
     --------
@@ -262,93 +259,93 @@ def read_application(
     check_path(path)
     file = os.fspath(path)
     fault = partial(InputError, file=file)
-    document = _document(Path(file), file)
+    document = _parse_document(Path(file), file)
     keys = {*document} if isinstance(document, dict) else set()
     keys |= {"measurements"} if document is None else set()
     if {"measurements", "models"} & keys:
-        known = read_formulas(path) if "models" in keys else _measured(path)
-        models = _of_models(known, file, metrics or {}, callpath)
+        formulas = read_formulas(path) if "models" in keys else _fit_measurements(path)
+        models = _select_models(formulas, file, metrics or {}, callpath)
         return Application(Path(file).stem, models, file=file)
     if metrics or callpath is not None:
-        message = "metrics and call paths are those of measurements and fitted models"
+        message = "only measurements and fitted models have metrics and call paths"
         raise fault(message, found="a file of requirements")
     if "requirements" not in keys:
         expected = f"a table requirements with some of {', '.join(REQUIREMENTS)}"
-        raise fault("is no application", expected=expected)
+        raise fault("is not an application", expected=expected)
     with at_file(file):
         for key in document:
             one_of(key, "key", ("name", "requirements", "notes", "smallest"))
         check_type(document["requirements"], "requirements", dict, "a table of expressions")
         requirements = {
-            key: _fitted(value, key, Path(file)) if isinstance(value, dict) else value
+            key: _read_fitted(value, key, Path(file)) if isinstance(value, dict) else value
             for key, value in document["requirements"].items()
         }
-        own = {"name": Path(file).stem, **document, "requirements": requirements}
-        return Application(**own, file=file)
+        document = {"name": Path(file).stem, **document, "requirements": requirements}
+        return Application(**document, file=file)
 
 
-def _measured(path: str | os.PathLike[str]) -> dict[tuple[str, str], Formula]:
-    """Return the models of measurements by call path and metric."""
-    found: dict[tuple[str, str], Formula] = {}
+def _fit_measurements(path: str | os.PathLike[str]) -> dict[tuple[str, str], Formula]:
+    formulas: dict[tuple[str, str], Formula] = {}
     for data in read_measurements(path):
         models = fit_many(data)
         keys = zip(data.callpaths, data.metrics, strict=True)
-        found |= {key: models.formula(number) for number, key in enumerate(keys)}
-    return found
+        formulas |= {key: models.formula(number) for number, key in enumerate(keys)}
+    return formulas
 
 
-def _of_models(
+def _select_models(
     formulas: Mapping[tuple[str, str], Formula],
     file: str,
     metrics: Mapping[str, str],
     callpath: str | None,
 ) -> dict[str, Formula]:
-    """Return the models of requirements, by their metrics."""
+    """Return the model of each requirement that has a metric."""
     fault = partial(InputError, file=file)
-    known = [metric for path, metric in formulas if callpath in (None, path)]
+    available = [metric for path, metric in formulas if callpath in (None, path)]
     with at_file(file):
-        if not known:
+        if not available:
             one_of(callpath, "call path", tuple(dict.fromkeys(path for path, _ in formulas)))
         for name, metric in metrics.items():
             one_of(name, "requirement", tuple(REQUIREMENTS))
-            one_of(metric, f"metric of {name}", tuple(dict.fromkeys(known)))
+            one_of(metric, f"metric of {name}", tuple(dict.fromkeys(available)))
     models = {}
     for name in REQUIREMENTS:
         metric = metrics.get(name, name)
         paths = [path for path, each in formulas if each == metric and callpath in (None, path)]
         if len(paths) > 1:
-            found, expected = ", ".join(paths), "one: choose by --callpath"
+            found, expected = ", ".join(paths), "one call path; choose it by --callpath"
             raise fault(f"several call paths have {name}", found=found, expected=expected)
         if paths:
             models[name] = formulas[paths[0], metric]
     if not models:
         expected = f"metrics called {', '.join(REQUIREMENTS)}, or --metric bytes_used=NAME"
-        raise fault("no model is of a requirement", found=", ".join(known), expected=expected)
+        found = ", ".join(available)
+        raise fault("no metric is a requirement", found=found, expected=expected)
     return models
 
 
-def _fitted(table: dict[str, Any], key: str, path: Path) -> Formula:
-    """Return the fitted model that a table {file, metric, callpath} names."""
+def _read_fitted(table: dict[str, Any], key: str, path: Path) -> Formula:
+    """Read the model that a table {file, metric, callpath} names."""
     fault = partial(InputError, file=os.fspath(path))
     unknown = [name for name in table if name not in ("file", "metric", "callpath")]
     if unknown or not isinstance(table.get("file"), str):
-        expected = "file, and metric or callpath where the file holds several"
+        expected = "file, and metric or callpath if the file contains several"
         raise fault(f"bad {key}", found=", ".join(unknown) or "no file", expected=expected)
     formulas = read_formulas(path.parent / table["file"])
-    fits = [
-        each
-        for each in formulas
-        if table.get("callpath", each[0]) == each[0] and table.get("metric", each[1]) == each[1]
+    matches = [
+        (callpath, metric)
+        for callpath, metric in formulas
+        if table.get("callpath", callpath) == callpath and table.get("metric", metric) == metric
     ]
-    if len(fits) != 1:
-        found = "; ".join(", ".join(each) for each in fits) or "none"
+    if len(matches) != 1:
+        found = "; ".join(map(", ".join, matches)) or "none"
         expected = f"callpath and metric of one of {'; '.join(map(', '.join, formulas))}"
         raise fault(f"{key} needs one model", found=found, expected=expected)
-    return formulas[fits[0]]
+    return formulas[matches[0]]
 
 
-def _document(path: Path, file: str) -> Any:
-    """Return what a file of TOML or JSON holds; None for another kind of file."""
+def _parse_document(path: Path, file: str) -> Any:
+    """Return the content of a TOML or JSON file, or None for any other file."""
     if path.suffix in (".yaml", ".yml"):
         expected = ".toml, .json or measurements"
         raise InputError("unknown suffix", file=file, found=path.suffix, expected=expected)
@@ -361,25 +358,25 @@ def _document(path: Path, file: str) -> Any:
 
 @dataclass(frozen=True)
 class System:
-    """A machine as a number of equal processes.
+    """A machine described by identical processes.
+
+    Without any rate (flops, network, accesses), wall times are NaN.
 
     Parameters
     ----------
     name : str
     processes : float
     memory : float
-        Bytes a process.
+        Bytes per process.
     flops : float, optional
-        Floating-point operations a second and process.
+        Floating-point operations per second and process.
     network : float, optional
-        Bytes that a process can send and receive a second.
+        Bytes that a process can send and receive per second.
     accesses : float, optional
-        Loads and stores of a process that its memory can serve a second.
+        Loads and stores per second that the memory can serve for a process.
     cache : float, optional
-        Distinct locations that the cache of a process holds. Loads and stores whose stack distance
-        is within it do not reach the memory.
-
-    Without any rate there are no wall times.
+        Distinct locations that fit in the cache of a process. Loads and stores with at most this
+        stack distance do not reach the memory.
     """
 
     name: str
@@ -399,21 +396,24 @@ class System:
             raise InputError(message, found=self.processes, expected="1 or more")
 
     def wall_time(self, application: Application, n: float) -> tuple[float, str]:
-        """Return the seconds of the requirement that takes longest, and its name.
+        """Return the time (s) of the slowest requirement, and the requirement's name.
 
-        They are NaN and "" without the rate of any requirement.
+        Returns NaN and "" if the rates of all requirements are unknown.
         """
         rates = {"flop": self.flops, "bytes_sent": self.network, "loads_stores": self.accesses}
         known = {k: rate for k, rate in rates.items() if rate and k in application.requirements}
-        distant = "stack_distance" in application.requirements and self.cache is not None
-        if distant and application.need("stack_distance", self.processes, n) <= (self.cache or 0):
+        if (
+            self.cache is not None
+            and "stack_distance" in application.requirements
+            and application.need("stack_distance", self.processes, n) <= self.cache
+        ):
             known.pop("loads_stores", None)
         times = {k: application.need(k, self.processes, n) / rate for k, rate in known.items()}
         bound = max(times, key=lambda name: times[name], default="")
         return times.get(bound, math.nan), bound
 
 
-# 10 PB of memory each [Calotoiu18].
+# Each has 10 PB of memory in total [Calotoiu18].
 STRAW_MEN = (
     System("massively-parallel", 2e9, 5e6, 5e8),
     System("vector", 5e7, 2e8, 2e10),
@@ -424,16 +424,17 @@ STRAW_MEN = (
 def compare_systems(
     application: Application, systems: Sequence[System] = STRAW_MEN
 ) -> pd.DataFrame:
-    """Compare the largest problem of systems, and the wall time of the largest that all hold.
+    """Compare the largest problems of systems, and their wall times for a common problem.
 
-    The wall time is that of the requirement that takes longest at the full rate of the system, so
-    that it is a lower bound. A system that cannot hold the common problem's share of at least the
-    smallest n has none.
+    The common problem is the largest one that fits every system. Its wall time is a lower bound,
+    because it assumes that the slowest requirement runs at the full rate of the system.
 
-    A row for each system: ``application``, ``system``, ``n`` (problem size of a process that fills
-    the memory), ``largest_problem`` (n times processes), ``common_problem`` (the least of these),
-    ``wall_time`` (s) for it, ``bound_by`` (the requirement that takes so long), and ``reason`` if
-    there is none.
+    Returns
+    -------
+    DataFrame
+        One row per system: ``application``, ``system``, ``n`` (problem size per process that fills
+        the memory), ``largest_problem`` (n times processes), ``common_problem``, ``wall_time`` (s),
+        ``bound_by`` (the slowest requirement), and ``reason`` if there is no wall time.
 
     Examples
     --------
@@ -444,48 +445,46 @@ def compare_systems(
     1              vector  200.0     1.000000e+10      100.0
     2              hybrid  100.0     1.000000e+10      100.0
     """
-    names = [_checked_system(system).name for system in systems]
+    for system in systems:
+        check_type(system, "system", System, "a System")
+    names = [system.name for system in systems]
     if not systems or len(set(names)) < len(names):
         raise InputError("systems need different names", found=", ".join(names) or "no system")
-    found = [_filled(application, system) for system in systems]
+    sizes = [_fill_memory(application, system) for system in systems]
     table = pd.DataFrame({"application": application.name, "system": names})
-    table["n"] = [n for n, _ in found]
+    table["n"] = [n for n, _ in sizes]
     table["largest_problem"] = table["n"] * [float(system.processes) for system in systems]
     table["common_problem"] = common = table["largest_problem"].min(skipna=False)
     times = [
-        (math.nan, "", reason) if reason else _time(application, system, common)
-        for system, (_, reason) in zip(systems, found, strict=True)
+        (math.nan, "", reason) if reason else _time_problem(application, system, common)
+        for system, (_, reason) in zip(systems, sizes, strict=True)
     ]
     columns = ["wall_time", "bound_by", "reason"]
     return table.join(pd.DataFrame(times, columns=columns).astype({"wall_time": float}))
 
 
-def _checked_system(system: System) -> System:
-    check_type(system, "system", System, "a System")
-    return system
-
-
-def _filled(application: Application, system: System) -> tuple[float, str]:
-    """Return the problem size that fills the memory, or NaN and why there is none."""
+def _fill_memory(application: Application, system: System) -> tuple[float, str]:
+    """Return the problem size that fills the memory, or NaN and the reason."""
     check_type(application, "application", Application, "an Application")
     try:
         return application.largest(system.processes, system.memory), ""
-    except DoesNotFitError as error:
+    except InsufficientMemoryError as error:
         return math.nan, str(error)
 
 
-def _time(application: Application, system: System, common: float) -> tuple[float, str, str]:
-    """Return the time for a problem and what it is bound by, or NaN and why there is none."""
-    share = common / system.processes
-    if math.isnan(common):
-        return math.nan, "", "not every system holds a problem"
-    if share < application.smallest * (1 - 1e-12):
-        return math.nan, "", f"the common problem leaves n = {share:.3g} a process"
-    time, bound = system.wall_time(application, share)
-    reason = f"the system {system.name} has no flops"
+def _time_problem(application: Application, system: System, size: float) -> tuple[float, str, str]:
+    """Return the wall time of a problem and its bound, or NaN and the reason."""
+    if math.isnan(size):
+        return math.nan, "", "the smallest problem does not fit every system"
+    n = size / system.processes
+    if n < application.smallest * (1 - 1e-12):
+        return math.nan, "", f"the common problem leaves n = {n:.3g} a process"
+    time, bound = system.wall_time(application, n)
+    if bound:
+        return time, bound, ""
     if "flop" not in application.requirements:
-        reason = f"{application.name} has no model of flop"
-    return time, bound, "" if bound else reason
+        return time, "", f"{application.name} has no model of flop"
+    return time, "", f"the system {system.name} has no flops"
 
 
 def share_system(
@@ -494,14 +493,18 @@ def share_system(
     shares: Sequence[float] = (0.1, 0.25, 0.5, 0.75, 0.9),
     of: str = "processes",
 ) -> pd.DataFrame:
-    """Say what two applications can do side by side on one system.
+    """Return the largest problems of two applications that share one system.
 
-    The first application gets each share, the second the rest: of the processes, or of the memory
-    of each process, where both run on all. The result has two rows for each share: ``share`` (of
-    the first), ``application``, ``processes``, ``memory`` (bytes a process), ``n``,
-    ``largest_problem``, ``of_alone`` (that problem over the one that it could do alone),
-    ``wall_time`` (s) of it and ``bound_by``, as in `compare_systems`, and ``reason`` if it does not
-    fit.
+    The first application gets each share of the processes, or of the memory of each process; the
+    second application gets the rest.
+
+    Returns
+    -------
+    DataFrame
+        Two rows per share: ``share`` (of the first application), ``application``, ``processes``,
+        ``memory`` (bytes per process), ``n``, ``largest_problem``, ``of_alone`` (relative to the
+        largest problem on the whole system), ``wall_time`` (s) and ``bound_by`` as in
+        `compare_systems`, and ``reason`` if the application does not fit.
 
     Examples
     --------
@@ -524,17 +527,18 @@ def share_system(
     rows = []
     for share in shares:
         for app, part in zip(applications, (share, 1 - share), strict=True):
-            own = replace(system, **{of: getattr(system, of) * part})
+            partition = replace(system, **{of: getattr(system, of) * part})
             row = {"share": share, "application": app.name}
-            n, reason = _filled(app, own)
-            alone, other = _filled(app, system)
-            if reason or other:
-                rows.append({**row, of: getattr(own, of), "reason": reason or other})
+            n, reason = _fill_memory(app, partition)
+            n_alone, reason_alone = _fill_memory(app, system)
+            if reason or reason_alone:
+                reason = reason or reason_alone
+                rows.append({**row, of: getattr(partition, of), "reason": reason})
                 continue
-            time, bound = own.wall_time(app, n)
-            size = n * own.processes
-            row |= {"processes": own.processes, "memory": own.memory, "n": n}
-            row |= {"largest_problem": size, "of_alone": size / (alone * system.processes)}
+            time, bound = partition.wall_time(app, n)
+            size = n * partition.processes
+            row |= {"processes": partition.processes, "memory": partition.memory, "n": n}
+            row |= {"largest_problem": size, "of_alone": size / (n_alone * system.processes)}
             rows.append({**row, "wall_time": time, "bound_by": bound, "reason": ""})
     columns = ["share", "application", "processes", "memory", "n", "largest_problem", "of_alone"]
     table = pd.DataFrame(rows, columns=[*columns, "wall_time", "bound_by", "reason"])
@@ -543,7 +547,7 @@ def share_system(
 
 @dataclass(frozen=True)
 class Upgrade:
-    """Factors of the number of processes, and of the memory a process."""
+    """Factors for the number of processes and for the memory per process."""
 
     name: str
     processes: float
@@ -554,15 +558,15 @@ class Upgrade:
 
 
 def upgrades_by(factor: float) -> tuple[Upgrade, ...]:
-    """Return the three upgrades with another factor than 2."""
+    """Return the three upgrades of [Calotoiu18] with any factor."""
     check_positive(factor=factor)
     return Upgrade("A", factor, 1.0), Upgrade("B", factor, 1 / factor), Upgrade("C", 1.0, factor)
 
 
-# Double the racks, the sockets (which share their node's memory), the memory [Calotoiu18].
+# Double the racks, the sockets (which share the memory of their node), or the memory [Calotoiu18].
 UPGRADES = upgrades_by(2.0)
 
-# The memory is so large that n dominates p in a sum of both.
+# The memory is large enough for n to dominate p in sums.
 LARGE_BASE = System("base", 1e5, 1e12)
 
 
@@ -571,11 +575,14 @@ def upgrade_ratios(
     base: System = LARGE_BASE,
     upgrades: Sequence[Upgrade] = UPGRADES,
 ) -> pd.DataFrame:
-    """Divide the requirements of a process after an upgrade by those before.
+    """Return the ratios of a process's requirements after and before upgrades.
 
-    A row for each requirement and upgrade: ``application``, ``requirement`` ("problem_size" first),
-    ``upgrade``, ``ratio``, ``growth_ratio`` and ``reason`` if there is none. ``growth_ratio`` holds
-    every logarithm at its value before the upgrade, so that only powers count.
+    Returns
+    -------
+    DataFrame
+        One row per requirement and upgrade: ``application``, ``requirement`` ("problem_size"
+        first), ``upgrade``, ``ratio``, ``growth_ratio``, and ``reason`` for a missing ratio. In
+        ``growth_ratio``, logarithms keep their values before the upgrade, so only powers count.
 
     Examples
     --------
@@ -590,34 +597,35 @@ def upgrade_ratios(
     names = [upgrade.name for upgrade in upgrades]
     if not upgrades or len(set(names)) < len(names):
         raise InputError("upgrades need different names", found=", ".join(names) or "no upgrade")
-    p = _checked_system(base).processes
+    check_type(base, "system", System, "a System")
     check_type(application, "application", Application, "an Application")
+    p = base.processes
     n = application.largest(p, base.memory)
-    held = application.with_logarithms_at(p, n)
-    wanted = [name for name in application.requirements if name != "bytes_used"]
-    before = {"problem_size": n} | {name: application.need(name, p, n) for name in wanted}
+    fixed_logarithms = application.with_logarithms_at(p, n)
+    needs = {k: application.need(k, p, n) for k in application.requirements if k != "bytes_used"}
+    before = {"problem_size": n} | needs
     rows = []
     for upgrade in upgrades:
         after = System(upgrade.name, p * upgrade.processes, base.memory * upgrade.memory)
-        exact, reason = _ratios(application, before, after)
-        growth, other = _ratios(held, before, after)
-        reason = reason or (other and f"with logarithms held, {other}")
+        ratio, reason = _compute_ratios(application, before, after)
+        growth, growth_reason = _compute_ratios(fixed_logarithms, before, after)
+        reason = reason or (growth_reason and f"with logarithms held, {growth_reason}")
         for name, value in before.items():
             missing = "" if value else f"{application.name} needs no {name} before"
-            ratios = (exact[name], growth[name], reason or missing)
-            rows.append((application.name, name, upgrade.name, *ratios))
+            values = (ratio[name], growth[name], reason or missing)
+            rows.append((application.name, name, upgrade.name, *values))
     rows.sort(key=lambda row: [*before].index(row[1]))
     columns = ["application", "requirement", "upgrade", "ratio", "growth_ratio", "reason"]
     return pd.DataFrame(rows, columns=columns)
 
 
-def _ratios(
+def _compute_ratios(
     application: Application, before: dict[str, float], after: System
 ) -> tuple[dict[str, float], str]:
-    """Return the ratios of problem size and requirements, or the reason for having none."""
-    size, reason = _filled(application, after)
+    """Return the ratio of each requirement, or NaN and the reason."""
+    n, reason = _fill_memory(application, after)
     if reason:
         return dict.fromkeys(before, np.nan), reason
-    now = {name: application.need(name, after.processes, size) for name in [*before][1:]}
-    now["problem_size"] = size
-    return {name: now[name] / value if value else np.nan for name, value in before.items()}, ""
+    needs = {name: application.need(name, after.processes, n) for name in [*before][1:]}
+    needs["problem_size"] = n
+    return {name: needs[name] / value if value else np.nan for name, value in before.items()}, ""

@@ -17,26 +17,25 @@ from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.validation import check_type, one_of, whole_number
 
-from .formula import Fitted, Formula, Powers
+from .formula import FittedModel, Formula, Powers
 from .stages import (
     RangePart,
     Stage,
-    acting,
+    broadcast_values,
     check_names,
-    columns_of,
-    pieces,
-    slowest,
+    find_slowest,
+    list_parameters,
+    split_range,
 )
 
-# A task pool of T workers hands out items in turn, so an item leaves every M(t) / T. A pipeline is
-# as fast as its slowest stage. So the time of every composition is the maximum over its sequential
-# tasks of M(task) / workers, and the list of (task, workers) is its normal form. The three laws
-# (pipelines and pools are associative and commutative, a pool distributes over a pipeline) hold in
-# it by construction. Source: [Calotoiu19].
-
+# A task pool with T workers finishes an item every M(t) / T. A pipeline is as fast as its slowest
+# stage. Therefore the time of a composition is the maximum of M(task) / workers over its sequential
+# tasks, and the list of (task, workers) is its normal form. It implies the three laws of
+# [Calotoiu19]: pipelines and pools are associative and commutative, and a pool distributes over a
+# pipeline.
 
 Array = NDArray[np.float64]
-DEEPEST = 100
+MAX_NESTING = 100
 MAXIMA = ("point", "asymptotic")
 
 
@@ -49,9 +48,9 @@ class Expression:
     Attributes
     ----------
     stages : tuple of Stage
-        Each sequential task with the workers that its pools give it, in the order written.
+        Each sequential task with its number of workers, in the order of the text.
     parameters : tuple of str
-        All parameters that the models depend on.
+        Parameters of all models.
 
     Examples
     --------
@@ -70,7 +69,7 @@ class Expression:
         self._text = text
         self._normal = tuple(sorted(stages))
         self.stages = stages
-        self.parameters = acting(stages)
+        self.parameters = list_parameters(stages)
 
     def __str__(self) -> str:
         return self._text
@@ -91,39 +90,36 @@ class Expression:
         return Expression(text, self._normal)
 
     def slowest(self) -> tuple[Stage, ...]:
-        """Return the stages that are the slowest once every parameter is large.
+        """Return the stages that are the slowest for large parameters.
 
-        The order of growth decides, then the lead coefficients. With one parameter that is one
-        stage; with several, all that no other stage outgrows.
+        Stages are compared by order of growth, then by lead coefficients. With several parameters,
+        several stages may be incomparable.
         """
-        return slowest(self._normal)
+        return find_slowest(self._normal)
 
     def formula(self, digits: int = 5) -> str:
-        """Return the time per item for large parameters, as text.
-
-        It is a max(..) if no single stage is the slowest.
-        """
+        """Return the time per item for large parameters as text, a max(..) of several stages."""
         parts = [stage.formula(digits) for stage in self.slowest()]
         return parts[0] if len(parts) == 1 else f"max({', '.join(parts)})"
 
     def predict(self, at: Mapping[str, ArrayLike], maximum: str = "point") -> Array:
-        """Time per item in the steady state, in the unit of the tasks' models.
+        """Return the time per item in the steady state, in the unit of the tasks' models.
 
         Parameters
         ----------
         at : mapping or DataFrame
-            A value or an array of values for every parameter. A model without parameters takes any.
+            A value or an array of values for every parameter.
         maximum : {"point", "asymptotic"}
-            Take the slowest stage at each point, or the one that is slowest for large parameters.
+            Use the slowest stage of each point, or the slowest stage for large parameters.
         """
         check_names(self.parameters, at)
         return self._values(at, maximum)
 
     def latency(self, at: Mapping[str, ArrayLike]) -> Array:
-        """Time from the arrival of an item to its departure, if it never waits.
+        """Return the time from the arrival of an item to its departure, if it never waits.
 
-        It runs through every stage of a pipeline, and through one worker of a pool, so that pools
-        do not shorten it. It obeys the same laws as the time per item.
+        An item passes every stage of a pipeline but only one worker of a pool, so pools do not
+        reduce the latency. It obeys the same laws as the time per item.
 
         Examples
         --------
@@ -132,40 +128,40 @@ class Expression:
         (35.0, 5.0)
         """
         check_names(self.parameters, at)
-        return self.passage().values(columns_of(self.stages, at))
+        return self.passage().values(broadcast_values(self.stages, at))
 
     def passage(self) -> Stage:
-        """Return all stages one after the other, on one worker each: the model of the latency."""
+        """Return one stage that models the latency: the sum of all tasks on one worker each."""
         products = (product for stage in self._normal for product in stage.terms)
         return Stage.from_products(str(self), products)
 
     def _values(self, at: Mapping[str, ArrayLike], maximum: str = "point") -> Array:
         one_of(maximum, "maximum", MAXIMA)
-        columns = columns_of(self.stages, at)
+        columns = broadcast_values(self.stages, at)
         stages = self.slowest() if maximum == "asymptotic" else tuple(dict.fromkeys(self._normal))
-        slowest_of_all: Array = np.max([stage.values(columns) for stage in stages], axis=0)
-        return slowest_of_all
+        times: Array = np.max([stage.values(columns) for stage in stages], axis=0)
+        return times
 
     def pieces(
         self, parameter: str, low: float, high: float, at: Mapping[str, float] | None = None
     ) -> list[RangePart]:
-        """Return which stage is the slowest in which part of a parameter's range.
+        """Split the range 0 < low < high of a parameter by the slowest stage.
 
-        The range is 0 < low < high; ``at`` holds the values of the other parameters.
+        ``at`` gives the values of the other parameters.
         """
-        return pieces(self._normal, parameter, low, high, at or {})
+        return split_range(self._normal, parameter, low, high, at or {})
 
     def relative_error(self, reference: Expression, at: Mapping[str, ArrayLike]) -> Array:
-        """Return the distance of the prediction from another model's, as a share of the latter.
+        """Return the error of the predictions relative to those of another composition.
 
-        `at` names the parameters of both.
+        `at` gives the parameters of both.
         """
         _check_expression(reference)
         check_names(sorted({*self.parameters, *reference.parameters}), at)
-        true = reference._values(at)
-        if (true == 0).any():
-            raise InputError("the reference is 0 there; no relative error")
-        error: Array = np.abs(self._values(at) - true) / np.abs(true)
+        expected = reference._values(at)
+        if (expected == 0).any():
+            raise InputError("the reference is 0, so the relative error is undefined")
+        error: Array = np.abs(self._values(at) - expected) / np.abs(expected)
         return error
 
 
@@ -179,35 +175,34 @@ class Pattern:
     """A pattern in which T workers share an item."""
 
     tasks: tuple[str, ...]
-    # Maps T to the steps in order: how often a step runs, the index of its task, and the share of
-    # the item that it processes (0: a single element).
+    # The steps for T workers: (number of runs, index of the task, share of the item). The share is
+    # 0 for a single element.
     steps: Callable[[int], Sequence[tuple[int, int, float]]]
-    doubles: bool = False  # T must be a power of two
+    needs_power_of_two: bool = False
 
 
 PATTERNS = {
-    # Each worker scans its part; the T totals are combined in a tree; each adds what comes before.
+    # Workers scan their parts, combine the T totals in a tree, and add the preceding total.
     "scan": Pattern(
         ("scan", "combine"),
         lambda t: [(1, 0, 1 / t)] + [(math.ceil(math.log2(t)), 1, 0), (1, 1, 1 / t)] * (t > 1),
     ),
-    # At every level of the tree the item is divided, and merged again later; leaves are solved.
+    # Workers divide and merge the item on every level of a tree, and solve its leaves.
     "dac": Pattern(
         ("divide", "solve", "merge"),
         lambda t: (
             [(1, k, 1 / 2**level) for level in range(t.bit_length() - 1) for k in (0, 2)]
             + [(1, 1, 1 / t)]
         ),
-        doubles=True,
+        needs_power_of_two=True,
     ),
 }
 
 
-def sequential(name: str, model: str | Formula | Fitted, path: int = 0) -> Expression:
+def sequential(name: str, model: str | Formula | FittedModel, path: int = 0) -> Expression:
     """Return a sequential task with a scaling model of its time per item.
 
-    The model is a formula or a fitted model, whose formula is taken; ``path`` is the number of the
-    call path in `Models`.
+    The model is a formula or a fitted model; ``path`` is the number of the call path in `Models`.
 
     Examples
     --------
@@ -224,15 +219,15 @@ def shared(name: str, workers: int, *tasks: Expression, size: str = "n") -> Expr
 
     Parameters
     ----------
-    name : str
-        A key of `PATTERNS`: "scan" (tasks that scan a part of an item and combine two parts) or
-        "dac" (divide and conquer, with tasks that divide, solve and merge).
+    name : {"scan", "dac"}
+        "scan" needs tasks that scan a part of an item and that combine two parts; "dac" (divide and
+        conquer) needs tasks that divide, solve and merge.
     workers : int
-        For divide and conquer a power of two.
+        A power of two for divide and conquer.
     *tasks : Expression
-        A part of an item goes through all stages of a task.
+        Each part of an item passes all stages of a task.
     size : str
-        Parameter that is the size of an item, at least the number of workers.
+        Parameter that gives the size of an item; must be at least the number of workers.
 
     Examples
     --------
@@ -249,34 +244,31 @@ def shared(name: str, workers: int, *tasks: Expression, size: str = "n") -> Expr
             found=len(tasks),
             expected=", ".join(pattern.tasks),
         )
-    if pattern.doubles and count & (count - 1):
-        raise InputError(
-            f"{name} halves the item", found=f"{count} workers", expected="2, 4, 8, .."
-        )
+    if pattern.needs_power_of_two and count & (count - 1):
+        found, expected = f"{count} workers", "2, 4, 8, .."
+        raise InputError(f"{name} halves the item", found=found, expected=expected)
     for task in tasks:
         _check_expression(task)
     products = [
         (powers, times * coefficient)
         for times, k, part in pattern.steps(count)
-        for powers, coefficient in _part(tasks[k].passage(), size, part)
+        for powers, coefficient in _scale_size(tasks[k].passage(), size, part)
     ]
     text = f"{name}_{count}({', '.join(map(str, tasks))})"
     return Expression(text, (Stage.from_products(text, products),))
 
 
-def _part(task: Stage, size: str, part: float) -> Sequence[tuple[Powers, float]]:
-    """Return the model of a task on a part of an item, multiplied out."""
+def _scale_size(task: Stage, size: str, part: float) -> Sequence[tuple[Powers, float]]:
+    """Replace the size of an item by a part of it, and multiply out."""
     if size not in task.parameters or part == 1:
         return task.terms
     products: list[tuple[Powers, float]] = []
     for powers, coefficient in task.terms:
         i, j = dict(powers).get(size, (0.0, 0.0))
         if j != int(j):
-            raise InputError(
-                f"no part of {task.name} can be taken",
-                found=f"log2({size})^{j:g}",
-                expected="a whole power of the logarithm",
-            )
+            message = f"workers cannot share an item of {task.name}"
+            found, expected = f"log2({size})^{j:g}", "a whole power of the logarithm"
+            raise InputError(message, found=found, expected=expected)
         if part == 0:
             factors = [(1.0, (0.0, 0.0))] if j == 0 else []
         else:
@@ -286,14 +278,14 @@ def _part(task: Stage, size: str, part: float) -> Sequence[tuple[Powers, float]]
                 for k in range(int(j) + 1)
             ]
         for factor, pair in factors:
-            own = {**dict(powers), size: pair}
-            kept = tuple(sorted((name, each) for name, each in own.items() if any(each)))
-            products.append((kept, coefficient * factor))
+            scaled = {**dict(powers), size: pair}
+            factors_left = tuple(sorted((name, e) for name, e in scaled.items() if any(e)))
+            products.append((factors_left, coefficient * factor))
     return products
 
 
 def tpool(task: Expression, workers: int) -> Expression:
-    """Return a pool of workers; each runs the whole of `task` for the items it takes.
+    """Return a pool of workers, each of which runs the whole `task` on its items.
 
     Examples
     --------
@@ -342,7 +334,8 @@ def _check_name(name: str) -> None:
         raise InputError("a task cannot have the name of a pattern", found=name)
 
 
-_MAX_ADDED = 100_000
+_MAX_NEW_WORKERS = 100_000
+_STEP_COLUMNS = ["stage", "workers", "time", "speed_up", "gain"]
 
 
 def replicate(
@@ -351,20 +344,25 @@ def replicate(
     at: Mapping[str, ArrayLike],
     fixed: Sequence[str] = (),
 ) -> tuple[Expression, pd.DataFrame]:
-    """Give workers, one after the other, to the slowest stage.
+    """Add workers to a program, each to the slowest stage, which minimises the time per item.
 
-    The time per item is that of the slowest stage, so no other order gives a shorter one.
-
-    The program gets ``workers`` additional workers; ``at`` has one value for each parameter. Name
-    tasks that cannot be replicated, such as those with a state, in ``fixed``.
+    Parameters
+    ----------
+    program : Expression
+    workers : int
+        Number of additional workers.
+    at : mapping
+        One value of each parameter.
+    fixed : sequence of str
+        Tasks that cannot be replicated, such as those with a state.
 
     Returns
     -------
     program : Expression
     steps : DataFrame
-        A row for each worker: ``stage`` that it goes to, its ``workers`` then, ``time`` per item,
-        ``speed_up`` over the program as it is, and ``gain``, the speed-up over the row before. No
-        row follows once a fixed stage is the slowest.
+        One row per worker: its ``stage``, the stage's number of ``workers``, the ``time`` per item,
+        ``speed_up`` over the given program, and ``gain`` (speed-up over the previous row). The
+        table ends when a fixed stage is the slowest.
 
     Examples
     --------
@@ -374,35 +372,35 @@ def replicate(
     pipe(tpool_3(qsort), tpool_2(inc)) [45.0, 40.0, 30.0]
     """
     _check_expression(program)
-    count = whole_number(workers, "number of workers", 1, _MAX_ADDED)
+    count = whole_number(workers, "number of workers", 1, _MAX_NEW_WORKERS)
     before = program.predict(at)
     if before.size != 1:
         raise InputError("replicating needs one value of each parameter", found=dict(at))
     stages = program.stages
-    places = columns_of(stages, at)
-    alone = [float(stage.values(places).item()) * stage.workers for stage in stages]
-    given = [stage.workers for stage in stages]
-    order = [(-alone[k] / given[k], k) for k in range(len(stages))]
-    heapq.heapify(order)
+    columns = broadcast_values(stages, at)
+    one_worker = [float(stage.values(columns).item()) * stage.workers for stage in stages]
+    n_workers = [stage.workers for stage in stages]
+    heap = [(-one_worker[k] / n_workers[k], k) for k in range(len(stages))]
+    heapq.heapify(heap)
     rows, last = [], before.item()
     for _ in range(count):
-        _, k = order[0]
-        if stages[k].name in fixed or not alone[k] > 0:
+        _, k = heap[0]
+        if stages[k].name in fixed or not one_worker[k] > 0:
             break
-        given[k] += 1
-        heapq.heapreplace(order, (-alone[k] / given[k], k))
-        time = -order[0][0]
-        rows.append((stages[k].name, given[k], time, before.item() / time, last / time))
+        n_workers[k] += 1
+        heapq.heapreplace(heap, (-one_worker[k] / n_workers[k], k))
+        time = -heap[0][0]
+        rows.append((stages[k].name, n_workers[k], time, before.item() / time, last / time))
         last = time
     tasks = [Expression(stage.name, (replace(stage, workers=1),)) for stage in stages]
-    parts = [tpool(task, n) if n > 1 else task for task, n in zip(tasks, given, strict=True)]
-    columns = ["stage", "workers", "time", "speed_up", "gain"]
-    return parts[0] if len(parts) == 1 else pipe(*parts), pd.DataFrame(rows, columns=columns)
+    parts = [tpool(task, n) if n > 1 else task for task, n in zip(tasks, n_workers, strict=True)]
+    result = parts[0] if len(parts) == 1 else pipe(*parts)
+    return result, pd.DataFrame(rows, columns=_STEP_COLUMNS)
 
 
-_LONGEST = 10_000
+_MAX_CHARACTERS = 10_000
 _POOL = re.compile(r"tpool(?:_(\d+))?")
-_SHARED = re.compile(rf"({'|'.join(PATTERNS)})_(\d{{1,20}})")
+_PATTERN = re.compile(rf"({'|'.join(PATTERNS)})_(\d{{1,20}})")
 
 
 def composed(text: str, tasks: Mapping[str, Expression]) -> Expression:
@@ -411,11 +409,10 @@ def composed(text: str, tasks: Mapping[str, Expression]) -> Expression:
     Parameters
     ----------
     text : str
-        ``tpool_4(task)`` or ``tpool(task, 4)``, ``pipe(task, task, ...)``, and the patterns
-        in which workers share an item, ``scan_4(scan, combine)`` and ``dac_4(divide, solve,
-        merge)``; nested at will.
+        ``tpool_4(task)`` or ``tpool(task, 4)``, ``pipe(task, task, ...)``, and the patterns of
+        `shared`, ``scan_4(scan, combine)`` and ``dac_4(divide, solve, merge)``; may be nested.
     tasks : mapping
-        The expression of each name.
+        Expressions by name.
 
     Examples
     --------
@@ -424,39 +421,37 @@ def composed(text: str, tasks: Mapping[str, Expression]) -> Expression:
     '0.0064983 n log2(n)'
     """
     check_type(text, "expression", str, "text such as tpool_4(task)")
-    if len(text) > _LONGEST:
+    if len(text) > _MAX_CHARACTERS:
         raise InputError("expression too long", found=f"{len(text)} characters")
     levels = accumulate((sign == "(") - (sign == ")") for sign in text)
-    if max(levels, default=0) > DEEPEST:
-        raise InputError("nested too deep", expected=f"at most {DEEPEST} levels")
+    if max(levels, default=0) > MAX_NESTING:
+        raise InputError("nested too deep", expected=f"at most {MAX_NESTING} levels")
     line = " ".join(text.split())
     try:
         tree = ast.parse(line, mode="eval").body
     except (SyntaxError, ValueError) as error:
-        place = getattr(error, "offset", None) or len(line) + 1
-        raise _fault(line, place - 1, "tasks, tpool_T(..) and pipe(.., ..)") from None
-    return _composed(tree, line, tasks)
+        column = getattr(error, "offset", None) or len(line) + 1
+        raise _syntax_error(line, column - 1, "tasks, tpool_T(..) and pipe(.., ..)") from None
+    return _compose_node(tree, line, tasks)
 
 
-def _composed(node: ast.expr, text: str, tasks: Mapping[str, Expression]) -> Expression:
+def _compose_node(node: ast.expr, text: str, tasks: Mapping[str, Expression]) -> Expression:
     match node:
         case ast.Name(id=name) if name in tasks:
             return tasks[name]
         case ast.Name(id=name):
-            if _POOL.fullmatch(name) or _SHARED.fullmatch(name):
-                raise _fault(text, node.col_offset, "tpool_T(..) with a whole number T of workers")
-            raise InputError(
-                f"unknown task in {text[:60]!r}",
-                found=name,
-                expected=" or ".join(tasks) or "a task with a model",
-            )
+            if _POOL.fullmatch(name) or _PATTERN.fullmatch(name):
+                expected = "tpool_T(..) with a whole number T of workers"
+                raise _syntax_error(text, node.col_offset, expected)
+            expected = " or ".join(tasks) or "a task with a model"
+            raise InputError(f"unknown task in {text[:60]!r}", found=name, expected=expected)
         case ast.Call(func=ast.Name(id="pipe"), args=[_, *_] as parts, keywords=[]):
-            return pipe(*(_composed(part, text, tasks) for part in parts))
+            return pipe(*(_compose_node(part, text, tasks) for part in parts))
         case ast.Call(func=ast.Name(id=name), args=[*parts], keywords=[]) if (
-            of_shared := _SHARED.fullmatch(name)
+            pattern := _PATTERN.fullmatch(name)
         ):
-            inner = [_composed(part, text, tasks) for part in parts]
-            return shared(of_shared[1], int(of_shared[2]), *inner)
+            inner = [_compose_node(part, text, tasks) for part in parts]
+            return shared(pattern[1], int(pattern[2]), *inner)
         case ast.Call(func=ast.Name(id=name), args=[part, *rest], keywords=[]) if (
             pool := _POOL.fullmatch(name)
         ):
@@ -465,21 +460,17 @@ def _composed(node: ast.expr, text: str, tasks: Mapping[str, Expression]) -> Exp
                 workers = str(rest[0].value)
             if not workers.isdecimal():
                 expected = "tpool_T(task) or tpool(task, T), T a number of workers"
-                raise _fault(text, node.col_offset, expected)
+                raise _syntax_error(text, node.col_offset, expected)
             if len(workers) > 20:
                 raise InputError("too many workers", found=workers)
-            return tpool(_composed(part, text, tasks), int(workers))
+            return tpool(_compose_node(part, text, tasks), int(workers))
         case _:
-            raise _fault(
-                text,
-                node.col_offset,
-                f"a task, tpool_T(..), pipe(.., ..), {', '.join(f'{n}_T(..)' for n in PATTERNS)}",
-            )
+            patterns = ", ".join(f"{name}_T(..)" for name in PATTERNS)
+            expected = f"a task, tpool_T(..), pipe(.., ..), {patterns}"
+            raise _syntax_error(text, node.col_offset, expected)
 
 
-def _fault(text: str, place: int, expected: str) -> InputError:
-    return InputError(
-        f"bad expression {text[:60]!r} at character {place + 1}",
-        found=text[place : place + 30] or "the end",
-        expected=expected,
-    )
+def _syntax_error(text: str, column: int, expected: str) -> InputError:
+    message = f"bad expression {text[:60]!r} at character {column + 1}"
+    found = text[column : column + 30] or "the end"
+    return InputError(message, found=found, expected=expected)

@@ -1,4 +1,4 @@
-"""The estimator of scikit-learn for one model in performance model normal form."""
+"""Scikit-learn estimator of a model in performance model normal form."""
 
 from __future__ import annotations
 
@@ -14,27 +14,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from toruscast.errors import InputError
 
-from .fit import FitOptions, fit_many, interval
+from .fit import FitOptions, fit_many, predict_intervals
 from .formula import Formula, ScalingWarning, Term
-from .measurements import Measurements, check_points, gather
+from .measurements import Measurements, check_points, group_repetitions
 from .models import Models
 
 
 class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Performance model normal form: sums of products of x^i log2(x)^j.
+    """Regressor in performance model normal form, a sum of products of x^i log2(x)^j.
 
     Parameters
     ----------
-    space : {"default", "published", "fine"}, TermSpace or pairs of exponents
-        Terms to build from.
-    max_terms : {1, 2}
-        Terms of a model of one parameter, its constant not counted.
-    noise : {"auto", "normal", "bounded"}
-        Law of the noise among repetitions.
-    select : {"evidence", "loo", "kfold"}
-        Criterion: the evidence of a model, or its error under cross-validation.
-    negative : float
-        Prior probability of a negative coefficient, as in `FitOptions`.
+    space, max_terms, noise, select, negative
+        As in `FitOptions`.
     warn : bool
         Issue a `ScalingWarning` for each note on limits of the measurements.
 
@@ -43,13 +35,13 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     terms_ : list of (coefficient, ((i, j) for each parameter))
         The most probable model, its constant first.
     formula_ : str
-        The same as text.
+        The model as text.
     notes_ : list of str
         Limits of the measurements.
     models_ : Models
         The fit with all its hypotheses.
     options_ : FitOptions
-        Options of the fit, which its intervals use too, even if parameters are set later.
+        Options of the fit, also used for its intervals.
 
     Examples
     --------
@@ -62,9 +54,9 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    Repetitions are repeated rows of X. Parameters must not be negative. Terms with a logarithm are
-    left out for a parameter with values below 1, and falling ones for a parameter with the value 0.
-    Source: [Calotoiu13].
+    Repeated rows of X are repetitions. Parameters must not be negative. Logarithms are excluded for
+    a parameter with values below 1, and falling powers for a parameter with the value 0. Source:
+    [Calotoiu13].
     """
 
     def __init__(
@@ -84,15 +76,15 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.warn = warn
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Fit to measured values y; a column of X is a parameter, repeated rows are repetitions."""
+        """Fit to measured values y; columns of X are parameters, repeated rows are repetitions."""
         x, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         names = [*getattr(self, "feature_names_in_", [f"x{q}" for q in range(x.shape[1])])]
         check_points(x, names)
-        goal = np.asarray(target, dtype=float)
-        # scikit-learn lets None pass in an array of objects.
-        if not np.isfinite(goal).all():
-            raise InputError("y holds NaN; leave such rows out")
-        points, values = gather(x, goal)
+        target = np.asarray(target, dtype=float)
+        # scikit-learn accepts None in an array of objects.
+        if not np.isfinite(target).all():
+            raise InputError("y contains NaN; remove such rows")
+        points, values = group_repetitions(x, target)
         self.options_ = FitOptions(
             self.space, self.max_terms, self.noise, self.select, self.negative
         )
@@ -107,14 +99,14 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Predict at parameters' values; shape (n_samples,)."""
+        """Predict at values of the parameters; shape (n_samples,)."""
         check_is_fitted(self)
         x = validate_data(self, X, dtype=np.float64, reset=False)
         prediction: NDArray[np.float64] = self.models_.predict(x)[0]
         return prediction
 
     def formula(self, path: int = 0) -> Formula:
-        """Return the formula with all digits, for other commands and functions."""
+        """Return the formula in full precision."""
         if not hasattr(self, "models_"):
             raise InputError("not a model: it is not fitted", found=self, expected="fit first")
         return self.models_.formula(path)
@@ -126,24 +118,24 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         n_bootstrap: int = 100,
         random_state: int | np.random.RandomState | None = 0,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Interval that should hold the true value with probability `level`: low and high.
+        """Return the bounds (low, high) of a bootstrap interval with probability `level`.
 
-        The repetitions of each point are drawn anew, and the search is repeated on each draw. The
-        predictions of all probable hypotheses are pooled. Without repetitions, or where no
-        hypothesis is trusted, the means are drawn instead, with the error of the formula. The
-        prediction itself is always inside.
+        Each draw resamples the repetitions of each point, repeats the search, and pools the
+        predictions of all probable hypotheses. Without repetitions, or if no hypothesis is
+        trusted, the means are drawn with the error of the formula. The interval always contains
+        the prediction.
         """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         seed = random_state
         if not isinstance(seed, numbers.Integral):
             seed = check_random_state(seed).randint(2**31 - 1)
-        low, high = interval(self.models_, X, self.options_, level, n_bootstrap, int(seed))
+        low, high = predict_intervals(self.models_, X, self.options_, level, n_bootstrap, int(seed))
         return low[0], high[0]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
-        # The checks use random points in many dimensions, which a scaling model is not made for.
+        # The checks use random points in many dimensions, which scaling models do not describe.
         tags.regressor_tags.poor_score = True
         return tags

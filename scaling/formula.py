@@ -1,8 +1,8 @@
-"""Formulas of scaling models: one grammar that every command prints and reads.
+"""Formulas of scaling models, in the grammar that all commands read and print.
 
-A formula is arithmetic over named parameters, such as ``5 + 0.1 n^(3/2) log2(p)``. Operators bind
-as in Python; a blank or nothing between two factors is a product, and ``^`` is a power. Only
-numbers, names, arithmetic and a few functions pass; nothing is executed.
+A formula is arithmetic over named parameters, such as ``5 + 0.1 n^(3/2) log2(p)``. Operators have
+the precedence of Python; adjacent factors are multiplied, and ``^`` is a power. Formulas consist of
+numbers, names, arithmetic and a few functions, and are parsed without executing code.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ Key = TypeVar("Key", bound=Hashable)
 Amount = TypeVar("Amount", float, Fraction)
 Exponents = tuple[tuple[float, float], ...]
 Term = tuple[float, Exponents]
-# A product, by the exponents of each parameter's power and logarithm, and a sum of products.
+# A product, given by the exponents of the power and the logarithm of each parameter.
 Powers = tuple[tuple[str, tuple[float, float]], ...]
+# The coefficient of each product of a sum.
 Sum = dict[Powers, float]
 # A step of a formula in postfix order: "number", "parameter", "held" (a parameter in a logarithm),
-# "call" or "apply", with the number, name or operator.
+# "call" or "apply", and its number, name or operator.
 _Step = tuple[str, Any]
-_NEGATED: list[_Step] = [("number", -1.0), ("apply", "*")]
+_NEGATION: list[_Step] = [("number", -1.0), ("apply", "*")]
 
 MAX_LENGTH = 1000
 MAX_DEPTH = 50
-# Terms of a formula that is multiplied out.
+# Limit of the terms of a formula that is multiplied out.
 _MAX_TERMS = 200
 NAME = re.compile(r"[A-Za-z_]\w*")
-# Names that are no parameters in other programs, and what to write instead.
-_MEANT = dict.fromkeys(("ln", "log10"), "log (natural) or log2")
-_MEANT |= dict.fromkeys(("nan", "inf", "infinity"), "a finite number")
-# Cost of a collective operation for a process: a tree has log2(p) levels, and in an all-to-all
-# every process sends to p - 1 others.
+# Names with a meaning in other programs, and their replacements.
+_REPLACEMENTS = dict.fromkeys(("ln", "log10"), "log (natural) or log2")
+_REPLACEMENTS |= dict.fromkeys(("nan", "inf", "infinity"), "a finite number")
+# Collectives have their cost for a process: log2(p) levels of a tree, or p - 1 messages.
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "log": np.log,
     "log2": np.log2,
@@ -52,7 +52,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "alltoall": lambda p: np.subtract(p, 1.0),
 }
 # Names that cannot be parameters without backquotes.
-RESERVED = frozenset((*FUNCTIONS, *_MEANT))
+RESERVED = frozenset((*FUNCTIONS, *_REPLACEMENTS))
 _LOGARITHMS = {"log": math.log(2.0), "log2": 1.0, "allreduce": 1.0, "bcast": 1.0}
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "+": np.add,
@@ -61,8 +61,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "/": np.divide,
     "**": np.power,
 }
-# Operators with a higher number bind tighter.
-_BINDING = {"+": 1, "-": 1, "*": 2, "/": 2, "sign": 3, "**": 4}
+_PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "sign": 3, "**": 4}
 _TOKEN = re.compile(
     r"(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<name>[A-Za-z_]\w*)"
     r"|(?P<quoted>`(?:[^`]|``)+`)|(?P<sign>\*\*|[-+*/^()])|(?P<other>\S)",
@@ -72,8 +71,8 @@ _OPERAND = "a number, a parameter or a function"
 
 
 @runtime_checkable
-class Fitted(Protocol):
-    """A fitted model that has a formula, such as `PMNFRegressor` and `Models`."""
+class FittedModel(Protocol):
+    """A model with a formula, such as `PMNFRegressor` and `Models`."""
 
     def formula(self, path: int = 0) -> Formula:
         """Return the formula of a call path."""
@@ -87,18 +86,18 @@ class Formula:
     text : str
         Numbers, parameters, ``+ - * /``, powers (``n^2``, ``n**2``, ``n^(1/2)``), parentheses, and
         the functions ``log2``, ``log`` (natural), ``sqrt``, ``allreduce`` and ``bcast`` (both
-        log2), ``alltoall`` (its argument less one). Factors may stand side by side, with a blank
-        after a number. A parameter whose name is not an identifier needs backquotes.
+        log2), ``alltoall`` (its argument minus one). Adjacent factors are multiplied; a number
+        needs a blank after it. A parameter whose name is not an identifier needs backquotes.
     variables : sequence of str, optional
-        Parameters that may occur; any if left out.
+        Allowed parameters; any by default.
     file, place : str, optional
-        Where the formula comes from, for messages.
+        Source of the formula, for error messages.
 
     Attributes
     ----------
     text : str
     parameters : tuple of str
-        Those that occur, in alphabetical order.
+        Parameters of the formula, in alphabetical order.
 
     Examples
     --------
@@ -107,7 +106,7 @@ class Formula:
     7.4
     >>> cost.parameters, cost.terms()[1][1]
     (('n', 'p'), (0.1, ((1.5, 0.0), (0.0, 1.0))))
-    >>> float(cost(p=64.0, n=4.0, held={"p": 8.0, "n": 2.0}))   # the logarithm stays
+    >>> float(cost(p=64.0, n=4.0, held={"p": 8.0, "n": 2.0}))   # log2(8), not log2(64)
     7.4
     >>> Formula("n ! p")
     Traceback (most recent call last):
@@ -126,14 +125,14 @@ class Formula:
             self._refuse(0, repr(text), "a text such as 1e6 n, or a fitted PMNFRegressor or Models")
         if len(text) > MAX_LENGTH:
             self._refuse(MAX_LENGTH, f"{len(text)} characters", f"at most {MAX_LENGTH}")
-        self._steps = self._parsed()
-        names = {str(what) for kind, what in self._steps if kind in ("parameter", "held")}
+        self._steps = self._parse()
+        names = {str(name) for kind, name in self._steps if kind in ("parameter", "held")}
         self.parameters = tuple(sorted(names))
 
     @classmethod
     def from_model(
         cls,
-        model: str | Formula | Fitted,
+        model: str | Formula | FittedModel,
         path: int = 0,
         file: str | os.PathLike[str] | None = None,
         place: str = "",
@@ -141,7 +140,7 @@ class Formula:
         """Return the formula of a text or of a fitted model."""
         if isinstance(model, Formula):
             return model
-        if isinstance(model, Fitted):
+        if isinstance(model, FittedModel):
             return model.formula(path)
         return cls(model, file=file, place=place)
 
@@ -153,8 +152,8 @@ class Formula:
         file: str | os.PathLike[str] | None = None,
         place: str = "",
     ) -> Formula:
-        """Return the formula of a model, with all digits."""
-        return cls(text(terms, parameters, None), file=file, place=place)
+        """Return the formula of a model in full precision."""
+        return cls(format_terms(terms, parameters, None), file=file, place=place)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Formula) and self.text == other.text
@@ -169,29 +168,25 @@ class Formula:
         return self.text
 
     def __call__(self, *, held: Mapping[str, Any] | None = None, **values: Any) -> Any:
-        """Evaluate for numbers or arrays; logarithms take the values in `held`, if given.
+        """Evaluate for numbers or arrays; `held` replaces the values inside logarithms.
 
         The result is NaN or infinity where the formula has no finite value.
         """
         at = {name: np.asarray(value, dtype=float)[()] for name, value in values.items()}
-        places = {"parameter": at, "held": at if held is None else held}
+        values_of = {"parameter": at, "held": at if held is None else held}
 
-        def operand(kind: str, what: Any) -> Any:
+        def load(kind: str, operand: Any) -> Any:
             if kind == "number":
-                return np.float64(what)
-            known = places[kind]
-            if what not in known:
-                raise InputError(
-                    f"no value for a parameter of {self.text[:60]}",
-                    file=self.file,
-                    found=", ".join(known) or "none",
-                    expected=what,
-                )
-            return known[what]
+                return np.float64(operand)
+            known = values_of[kind]
+            if operand not in known:
+                message, found = f"no value for a parameter of {self.text[:60]}", ", ".join(known)
+                raise InputError(message, file=self.file, found=found or "none", expected=operand)
+            return known[operand]
 
         with np.errstate(all="ignore"):
-            return self._computed(
-                operand,
+            return self._fold(
+                load,
                 lambda name, value: FUNCTIONS[name](value),
                 lambda operator, left, right: _OPERATORS[operator](left, right),
             )
@@ -199,32 +194,32 @@ class Formula:
     def terms(self) -> tuple[tuple[str, ...], list[Term]]:
         """Multiply out to a sum of products of powers and logarithms.
 
-        Returns the parameters in alphabetical order, and terms (coefficient, ((i, j) for each
-        parameter)); those with equal exponents are added up, the constant comes first.
+        Returns the parameters in alphabetical order, and the terms (coefficient, ((i, j) for each
+        parameter)), the constant first. Terms with equal exponents are added.
 
         Examples
         --------
         >>> Formula("100 / p - n").terms()[1]
         [(100.0, ((0.0, 0.0), (-1.0, 0.0))), (-1.0, ((1.0, 0.0), (0.0, 0.0)))]
         """
-        return self.parameters, aligned(self.sum(), self.parameters)
+        return self.parameters, align_terms(self.sum(), self.parameters)
 
     def sum(self) -> Sum:
         """Multiply out to the coefficient of each product of powers and logarithms."""
 
-        def operand(kind: str, what: Any) -> Sum:
-            return {(): what} if kind == "number" else {((what, (1.0, 0.0)),): 1.0}
+        def load(kind: str, operand: Any) -> Sum:
+            return {(): operand} if kind == "number" else {((operand, (1.0, 0.0)),): 1.0}
 
-        found: Sum = self._computed(operand, self._called, self._joined)
-        for powers, coefficient in found.items():
+        result: Sum = self._fold(load, self._apply_function, self._combine)
+        for powers, coefficient in result.items():
             if not math.isfinite(coefficient):
                 self._refuse(0, self.text, "finite numbers")
             if any(j < 0 for _, (_, j) in powers):
                 self._refuse(0, self.text, "no division by a logarithm")
-        return found
+        return result
 
-    def _parsed(self) -> list[_Step]:
-        """Return the formula in postfix order, by a shunting yard that knows implied products."""
+    def _parse(self) -> list[_Step]:
+        """Convert to postfix order by the shunting-yard algorithm, with implied products."""
         tokens = [
             (str(m.lastgroup), m[0], m.start())
             for m in _TOKEN.finditer(self.text)
@@ -232,58 +227,58 @@ class Formula:
         ]
         tokens.append(("end", "its end", len(self.text)))
         steps: list[_Step] = []
-        # Operators, and open parentheses with their function and its power.
-        waiting: list[tuple[str, float]] = []
-        operand = True  # whether an operand comes next
+        # Pending operators, and open parentheses with their function and its power.
+        stack: list[tuple[str, float]] = []
+        needs_operand = True
         signs = k = 0
 
-        def close(binding: int) -> None:
-            while waiting and _BINDING.get(waiting[-1][0], 0) >= binding:
-                operator, _ = waiting.pop()
-                steps.extend(_NEGATED if operator == "sign" else [("apply", operator)])
+        def pop_operators(precedence: int) -> None:
+            while stack and _PRECEDENCE.get(stack[-1][0], 0) >= precedence:
+                operator, _ = stack.pop()
+                steps.extend(_NEGATION if operator == "sign" else [("apply", operator)])
 
-        while tokens[k][0] != "end" or operand:
+        while tokens[k][0] != "end" or needs_operand:
             kind, token, start = tokens[k]
             k += 1
-            if operand and token in ("+", "-"):
+            if needs_operand and token in ("+", "-"):
                 signs += 1
                 if signs > MAX_DEPTH:
                     self._refuse(start, token, f"at most {MAX_DEPTH} levels")
-                waiting += [("sign", 1.0)] * (token == "-")
+                stack += [("sign", 1.0)] * (token == "-")
                 continue
-            starts = kind in ("number", "name", "quoted") or token == "("
-            if operand and not starts:
+            is_operand = kind in ("number", "name", "quoted") or token == "("
+            if needs_operand and not is_operand:
                 self._refuse(start, token, _OPERAND)
-            if not operand and token == ")":
-                close(1)
-                if not waiting:
+            if not needs_operand and token == ")":
+                pop_operators(1)
+                if not stack:
                     self._refuse(start, token, "no closing parenthesis without an opening one")
-                steps += _called(*waiting.pop())
+                steps += _close(*stack.pop())
                 continue
-            if not operand:
-                # Otherwise 0x10 would be 0 times x10, and 1_000 n have a parameter _000.
+            if not needs_operand:
+                # Otherwise 0x10 would be 0 times x10, and 1_000 n would have a parameter _000.
                 before = tokens[k - 2]
-                if starts and before[0] == "number" and before[2] + len(before[1]) == start:
+                if is_operand and before[0] == "number" and before[2] + len(before[1]) == start:
                     self._refuse(start, token, f"a blank or * after {before[1]}")
-                operator = "*" if starts else token.replace("^", "**")
-                if operator not in _BINDING:
+                operator = "*" if is_operand else token.replace("^", "**")
+                if operator not in _PRECEDENCE:
                     self._refuse(start, token, "+ - * / ^ or a factor")
-                # A power of a power is read from the right.
-                close(_BINDING[operator] + (operator == "**"))
-                waiting.append((operator, 1.0))
-                operand, signs = True, 0
-                if not starts:
+                # Powers are right-associative.
+                pop_operators(_PRECEDENCE[operator] + (operator == "**"))
+                stack.append((operator, 1.0))
+                needs_operand, signs = True, 0
+                if not is_operand:
                     continue
             if kind == "number":
-                steps.append(("number", self._number(token, start)))
-                operand = False
+                steps.append(("number", self._parse_number(token, start)))
+                needs_operand = False
                 continue
             opening, exponent = "(", 1.0
             if kind == "name" and token in FUNCTIONS:
-                # As in log2^2(n) and log2 n.
+                # A function may have a power or lack parentheses, as in log2^2(n) and log2 n.
                 opening = token
                 if tokens[k][1] in ("^", "**") and tokens[k + 1][0] == "number":
-                    exponent = self._number(*tokens[k + 1][1:])
+                    exponent = self._parse_number(*tokens[k + 1][1:])
                     k += 2
                 kind, token, start = tokens[k]
                 k += 1
@@ -292,80 +287,80 @@ class Formula:
                 ):
                     self._refuse(start, token, f"a parenthesis after {opening}")
             if token == "(":
-                if sum(each not in _BINDING for each, _ in waiting) >= MAX_DEPTH:
+                if sum(each not in _PRECEDENCE for each, _ in stack) >= MAX_DEPTH:
                     self._refuse(start, self.text[start:], f"at most {MAX_DEPTH} levels")
-                waiting.append((opening, exponent))
+                stack.append((opening, exponent))
                 signs = 0
                 continue
-            is_held = opening == "log2" or any(each in _LOGARITHMS for each, _ in waiting)
-            name = self._name(kind, token, start, tokens[k][1])
-            steps += [("held" if is_held else "parameter", name), *_called(opening, exponent)]
-            operand = False
-        close(1)
-        if waiting:
+            is_held = opening == "log2" or any(each in _LOGARITHMS for each, _ in stack)
+            name = self._parse_name(kind, token, start, tokens[k][1])
+            steps += [("held" if is_held else "parameter", name), *_close(opening, exponent)]
+            needs_operand = False
+        pop_operators(1)
+        if stack:
             self._refuse(len(self.text), "its end", "an operator or a closing parenthesis")
         return steps
 
-    def _number(self, text: str, start: int) -> float:
+    def _parse_number(self, text: str, start: int) -> float:
         if not math.isfinite(number := float(text)):
             self._refuse(start, text, "a finite number")
         return number
 
-    def _name(self, kind: str, name: str, start: int, following: str) -> str:
+    def _parse_name(self, kind: str, name: str, start: int, following: str) -> str:
         if kind == "quoted":
             name = name[1:-1].replace("``", "`")
-        elif name.lower() in _MEANT:
-            self._refuse(start, name, _MEANT[name.lower()])
+        elif name.lower() in _REPLACEMENTS:
+            self._refuse(start, name, _REPLACEMENTS[name.lower()])
         elif following == "(":
             self._refuse(start, name, f"one of the functions {', '.join(FUNCTIONS)}")
         if self.variables is not None and name not in self.variables:
             self._refuse(start, name, f"{' or '.join(self.variables)}, or {', '.join(FUNCTIONS)}")
         return name
 
-    def _computed(
+    def _fold(
         self,
-        operand: Callable[[str, Any], Any],
+        load: Callable[[str, Any], Any],
         call: Callable[[str, Any], Any],
         apply: Callable[[str, Any, Any], Any],
     ) -> Any:
-        """Compute the formula in any arithmetic."""
+        """Evaluate the formula in any arithmetic."""
         stack: list[Any] = []
-        for kind, what in self._steps:
+        for kind, item in self._steps:
             if kind == "call":
-                stack.append(call(what, stack.pop()))
+                stack.append(call(item, stack.pop()))
             elif kind == "apply":
                 right = stack.pop()
-                stack.append(apply(what, stack.pop(), right))
+                stack.append(apply(item, stack.pop(), right))
             else:
-                stack.append(operand(kind, what))
+                stack.append(load(kind, item))
         return stack.pop()
 
-    def _called(self, name: str, inner: Sum) -> Sum:
+    def _apply_function(self, name: str, argument: Sum) -> Sum:
         if name == "alltoall":
-            return self._joined("-", inner, {(): 1.0})
+            return self._combine("-", argument, {(): 1.0})
         if name == "sqrt":
-            return self._joined("**", inner, {(): 0.5})
-        (powers, coefficient), *more = inner.items()
+            return self._combine("**", argument, {(): 0.5})
+        (powers, coefficient), *more = argument.items()
         if more or len(powers) != 1 or coefficient != 1.0 or powers[0][1] != (1.0, 0.0):
             self._refuse(0, self.text, f"one parameter under {name}")
         return {((powers[0][0], (0.0, 1.0)),): _LOGARITHMS[name]}
 
-    def _joined(self, operator: str, left: Sum, right: Sum) -> Sum:
+    def _combine(self, operator: str, left: Sum, right: Sum) -> Sum:
         if operator in ("+", "-"):
             sign = 1.0 if operator == "+" else -1.0
-            return added_up([*left.items(), *((powers, sign * c) for powers, c in right.items())])
+            return sum_by_key([*left.items(), *((powers, sign * c) for powers, c in right.items())])
         if operator == "*":
             if len(left) * len(right) > _MAX_TERMS:
                 self._refuse(0, self.text, f"at most {_MAX_TERMS} terms when multiplied out")
             pairs = product(left.items(), right.items())
-            return added_up((_times(a, b), c * d) for (a, c), (b, d) in pairs)
+            return sum_by_key((_multiply_powers(a, b), c * d) for (a, c), (b, d) in pairs)
         if operator == "/":
             if len(right) > 1:
                 self._refuse(0, self.text, "no division by a sum")
             ((powers, coefficient),) = right.items()
             if coefficient == 0:
                 self._refuse(0, self.text, "a divisor other than 0")
-            return self._joined("*", left, {_raised(powers, -1.0): 1.0 / coefficient})
+            return self._combine("*", left, {_raise_powers(powers, -1.0): 1.0 / coefficient})
         if set(right) != {()}:
             self._refuse(0, self.text, "powers that are numbers")
         if len(left) > 1:
@@ -373,28 +368,24 @@ class Formula:
         ((powers, coefficient),) = left.items()
         exponent = right[()]
         try:
-            raised = float(coefficient**exponent)
+            power = float(coefficient**exponent)
         except (OverflowError, ZeroDivisionError, TypeError):
             self._refuse(0, self.text, "a finite number")
-        return {_raised(powers, exponent): raised}
+        return {_raise_powers(powers, exponent): power}
 
     def _refuse(self, column: int, found: object, expected: str) -> NoReturn:
         where = f"{self.place}: " if self.place else ""
-        raise InputError(
-            f"{where}bad formula, column {column + 1}",
-            file=self.file,
-            found=found,
-            expected=expected,
-        )
+        message = f"{where}bad formula, column {column + 1}"
+        raise InputError(message, file=self.file, found=found, expected=expected)
 
 
-def _called(opening: str, exponent: float) -> list[_Step]:
-    """Return the steps at the end of a function's argument, or of a parenthesis."""
+def _close(opening: str, exponent: float) -> list[_Step]:
+    """Return the steps that follow the argument of a function or a parenthesis."""
     steps: list[_Step] = [] if opening == "(" else [("call", opening)]
     return steps + ([("number", exponent), ("apply", "**")] if exponent != 1 else [])
 
 
-def _times(a: Powers, b: Powers) -> Powers:
+def _multiply_powers(a: Powers, b: Powers) -> Powers:
     result = dict(a)
     for name, (i, j) in b:
         before = result.get(name, (0.0, 0.0))
@@ -402,35 +393,35 @@ def _times(a: Powers, b: Powers) -> Powers:
     return tuple(sorted((name, pair) for name, pair in result.items() if any(pair)))
 
 
-def _raised(powers: Powers, exponent: float) -> Powers:
+def _raise_powers(powers: Powers, exponent: float) -> Powers:
     return tuple((name, (i * exponent, j * exponent)) for name, (i, j) in powers if exponent)
 
 
-def added_up(amounts: Iterable[tuple[Key, Amount]]) -> dict[Key, Amount]:
-    """Add up the amounts of equal keys."""
+def sum_by_key(amounts: Iterable[tuple[Key, Amount]]) -> dict[Key, Amount]:
+    """Return the sum of the amounts of each key."""
     total: dict[Key, Amount] = {}
     for key, amount in amounts:
         total[key] = total[key] + amount if key in total else amount
     return total
 
 
-def aligned(products: Mapping[Powers, float], parameters: Sequence[str]) -> list[Term]:
-    """Return a sum as terms with exponents for each parameter; the constant comes first."""
+def align_terms(products: Mapping[Powers, float], parameters: Sequence[str]) -> list[Term]:
+    """Return a sum as terms with the exponents of each parameter, the constant first."""
     terms = [
         (coefficient, tuple(dict(powers).get(name, (0.0, 0.0)) for name in parameters))
         for powers, coefficient in products.items()
     ]
-    return joined(terms, len(parameters))
+    return merge_terms(terms, len(parameters))
 
 
-def text(terms: Sequence[Term], parameters: Sequence[str], digits: int | None = 4) -> str:
-    """Formula of a model, with all digits if `digits` is None."""
+def format_terms(terms: Sequence[Term], parameters: Sequence[str], digits: int | None = 4) -> str:
+    """Return the formula of a model as text, in full precision if `digits` is None."""
     result = ""
     for coefficient, exponents in terms:
         factors = [
             factor
-            for (i, j), name in zip(exponents, map(quoted, parameters), strict=True)
-            for factor in (_power(name, i), _power(f"log2({name})", j))
+            for (i, j), name in zip(exponents, map(quote_name, parameters), strict=True)
+            for factor in (_format_power(name, i), _format_power(f"log2({name})", j))
             if factor
         ]
         size = abs(coefficient)
@@ -443,42 +434,42 @@ def text(terms: Sequence[Term], parameters: Sequence[str], digits: int | None = 
     return result or "0"
 
 
-def quoted(name: str) -> str:
-    """Return the name of a parameter for a formula, in backquotes if it would be misread."""
-    name = str(name)  # a table's columns may be numbers
+def quote_name(name: str) -> str:
+    """Return the name of a parameter in a formula, in backquotes if necessary."""
+    name = str(name)  # columns of a table may be numbers
     if NAME.fullmatch(name) and name.lower() not in RESERVED:
         return name
     return "`" + name.replace("`", "``") + "`"
 
 
-def joined(terms: Sequence[Term], n_parameters: int) -> list[Term]:
-    """Add up terms with equal exponents; the constant comes first. There is always a term."""
-    total = added_up((e, c) for c, e in terms) or {((0.0, 0.0),) * n_parameters: 0.0}
+def merge_terms(terms: Sequence[Term], n_parameters: int) -> list[Term]:
+    """Add terms with equal exponents, and sort them, the constant first."""
+    total = sum_by_key((e, c) for c, e in terms) or {((0.0, 0.0),) * n_parameters: 0.0}
     return [(total[e], e) for e in sorted(total, key=lambda e: (any(map(any, e)), e))]
 
 
-def named(terms: Sequence[Term], parameters: Sequence[str]) -> list[dict[str, Any]]:
-    """Return terms as plain numbers: a coefficient, and [i, j] for each parameter."""
+def describe_terms(terms: Sequence[Term], parameters: Sequence[str]) -> list[dict[str, Any]]:
+    """Return terms as dictionaries of plain numbers, for JSON."""
     return [
         {"coefficient": c, "exponents": dict(zip(parameters, map(list, e), strict=True))}
         for c, e in terms
     ]
 
 
-def evaluate(terms: Sequence[Term], X: ArrayLike) -> Array:
-    """Value of a model at each row of X."""
+def evaluate_terms(terms: Sequence[Term], X: ArrayLike) -> Array:
+    """Return the value of a model at each row of X."""
     x = np.asarray(X, dtype=float)
     result = np.zeros(len(x))
     for coefficient, exponents in terms:
         value = np.full(len(x), coefficient)
         for q, (i, j) in enumerate(exponents):
-            value *= term_values(i, j, x[:, q])
+            value *= evaluate_term(i, j, x[:, q])
         result += value
     return result
 
 
-def term_values(polynomial: ArrayLike, logarithm: ArrayLike, x: ArrayLike) -> Array:
-    """x^i log2(x)^j, broadcast; a logarithm of x < 1 counts as 0."""
+def evaluate_term(polynomial: ArrayLike, logarithm: ArrayLike, x: ArrayLike) -> Array:
+    """Return x^i log2(x)^j, broadcast, with logarithms of x < 1 as 0."""
     x = np.asarray(x, dtype=float)
     j = np.asarray(logarithm, dtype=float)
     logs = np.log2(np.maximum(x, 1.0))
@@ -486,7 +477,7 @@ def term_values(polynomial: ArrayLike, logarithm: ArrayLike, x: ArrayLike) -> Ar
     return value
 
 
-def _power(name: str, exponent: float) -> str:
+def _format_power(name: str, exponent: float) -> str:
     if exponent == 0:
         return ""
     if exponent == 1:
@@ -498,4 +489,4 @@ def _power(name: str, exponent: float) -> str:
 
 
 class ScalingWarning(UserWarning):
-    """The measurements limit what their model can say."""
+    """The measurements limit the reliability of their model."""

@@ -20,18 +20,18 @@ from toruscast.text import counted
 from toruscast.validation import check_type, one_of
 
 from .formula import ScalingWarning
-from .measurements import PathLike, table_rows
+from .measurements import PathLike, read_rows
 
 _MAX_BYTES = 2**28
-# Columns of numbers, and whether these may be 0.
-_MAY_BE_0 = {
+# Numeric columns, and whether their values may be 0.
+_CAN_BE_ZERO = {
     "latency": True,
     "bandwidth": False,
     "messages": True,
     "message_bytes": True,
     "elapsed": False,
 }
-JOB_COLUMNS = ["job", "interconnect", *_MAY_BE_0]
+JOB_COLUMNS = ["job", "interconnect", *_CAN_BE_ZERO]
 # Factors to seconds and to bytes/s.
 UNITS = {
     "latency": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9},
@@ -40,8 +40,8 @@ UNITS = {
         **{"Mbit/s": 1e6 / 8, "Gbit/s": 1e9 / 8},
     },
 }
-# No interconnect of a parallel machine is slower; smaller numbers have another unit.
-_PLAUSIBLE = {
+# Ranges of all interconnects; values outside have another unit.
+_PLAUSIBLE_RANGES = {
     "latency": (0.0, 1e-3, "less than 0.001"),
     "bandwidth": (1e6, math.inf, "1e6 or more"),
 }
@@ -53,7 +53,7 @@ def read_jobs(path: PathLike, units: Mapping[str, str] | None = None) -> pd.Data
     Parameters
     ----------
     path : path-like
-        A header with the columns below in any order, and a row a run. Other columns are kept as
+        A header with the columns below in any order, and one row per run. Other columns are kept as
         text; empty lines and lines that start with ``#`` are skipped.
 
         ============= =================================================
@@ -67,8 +67,7 @@ def read_jobs(path: PathLike, units: Mapping[str, str] | None = None) -> pd.Data
         ============= =================================================
     units : mapping, optional
         Other units of the latency (s, ms, us, ns) and the bandwidth (B/s, kB/s, MB/s, GB/s, Mbit/s,
-        Gbit/s), such as ``{"bandwidth": "GB/s"}``. A value in a stated unit is not checked for
-        plausibility.
+        Gbit/s), such as ``{"bandwidth": "GB/s"}``. Their values are not checked for plausibility.
 
     Examples
     --------
@@ -88,18 +87,18 @@ def read_jobs(path: PathLike, units: Mapping[str, str] | None = None) -> pd.Data
         one_of(column, "column with a unit", tuple(UNITS))
         one_of(unit, f"unit of the {column}", tuple(UNITS[column]))
     content = as_string(read_limited(path, _MAX_BYTES), path)
-    (header, names), *rows = [*table_rows(content, path, comments=True)] or [(1, [])]
+    (header, names), *rows = [*read_rows(content, path, comments=True)] or [(1, [])]
     lines = [header, *(line for line, _ in rows)]
     jobs = check_jobs(pd.DataFrame([row for _, row in rows], columns=names), path, lines)
     for name, factors in UNITS.items():
         if name in stated:
             jobs[name] *= factors[stated[name]]
             continue
-        low, high, limit = _PLAUSIBLE[name]
-        strange = np.flatnonzero(~((jobs[name] >= low) & (jobs[name] < high)))
-        if strange.size:
-            row, usual = strange[0], next(iter(factors))
-            message = f"this {name} looks like another unit than {usual}; give --{name}-unit"
+        low, high, limit = _PLAUSIBLE_RANGES[name]
+        implausible = np.flatnonzero(~((jobs[name] >= low) & (jobs[name] < high)))
+        if implausible.size:
+            row, default = implausible[0], next(iter(factors))
+            message = f"this {name} looks like another unit than {default}; give --{name}-unit"
             expected = f"{limit}, or one of {', '.join(factors)}"
             raise fault(message, line=lines[row + 1], found=jobs[name][row], expected=expected)
     return jobs
@@ -110,7 +109,7 @@ def check_jobs(
 ) -> pd.DataFrame:
     """Check runs, and return them with numbers as floats.
 
-    They may come from the lines of a file, of which the first is the header.
+    `lines` are the line numbers of the header and of each run in a file.
     """
     check_type(jobs, "table of runs", pd.DataFrame, "a DataFrame, as read_jobs returns")
     fault = partial(InputError, file=file)
@@ -124,15 +123,16 @@ def check_jobs(
     checked = jobs.reset_index(drop=True)
     for name in JOB_COLUMNS:
         column, expected = checked[name], "a name"
-        good = (column.notna() & (column != "")).to_numpy()
-        if name in _MAY_BE_0:
+        is_valid = (column.notna() & (column != "")).to_numpy()
+        if name in _CAN_BE_ZERO:
+            can_be_zero, is_unknown = _CAN_BE_ZERO[name], ~is_valid & name.startswith("message")
             number = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float)
-            unknown = ~good & name.startswith("message")
-            good = np.isfinite(number) & (number >= 0) & ((number > 0) | _MAY_BE_0[name]) | unknown
-            expected = f"a finite number, {'0 or more' if _MAY_BE_0[name] else 'above 0'}"
+            is_valid = np.isfinite(number) & ((number > 0) | ((number == 0) & can_be_zero))
+            is_valid |= is_unknown
+            expected = f"a finite number, {'0 or more' if can_be_zero else 'above 0'}"
             checked[name] = number
-        if not good.all():
-            row = int(np.argmin(good))
+        if not is_valid.all():
+            row = int(np.argmin(is_valid))
             run = f"row {row}" if name == "job" else f"job {checked['job'][row]}"
             found = "nothing" if str(column[row]) in ("", "None") else column[row]
             line = lines[row + 1] if lines else None
@@ -141,35 +141,33 @@ def check_jobs(
         for net, values in checked.groupby("interconnect", sort=False)[name].unique().items():
             if len(values) > 1:
                 found = ", ".join(f"{value:g}" for value in values)
-                expected = "another name for another interconnect"
+                expected = "a different name for each interconnect"
                 message = f"interconnect {net} has more than one {name}"
                 raise fault(message, found=found, expected=expected)
     return checked
 
 
-# Effects of latency and bandwidth that differ by less than this share cannot be told apart.
-_INDEPENDENT = 1e-6
+# Costs of latency and bandwidth with a smaller relative singular value are collinear.
+_MIN_SINGULAR_VALUE = 1e-6
 
 
 @dataclass(frozen=True)
 class Interconnect:
-    """How many latencies and transmission times a message of an application costs.
+    """Cost of a message of an application, in latencies and transmission times.
 
-    A job that sends M messages of mean size s over latency t and bandwidth b communicates for
-    M (alpha t + beta s / b) seconds. A `ScalingWarning` is issued for a
-    negative constant.
+    The communication time of a job with M messages of mean size s, at latency t and bandwidth b, is
+    M (alpha t + beta s / b). A `ScalingWarning` is issued for a negative constant.
 
     Parameters
     ----------
     alpha, beta : float
     alpha_interval, beta_interval : (float, float)
-        Intervals that hold the true values with probability `level`, if the rest of the elapsed
-        times is normal noise; NaN if nothing was fitted.
+        Confidence intervals at `level`, for normal residuals; NaN if unknown.
     level : float
     residual : float
-        Standard deviation of the rest of a job's difference between two interconnects (s).
+        Standard deviation of a job's difference between two interconnects (s).
     n_jobs : int
-        Jobs that were fitted.
+        Number of jobs fitted.
 
     Examples
     --------
@@ -204,19 +202,18 @@ class Interconnect:
 
 
 def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
-    """Fit alpha and beta by least squares over jobs that differ in the interconnect alone.
+    """Fit alpha and beta by least squares to jobs that differ in the interconnect alone.
 
-    A job computes equally long on all interconnects, so only the differences of its elapsed times
-    count: T_1 - T_2 = M (alpha (t_1 - t_2) + beta s (1/b_1 - 1/b_2)) [LSDYNA03].
+    The computation time of a job is the same on all interconnects, so the differences of its
+    elapsed times are fitted: T_1 - T_2 = M (alpha (t_1 - t_2) + beta s (1/b_1 - 1/b_2)) [LSDYNA03].
 
     Parameters
     ----------
     jobs : DataFrame
-        A row for each run, as `read_jobs` returns. Repeated runs and more than two interconnects
-        may be given. Runs that send nothing, or whose messages are unknown, are left out.
+        One row per run, as `read_jobs` returns. Repeated runs and more than two interconnects are
+        allowed. Runs with no or unknown messages are ignored.
     level : float
-        Probability of the intervals. A `ScalingWarning` is issued if there are too
-        few jobs for them.
+        Confidence level of the intervals. A `ScalingWarning` is issued if there are too few jobs.
 
     Examples
     --------
@@ -226,7 +223,7 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
     >>> jobs = pd.DataFrame(rows, columns=JOB_COLUMNS)
     >>> import warnings
     >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore")     # two jobs leave nothing for intervals
+    ...     warnings.simplefilter("ignore")     # two jobs are too few for intervals
     ...     model = fit_interconnect(jobs)
     >>> round(model.alpha, 6), round(model.beta, 6)
     (3.0, 2.0)
@@ -234,7 +231,6 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
     if not isinstance(level, numbers.Real) or not 0 < level < 1:
         raise InputError("bad level", found=level, expected="between 0 and 1")
     checked = check_jobs(jobs)
-    # A run that sends nothing, such as one on a single task, says nothing about interconnects.
     sends = (checked["messages"] > 0) & checked["message_bytes"].notna()
     checked = checked[sends].reset_index(drop=True)
     if checked.empty:
@@ -254,41 +250,41 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
         X, y = centred[:, :2], centred[:, 2]
         lengths = np.linalg.norm(X, axis=0)
         scales = np.linalg.norm(terms[["latency", "bandwidth"]], axis=0)
-        usable = np.isfinite([*lengths, *scales, y @ y]).all()
-    if not usable:
+        is_finite = np.isfinite([*lengths, *scales, y @ y]).all()
+    if not is_finite:
         raise InputError("the numbers of the jobs are too large to compute with")
     for name, length, scale in zip(("latency", "bandwidth"), lengths, scales, strict=True):
         if length <= 1e-12 * scale:
-            found = f"no difference in {name} where messages were sent"
-            message = f"the cost of {name} does not follow from these jobs"
+            found = f"no difference in {name} between runs with messages"
+            message = f"these jobs do not determine the cost of {name}"
             raise InputError(message, found=found, expected="two values a job")
-    U, strengths, V = np.linalg.svd(X / lengths, full_matrices=False)
-    if strengths[-1] < _INDEPENDENT:
+    U, singular_values, V = np.linalg.svd(X / lengths, full_matrices=False)
+    if singular_values[-1] < _MIN_SINGULAR_VALUE:
         message = "the costs of latency and bandwidth cannot be separated"
         found = "the same shares of both in every job"
         raise InputError(message, found=found, expected="jobs with different message sizes")
-    coefficients = V.T @ (U.T @ y / strengths) / lengths
+    coefficients = V.T @ (U.T @ y / singular_values) / lengths
     n_jobs = job.nunique()
-    free = len(checked) - n_jobs - 2
-    rest = float(np.sum((y - X @ coefficients) ** 2))
-    half = np.full(2, np.nan)
+    df = len(checked) - n_jobs - 2
+    rss = float(np.sum((y - X @ coefficients) ** 2))
+    half_width = np.full(2, np.nan)
     residual = np.nan
-    if free > 0:
-        spread = np.sqrt(np.sum((V.T / strengths) ** 2, axis=1)) / lengths
-        half = scipy.special.stdtrit(free, (1 + level) / 2) * np.sqrt(rest / free) * spread
+    if df > 0:
+        error = np.sqrt(np.sum((V.T / singular_values) ** 2, axis=1)) / lengths
+        half_width = scipy.special.stdtrit(df, (1 + level) / 2) * np.sqrt(rss / df) * error
         # The difference of two runs has twice the variance of one run.
-        residual = float(np.sqrt(2 * rest / free))
+        residual = float(np.sqrt(2 * rss / df))
     else:
         runs = f"{len(checked)} runs of {counted(n_jobs, 'job')}"
         message = f"{runs} are too few for intervals; give more"
         warnings.warn(message, ScalingWarning, stacklevel=2)
     alpha, beta = (float(c) for c in coefficients)
-    bounds = [(float(c - h), float(c + h)) for c, h in zip(coefficients, half, strict=True)]
+    bounds = [(float(c - h), float(c + h)) for c, h in zip(coefficients, half_width, strict=True)]
     return Interconnect(alpha, beta, bounds[0], bounds[1], level, residual, n_jobs)
 
 
 def check_pairs(jobs: pd.DataFrame) -> None:
-    """Raise InputError for a job on one interconnect only, or with counts that differ."""
+    """Raise `InputError` unless jobs have two interconnects and the same messages on each."""
     columns = ["messages", "message_bytes", "interconnect"]
     for job, runs in jobs.groupby("job", sort=False)[columns]:
         for name in columns[:2]:
@@ -299,14 +295,15 @@ def check_pairs(jobs: pd.DataFrame) -> None:
                 raise InputError(message, found=found, expected=expected)
         if runs["interconnect"].nunique() < 2:
             found = f"runs on {runs['interconnect'].iloc[0]} only"
-            raise InputError(f"job {job} has no partner", found=found, expected="two interconnects")
+            message = f"job {job} has no run to compare with"
+            raise InputError(message, found=found, expected="two interconnects")
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """Another interconnect, by absolute values or by factors of the job's own.
+    """Another interconnect, given by absolute values or by factors of a job's interconnect.
 
-    Latencies are in seconds, bandwidths in bytes/s; these may be infinite.
+    Latencies are in seconds, bandwidths in bytes/s. Bandwidths may be infinite.
     """
 
     name: str
@@ -335,12 +332,12 @@ SCENARIOS = (
 
 
 def communication_times(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame:
-    """Split the elapsed time of every run into communication and computation.
+    """Split the elapsed time of each run into communication and computation.
 
-    A row for each run, as `read_jobs` returns them: ``job``, ``interconnect``, ``elapsed``,
-    ``latency_time``, ``bandwidth_time``, ``communication`` (their sum), ``computation`` (the rest),
-    all in seconds, and ``share`` of communication. A `ScalingWarning` is issued for
-    runs that would communicate for longer than they took.
+    Returns one row per run: ``job``, ``interconnect``, ``elapsed``, ``latency_time``,
+    ``bandwidth_time``, ``communication`` (their sum), ``computation``, all in seconds, and the
+    ``share`` of communication. A `ScalingWarning` is issued if the communication time of a run
+    exceeds its elapsed time.
 
     Examples
     --------
@@ -363,9 +360,9 @@ def communication_times(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame
     if len(over):
         run = over.iloc[0]
         warnings.warn(
-            f"{len(over)} of {len(table)} runs would communicate for longer than they took; the "
-            f"constants do not fit them. Such a run is job {run['job']} on {run['interconnect']}: "
-            f"{run['communication']:.4g} s of {run['elapsed']:.4g} s",
+            f"{len(over)} of {len(table)} runs would communicate for longer than they took, so the "
+            f"constants do not fit them. One such run is job {run['job']} on "
+            f"{run['interconnect']}: {run['communication']:.4g} s of {run['elapsed']:.4g} s",
             ScalingWarning,
             stacklevel=2,
         )
@@ -375,11 +372,11 @@ def communication_times(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame
 def what_if(
     jobs: pd.DataFrame, model: Interconnect, scenarios: Sequence[Scenario] = SCENARIOS
 ) -> pd.DataFrame:
-    """Forecast the elapsed times of the same jobs on other interconnects.
+    """Forecast the elapsed times of jobs on other interconnects.
 
-    Each run is forecast from its own time: ``job``, ``interconnect``, ``measured``, then a column
-    of seconds for every scenario; NaN, with a `ScalingWarning`, for runs that would communicate for
-    longer than they took.
+    Returns one row per run: ``job``, ``interconnect``, ``measured``, and a column of seconds for
+    each scenario. The times are NaN, with a `ScalingWarning`, if the communication time of a run
+    exceeds its elapsed time.
 
     Examples
     --------
@@ -409,15 +406,15 @@ def what_if(
 
 
 def speedups(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame:
-    """Speed-up of every run, and the limits that faster interconnects would reach.
+    """Return the speed-up of each run, and its limits on faster interconnects.
 
-    The jobs, as `read_jobs` returns them, have a column ``tasks``. Further columns, such as a
-    precision, tell which runs belong together, unless they have one value for each interconnect.
-    The result has a row for each run, by the number of its tasks: ``job``, ``kind`` (the values of
-    the further columns), ``interconnect``, ``tasks``, ``communication``, ``computation`` (s),
-    ``base`` (the fewest tasks; speed-ups are relative to that run), ``speed_up``, and two limits:
-    ``zero_latency``, as in [LSDYNA03], and ``infinite_speed``, where bandwidth is infinite too. A
-    `ScalingWarning` is issued where different jobs are one base.
+    The jobs must have a column ``tasks``. Further columns that vary within an interconnect, such as
+    a precision, define kinds of runs that are compared separately. The result has one row per run:
+    ``job``, ``kind`` (the values of the further columns), ``interconnect``, ``tasks``,
+    ``communication``, ``computation`` (s), ``base`` (number of tasks of the run that speed-ups are
+    relative to, the smallest), ``speed_up``, and its limits ``zero_latency`` [LSDYNA03] and
+    ``infinite_speed`` (infinite bandwidth too). A `ScalingWarning` is issued if the base is the
+    mean of different jobs.
 
     Examples
     --------
@@ -433,9 +430,9 @@ def speedups(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame:
     if "tasks" not in checked:
         raise InputError("speed-ups need the tasks of every run", expected="a column tasks")
     tasks = pd.to_numeric(checked["tasks"], errors="coerce")
-    good = (tasks > 0) & (tasks % 1 == 0)
-    if not good.all():
-        row, expected = int(good.to_numpy().argmin()), "a whole number above 0"
+    is_valid = (tasks > 0) & (tasks % 1 == 0)
+    if not is_valid.all():
+        row, expected = int(is_valid.to_numpy().argmin()), "a whole number above 0"
         message, found = f"bad tasks of job {checked['job'][row]}", checked["tasks"][row]
         raise InputError(message, found=found, expected=expected)
     by_net = checked.groupby("interconnect").nunique(dropna=False).max()
@@ -450,15 +447,16 @@ def speedups(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame:
     shared = checked["job"][base.notna()].groupby([kind, checked["interconnect"]]).unique()
     pooled = shared[shared.map(len) > 1]
     if len(pooled):
-        what = f"the mean of jobs {', '.join(map(str, pooled.iloc[0]))} is the base of speed-ups"
-        how = "a further column, such as precision, tells apart which runs belong together"
-        warnings.warn(f"{what}; {how}", ScalingWarning, stacklevel=2)
-    # A run on one task is the base on every interconnect.
-    own = base.groupby([kind, checked["interconnect"]]).transform("mean")
-    own = own.fillna(base.groupby(kind).transform("mean"))
-    table = table.assign(base=fewest.astype(int), speed_up=own / checked["elapsed"])
+        jobs_of_base = ", ".join(map(str, pooled.iloc[0]))
+        message = f"the mean of jobs {jobs_of_base} is the base of speed-ups"
+        remedy = "add a column, such as precision, to separate different kinds of runs"
+        warnings.warn(f"{message}; {remedy}", ScalingWarning, stacklevel=2)
+    # If an interconnect has no run of the smallest number of tasks, use those of the others.
+    base_time = base.groupby([kind, checked["interconnect"]]).transform("mean")
+    base_time = base_time.fillna(base.groupby(kind).transform("mean"))
+    table = table.assign(base=fewest.astype(int), speed_up=base_time / checked["elapsed"])
     for scenario in SCENARIOS[1::2]:
-        table[scenario.name.replace(" ", "_")] = own / limits[scenario.name]
+        table[scenario.name.replace(" ", "_")] = base_time / limits[scenario.name]
     order = table.assign(kind=pd.factorize(kind)[0])
     order = order.sort_values(["kind", "interconnect", "tasks"], kind="stable")
     return table.loc[order.index].reset_index(drop=True)

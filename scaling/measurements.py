@@ -1,4 +1,4 @@
-"""Measurements of many call paths at the same points, and how values of files become them."""
+"""Measurements of many call paths at the same points, and records of files."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ PathLike = str | os.PathLike[str]
 Point = tuple[float, ...]
 Key = tuple[str, str]
 
-# How values of the processes of one run become one.
+# Reductions of the values of all processes of a run.
 REDUCTIONS: dict[str, Callable[..., Any]] = {"mean": np.mean, "max": np.max, "sum": np.sum}
-# Limits of values and parameters, so that squares and products of cubes do not overflow.
-LARGEST = 1e50
-SMALLEST = 1e-50
-LARGEST_PARAMETER = 1e20
+# Limits that prevent overflow of squares and products of cubes.
+MAX_VALUE = 1e50
+MIN_VALUE = 1e-50
+MAX_PARAMETER = 1e20
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +48,11 @@ class Measurements:
     ----------
     parameters : sequence of str
     points : array-like, shape (n_points, n_parameters)
-        Values of the parameters, 0 or more; no point is repeated.
+        Different points; values of the parameters must be 0 or more.
     values : array-like, shape (n_paths, n_points, n_repetitions)
-        NaN marks a missing repetition; each point needs at least one.
+        NaN marks a missing repetition; each point needs at least one value.
     callpaths, metrics : sequence of str, optional
-        A name for each path.
+        Names of each path and its metric.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class Measurements:
         callpaths: Sequence[str] | None = None,
         metrics: Sequence[str] | None = None,
     ) -> None:
-        x, y = real_numbers(points, "points"), real_numbers(values, "values")
+        x, y = as_real_array(points, "points"), as_real_array(values, "values")
         if x.ndim != 2 or y.ndim != 3 or x.shape[0] != y.shape[1] or 0 in y.shape:
             raise InputError(
                 "points and values disagree",
@@ -88,30 +88,30 @@ class Measurements:
             )
         check_points(x, parameters)
         if len(np.unique(x, axis=0)) < len(x):
-            raise InputError("a point stands twice; join its repetitions")
+            raise InputError("a point is repeated; join its repetitions")
         if np.isinf(y).any():
             raise InputError("a value is infinite")
         if np.isnan(y).all(axis=2).any():
             raise InputError("a point has no value", expected="one repetition at least")
         size = np.nanmax(np.abs(y), axis=(1, 2))
-        if size.max() > LARGEST:
+        if size.max() > MAX_VALUE:
             raise InputError(
                 "a value is too large to fit; use another unit",
                 found=size.max(),
-                expected=f"at most {LARGEST:g}",
+                expected=f"at most {MAX_VALUE:g}",
             )
-        faint = size[(size > 0) & (size < SMALLEST)]
-        if faint.size:
+        too_small = size[(size > 0) & (size < MIN_VALUE)]
+        if too_small.size:
             raise InputError(
                 "the values of a path are too small to fit; use another unit",
-                found=f"at most {faint[0]:g}",
-                expected=f"one of {SMALLEST:g} or more, or only 0",
+                found=f"at most {too_small[0]:g}",
+                expected=f"one of {MIN_VALUE:g} or more, or only 0",
             )
         paths = tuple(f"path {k}" for k in range(len(y))) if callpaths is None else tuple(callpaths)
         names = ("time",) * len(y) if metrics is None else tuple(metrics)
         if not len(paths) == len(names) == len(y):
             raise InputError(f"{len(y)} paths need as many call paths and metrics")
-        # Copies, so that later changes of the caller's arrays have no effect.
+        # The caller may change its arrays later.
         x, y = x.copy(), y.copy()
         x.flags.writeable = y.flags.writeable = False
         vars(self).update(
@@ -120,44 +120,44 @@ class Measurements:
 
     @property
     def n_paths(self) -> int:
-        """Number of call paths, each with one metric."""
+        """Number of pairs of a call path and a metric."""
         return len(self.values)
 
 
 def check_points(points: Array, parameters: Sequence[str]) -> None:
-    """Raise InputError for values of parameters at which no term is defined."""
+    """Raise `InputError` for values of parameters without a defined term."""
     for name, column in zip(parameters, points.T, strict=True):
         if not np.isfinite(column).all():
             raise InputError(f"parameter {name} must be finite", found="NaN or infinity")
         if (column < 0).any():
             raise InputError(f"Negative values in data for parameter {name}", found=column.min())
         size = column[column > 0]
-        if size.size and (size.max() > LARGEST_PARAMETER or size.min() < 1 / LARGEST_PARAMETER):
+        if size.size and (size.max() > MAX_PARAMETER or size.min() < 1 / MAX_PARAMETER):
             raise InputError(
                 f"parameter {name} is too large or too small",
-                found=size.max() if size.max() > LARGEST_PARAMETER else size.min(),
-                expected=f"0 or {1 / LARGEST_PARAMETER:g} to {LARGEST_PARAMETER:g}",
+                found=size.max() if size.max() > MAX_PARAMETER else size.min(),
+                expected=f"0 or {1 / MAX_PARAMETER:g} to {MAX_PARAMETER:g}",
             )
 
 
-def logarithms(points: Array) -> Array:
-    """Return logarithms of points, with a 0 replaced as by `off_zero`."""
-    logs: Array = np.log(off_zero(points, points))
+def log_points(points: Array) -> Array:
+    """Return the logarithms of points, after `replace_zeros`."""
+    logs: Array = np.log(replace_zeros(points, points))
     return logs
 
 
-def off_zero(points: Array, places: Array) -> Array:
-    """Prepare places for logarithms: a 0 becomes half of the least positive value of its parameter.
+def replace_zeros(points: Array, places: Array) -> Array:
+    """Replace zeros of places by half of the smallest positive measured value, for logarithms.
 
-    Where 0 was measured, smaller places are raised to that value too.
+    If a parameter was measured at 0, its smaller places are raised to that value too.
     """
     half = np.where(points > 0, points, np.inf).min(axis=0) / 2
-    least = np.where((points > 0).all(axis=0), 0.0, half)
-    return np.where(places > 0, np.maximum(places, least), half)
+    minimum = np.where((points > 0).all(axis=0), 0.0, half)
+    return np.where(places > 0, np.maximum(places, minimum), half)
 
 
-def real_numbers(numbers: ArrayLike, what: str) -> Array:
-    """Return an array of floats; refuse text, complex numbers and lists of several lengths."""
+def as_real_array(numbers: ArrayLike, what: str) -> Array:
+    """Return an array of floats, or raise `InputError` if the numbers are not real."""
     try:
         # NumPy drops imaginary parts.
         result = None if np.iscomplexobj(numbers) else np.asarray(numbers, dtype=float)
@@ -175,22 +175,22 @@ def from_rows(
     callpath: str | None = None,
     metric: str | None = None,
 ) -> list[Measurements]:
-    """Gather a table with a row for each repetition.
+    """Group a table with one row per repetition.
 
     Parameters
     ----------
     rows : DataFrame
         Named levels of its index count as columns.
     parameters, value : sequence of str, str
-        Columns that hold the parameters and the measured value.
+        Columns of the parameters and of the measured value.
     callpath, metric : str, optional
-        Columns that name what was measured. Without `metric`, all rows have one metric. A column
-        "metric" or "callpath" with several values must be named here.
+        Columns of the call path and the metric; required if a column of that name has several
+        values.
 
     Returns
     -------
     list of Measurements
-        One for each set of points; call paths measured at the same points stay together.
+        One item for all call paths with the same set of points.
 
     Examples
     --------
@@ -199,104 +199,96 @@ def from_rows(
     [[[1.0, 1.2], [2.0, nan], [4.0, nan]]]
     """
     if isinstance(parameters, str) or not isinstance(rows, pd.DataFrame):
-        raise InputError(
-            "measurements need a DataFrame and a list of parameters",
-            found=f"a {type(rows).__name__} and {parameters!r}",
-        )
+        found = f"a {type(rows).__name__} and {parameters!r}"
+        raise InputError("measurements need a DataFrame and a list of parameters", found=found)
     levels = [name for name in rows.index.names if name is not None and name not in rows.columns]
     rows = rows.reset_index(levels) if levels else rows
     keys = [name for name in (callpath, metric) if name]
     names = [*parameters, value, *keys]
     absent = [name for name in names if name not in rows.columns]
     if absent or not parameters:
-        raise InputError(
-            "the table lacks columns", found=list(rows.columns), expected=absent or "a parameter"
-        )
-    twice = repeated(rows.columns) or repeated(names)
-    if twice:
-        raise InputError(
-            "a column is one of parameters, value, callpath and metric", found=f"{twice[0]} twice"
-        )
+        columns, expected = list(rows.columns), absent or "a parameter"
+        raise InputError("the table lacks columns", found=columns, expected=expected)
+    if twice := repeated(rows.columns) or repeated(names):
+        message = "a column is one of parameters, value, callpath and metric"
+        raise InputError(message, found=f"{twice[0]} twice")
     if rows.empty:
         raise InputError("the table has no rows")
     for name in rows.columns.difference(names, sort=False):
         kind = str(name).lower()
         if kind in ("callpath", "metric") and rows[name].nunique() > 1:
-            raise InputError(
-                f"rows of several values of {name} would pass for repetitions",
-                found=", ".join(map(str, rows[name].unique()[:5])),
-                expected=f"{kind}={name!r}",
-            )
+            several = ", ".join(map(str, rows[name].unique()[:5]))
+            message = f"rows with different values of {name} are not repetitions"
+            raise InputError(message, found=several, expected=f"{kind}={name!r}")
     for name in [*parameters, value]:
         if rows[name].dtype.kind not in "iuf":
-            raise InputError(f"column {name} must hold numbers", found=rows[name].dtype)
+            raise InputError(f"column {name} must contain numbers", found=rows[name].dtype)
     for name in [value, *keys]:
         if rows[name].isna().any():
-            raise InputError(f"column {name} holds NaN or empty cells; leave such rows out")
+            raise InputError(f"column {name} contains NaN or empty cells; remove such rows")
     parts = rows.groupby(keys, sort=False, observed=True) if keys else [((), rows)]
     paths = []
     for key, part in parts:
-        named = dict(zip(keys, key, strict=True))
+        names_of_path = dict(zip(keys, key, strict=True))
+        path = str(names_of_path.get(str(callpath), "all"))
         x, y = part[list(parameters)].to_numpy(float), part[value].to_numpy(float)
-        paths.append(
-            (str(named.get(str(callpath), "all")), str(named.get(str(metric), value)), x, y)
-        )
+        paths.append((path, str(names_of_path.get(str(metric), value)), x, y))
     return group_paths(parameters, paths)
 
 
-def gather(x: Array, y: Array) -> tuple[Array, Array]:
-    """Gather the repetitions of each point from one row each; NaN fills missing ones."""
-    points, where = np.unique(x, axis=0, return_inverse=True)
-    where = where.ravel()
-    order = np.argsort(where, kind="stable")
-    counts = np.bincount(where)
+def group_repetitions(x: Array, y: Array) -> tuple[Array, Array]:
+    """Return the unique points and their repetitions, with NaN for missing repetitions."""
+    points, number = np.unique(x, axis=0, return_inverse=True)
+    number = number.ravel()
+    order = np.argsort(number, kind="stable")
+    counts = np.bincount(number)
     values = np.full((len(points), counts.max()), np.nan)
-    place = np.arange(len(y)) - np.repeat(np.cumsum(counts) - counts, counts)
-    values[where[order], place] = y[order]
+    repetition = np.arange(len(y)) - np.repeat(np.cumsum(counts) - counts, counts)
+    values[number[order], repetition] = y[order]
     return points, values
 
 
 def group_paths(
     parameters: Sequence[str], paths: Iterable[tuple[str, str, ArrayLike, ArrayLike]]
 ) -> list[Measurements]:
-    """Return measurements of (call path, metric, point of each repetition, its value).
+    """Return measurements of (call path, metric, points of the repetitions, values).
 
-    Call paths that were measured at the same points are together.
+    Call paths with the same points share one item.
     """
     groups: dict[bytes, tuple[Array, list[tuple[str, str, Array]]]] = {}
     for path, metric, x, y in paths:
-        points, values = gather(np.asarray(x, float), np.asarray(y, float))
+        points, values = group_repetitions(np.asarray(x, float), np.asarray(y, float))
         groups.setdefault(points.tobytes(), (points, []))[1].append((path, metric, values))
-    found = []
-    for points, own in groups.values():
-        names, metrics, tables = zip(*own, strict=True)
-        values = np.full((len(own), len(points), max(t.shape[1] for t in tables)), np.nan)
+    result = []
+    for points, members in groups.values():
+        names, metrics, tables = zip(*members, strict=True)
+        values = np.full((len(members), len(points), max(t.shape[1] for t in tables)), np.nan)
         for row, table in zip(values, tables, strict=True):
             row[:, : table.shape[1]] = table
-        found.append(Measurements(parameters, points, values, names, metrics))
-    return found
+        result.append(Measurements(parameters, points, values, names, metrics))
+    return result
 
 
 class Records:
-    """Values by (call path, metric), as a reader finds them in a file."""
+    """Values of a file by (call path, metric)."""
 
     def __init__(self, file: PathLike, parameters: Sequence[str] = ()) -> None:
         self.file = file
         self.parameters = list(parameters)
         # The point and the value of each repetition.
         self.rows: dict[Key, list[tuple[Point, float]]] = {}
-        # What the file holds besides, and how often.
+        # Unread content and its number of occurrences.
         self.left_out: Counter[str] = Counter()
 
     def fault(
         self, message: str, line: int | None = None, found: object = None, expected: object = None
     ) -> InputError:
-        """Return the error of a place in the file."""
+        """Return an error at a line of the file."""
         return InputError(message, file=self.file, line=line, found=found, expected=expected)
 
     def number(self, value: object, line: int | None = None, what: str = "a number") -> float:
-        """Return a finite number, or raise."""
-        result = as_number(value)
+        """Return a finite number, or raise `InputError`."""
+        result = to_float(value)
         if not math.isfinite(result):
             found = "null" if value is None else value
             raise self.fault("bad number", line, found, what)
@@ -305,14 +297,14 @@ class Records:
     def point(
         self, values: Sequence[object], line: int | None = None, what: str = "a number"
     ) -> Point:
-        """Return the point with these values of the parameters, or raise."""
+        """Return a point from the values of its parameters, or raise `InputError`."""
         if len(values) != len(self.parameters):
             expected = f"{counted(len(self.parameters), 'number')}: {' '.join(self.parameters)}"
             found = " ".join(map(str, values))
             raise self.fault("a point needs one value a parameter", line, found, expected)
         point = tuple(self.number(value, line, what) for value in values)
-        # Nearly all points are valid, and the check of arrays is slow.
-        if not all(1 <= x <= LARGEST_PARAMETER for x in point):
+        # `check_points` is slow, so usual values skip it.
+        if not all(1 <= x <= MAX_PARAMETER for x in point):
             try:
                 check_points(np.array([point]), self.parameters)
             except InputError as error:
@@ -327,15 +319,15 @@ class Records:
         line: int | None = None,
         what: str = "a number",
     ) -> None:
-        """Append repetitions that are small enough to fit, or raise."""
+        """Append repetitions, or raise `InputError` if they are too large."""
         numbers = [self.number(value, line, what) for value in values]
-        if any(abs(number) > LARGEST for number in numbers):
+        if any(abs(number) > MAX_VALUE for number in numbers):
             message = "a value is too large to fit; use another unit"
-            raise self.fault(message, line, max(numbers, key=abs), f"at most {LARGEST:g}")
+            raise self.fault(message, line, max(numbers, key=abs), f"at most {MAX_VALUE:g}")
         self.rows.setdefault(key, []).extend((point, number) for number in numbers)
 
     def add_zeros(self) -> None:
-        """Merge call trees: a call path that a run does not hold took nothing there."""
+        """Add the value 0 for call paths that a run does not contain."""
         counts = {key: Counter(point for point, _ in rows) for key, rows in self.rows.items()}
         runs: dict[str, Counter[Point]] = {}
         for (_, metric), count in counts.items():
@@ -345,14 +337,14 @@ class Records:
             rows += [(point, 0.0) for point in missing.elements()]
 
     def measurements(self) -> list[Measurements]:
-        """Gather the values; call paths measured at the same points stay together."""
+        """Return the values as measurements, as `group_paths` does."""
         paths = [
             (*key, [point for point, _ in rows], [value for _, value in rows])
             for key, rows in self.rows.items()
             if rows
         ]
         if not paths:
-            raise self.fault("holds no measurements")
+            raise self.fault("contains no measurements")
         if self.left_out:
             found = ", ".join(f"{what} ({count} times)" for what, count in self.left_out.items())
             warnings.warn(f"{self.file}: not read: {found}", ScalingWarning, stacklevel=3)
@@ -360,9 +352,9 @@ class Records:
             return group_paths(self.parameters, paths)
 
 
-def as_number(value: object) -> float:
-    """Return a value as a float, or NaN if it is no number."""
-    # Python would read 1_000 as a thousand, and True as one.
+def to_float(value: object) -> float:
+    """Return a value as a float, or NaN if it is not a number."""
+    # float() accepts 1_000 and True.
     if isinstance(value, bool) or (isinstance(value, str) and "_" in value):
         return math.nan
     try:
@@ -372,79 +364,78 @@ def as_number(value: object) -> float:
 
 
 @contextmanager
-def in_layout(file: PathLike, what: str, expected: str) -> Iterator[None]:
-    """Refuse a document whose keys or types are not those of its format."""
+def check_layout(file: PathLike, what: str, expected: str) -> Iterator[None]:
+    """Raise `InputError` for a document with keys or types of another format."""
     try:
         yield
     except InputError:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        # A list where an object should be, or the other way round, gives no useful text.
+        # The messages of the other errors do not help the user.
         found = f"no key {error.args[0]}" if isinstance(error, KeyError) else None
-        raise InputError(f"is no {what}", file=file, found=found, expected=expected) from None
+        raise InputError(f"is not a {what}", file=file, found=found, expected=expected) from None
     except RecursionError:
         raise InputError("is nested too deeply", file=file, expected=expected) from None
 
 
 @dataclass(frozen=True)
-class Choice:
-    """What a user wants of a file: columns or metrics, parameters, and values of processes."""
+class ReadOptions:
+    """Columns or metrics, parameters and reductions that a user selects."""
 
     value: Sequence[str] = ()
     parameters: Sequence[str] = ()
     reduce: str | None = None
-    # "merge" if asked for, empty if refused, None if neither.
+    # "merge" if requested, empty if disabled, None for the default of the format.
     merge: str | None = None
 
     def refuse(self, file: PathLike, *names: str) -> None:
-        """Refuse choices that the format of a file does not offer."""
+        """Raise `InputError` if options are set that the format does not support."""
         for name in names:
             if found := getattr(self, name):
-                raise InputError(
-                    _OFFERED[name][0], file=file, found=found, expected=_OFFERED[name][1]
-                )
+                message, expected = _UNSUPPORTED[name]
+                raise InputError(message, file=file, found=found, expected=expected)
 
-    def reduced(self, values: Any) -> float:
-        """Return the value of a run from those of its processes; the mean if nothing is chosen."""
+    def reduce_values(self, values: Any) -> float:
+        """Return the value of a run from those of its processes, by default their mean."""
         return float(REDUCTIONS[self.reduce or "mean"](values))
 
 
-_OFFERED = {
+_UNSUPPORTED = {
     "value": ("has no columns to choose from", "a table"),
     "parameters": ("has no metadata to choose from", "profiles of Caliper or Thicket"),
     "reduce": ("has no values of single processes", "profiles, or a table of them"),
-    "merge": ("has no call trees of runs", "profiles, whose values are those of a node alone"),
+    "merge": ("has no call trees of runs", "profiles, whose values exclude called functions"),
 }
 
 
-def numbered_lines(content: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines that hold anything, with their numbers."""
-    # Names may hold characters that end a line in other programs, such as U+2028.
+def enumerate_lines(content: str) -> Iterator[tuple[int, str]]:
+    """Yield the numbers and texts of lines that are not empty."""
+    # Unlike splitlines, keep names with line separators such as U+2028 in one line.
     for line, text in enumerate(content.split("\n"), 1):
         if text.strip():
             yield line, text.strip()
 
 
 # Columns that are not parameters.
-_NAMED = ("value", "callpath", "metric", "repetition")
+_RESERVED = ("value", "callpath", "metric", "repetition")
 _ROW = "a row needs a value in each column"
 
 
-def separator_of(header: str) -> str:
-    """Return the separator of the columns that a line names; empty if it names only one."""
+def find_separator(header: str) -> str:
+    """Return the separator of the columns of a header, or "" for a single column."""
     return next((separator for separator in ",;\t" if separator in header), "")
 
 
-def table_rows(
+def read_rows(
     content: str,
     file: PathLike,
     separator: str = ",",
     rename: Callable[[str], str] = str,
     comments: bool = False,
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield the header of a table, then its rows, each with its line.
+    """Yield the header of a table, then its rows, each with its line number.
 
-    Empty rows, and lines above the header that start with ``#``, are skipped.
+    Empty rows are skipped, and so are lines above the header that start with ``#``.
     """
     names: list[str] = []
     reader = csv.reader(io.StringIO(content), delimiter=separator, strict=True)
@@ -456,7 +447,7 @@ def table_rows(
             if not names:
                 names = row = [rename(name) for name in row]
                 if twice := repeated(names):
-                    raise InputError("a column stands twice", file=file, line=line, found=twice[0])
+                    raise InputError("a column is repeated", file=file, line=line, found=twice[0])
             elif len(row) != len(names):
                 found, expected = separator.join(row), separator.join(names)
                 raise InputError(_ROW, file=file, line=line, found=found, expected=expected)
@@ -466,37 +457,37 @@ def table_rows(
 
 
 def parse_csv(
-    content: str, file: PathLike, separator: str = ",", choice: Choice = Choice()
+    content: str, file: PathLike, separator: str = ",", choice: ReadOptions = ReadOptions()
 ) -> Records:
     """Return the values of a table of measurements.
 
-    Columns that the choice does not name hold parameters, except value, callpath, metric and
-    repetition, in capitals or not; the last is not read. Several columns of values are repetitions,
-    and their cells may be empty. Rows of the same point are repetitions too. Where values are
-    reduced, a column ``process`` identifies the rows that become one.
+    The columns value, callpath, metric and repetition are reserved, in any case; repetition is not
+    read. Other columns are parameters unless `choice` selects them as values. Several columns of
+    values, and several rows of a point, are repetitions. With a reduction, the values of a run are
+    reduced over the column ``process``.
     """
     values, reduce = choice.value, choice.reduce
-    known = _NAMED if reduce is None else (*_NAMED, "process")
+    known = _RESERVED if reduce is None else (*_RESERVED, "process")
 
     def rename(name: str) -> str:
         return name.lower() if name.lower() in known and name not in values else name
 
-    rows = table_rows(content, file, separator, rename)
+    rows = read_rows(content, file, separator, rename)
     start, names = next(rows, (0, []))
     fault = partial(InputError, file=file, line=start, found=separator.join(names))
-    measured, parameters = _columns(names, values, known, fault)
+    measured, parameters = _classify_columns(names, values, known, fault)
     records = Records(file, parameters)
-    metric = measured[0] if len(measured) == 1 and measured[0].lower() not in _NAMED else "time"
-    needed = [name for name in names if name not in {*measured}]
+    metric = measured[0] if len(measured) == 1 and measured[0].lower() not in _RESERVED else "time"
+    required = [name for name in names if name not in {*measured}]
     number, coordinates = (
         f"a number for {' and '.join(columns)}" for columns in (measured, parameters)
     )
-    alike: dict[tuple[Key, Point, int, str, int], list[float]] = {}
-    seen: Counter[tuple[object, ...]] = Counter()
-    for line, row_of_cells in rows:
-        row = dict(zip(names, row_of_cells, strict=True))
+    runs: dict[tuple[Key, Point, int, str, int], list[float]] = {}
+    n_rows: Counter[tuple[object, ...]] = Counter()
+    for line, texts in rows:
+        row = dict(zip(names, texts, strict=True))
         cells = [row[name] for name in measured if row[name]]
-        if not cells or not all(map(row.get, needed)):
+        if not cells or not all(map(row.get, required)):
             found, expected = separator.join(row.values()), separator.join(names)
             raise records.fault(_ROW, line, found, expected)
         point = records.point([row[name] for name in parameters], line, coordinates)
@@ -505,20 +496,20 @@ def parse_csv(
             records.add(key, point, cells, line, number)
             continue
         for k, cell in enumerate(cells):
-            # Without a column of repetitions, those of a process are in the order of the rows.
+            # Without a column of repetitions, the k-th row of each process belongs to the k-th run.
             run = key, point, k, row.get("repetition", "")
             process = *run, row["process"]
-            seen[process] += 1
-            alike.setdefault((*run, seen[process]), []).append(records.number(cell, line, number))
-    for (key, point, *_), numbers in alike.items():
-        records.add(key, point, [choice.reduced(numbers)])
+            n_rows[process] += 1
+            runs.setdefault((*run, n_rows[process]), []).append(records.number(cell, line, number))
+    for (key, point, *_), numbers in runs.items():
+        records.add(key, point, [choice.reduce_values(numbers)])
     return records
 
 
-def _columns(
+def _classify_columns(
     names: list[str], wanted: Sequence[str], known: Sequence[str], fault: Callable[..., InputError]
 ) -> tuple[list[str], list[str]]:
-    """Return the columns of a header that hold values, and those that hold parameters."""
+    """Return the columns of values and the columns of parameters."""
     matching = {
         column: {name for name in names if name == column or fnmatchcase(name, column)}
         for column in wanted or ["value"]
@@ -527,23 +518,23 @@ def _columns(
     parameters = [name for name in names if name not in chosen and name not in known]
     absent = [column for column in wanted if not matching[column]]
     if "" in names:
-        expected = "no numbers of rows, which pandas leaves out with index=False"
+        expected = "no row numbers; pandas omits them with index=False"
         raise fault("a column has no name", expected=expected)
     if absent:
-        raise fault(f"no column {absent[0]}", expected="a column that it names")
+        raise fault(f"no column {absent[0]}", expected="a column of the header")
     if "process" in known and "process" not in names:
         raise fault("has no values of single processes to reduce", expected="a column process")
     if not chosen or not parameters:
         expected = "a column for each parameter and a column value"
-        others = [name for name in names if name not in _NAMED]
+        others = [name for name in names if name not in _RESERVED]
         if not chosen and len(others) > 1:
-            expected += f", or the name of that column: --value {_guess(others)}"
-        raise fault("is no table of measurements", expected=expected)
+            expected += f", or the name of that column: --value {_guess_value_columns(others)}"
+        raise fault("is not a table of measurements", expected=expected)
     return [name for name in names if name in chosen], parameters
 
 
-def _guess(names: list[str]) -> str:
-    """Guess the columns of values: numbered ones, such as rep1 and rep2, or the last."""
+def _guess_value_columns(names: list[str]) -> str:
+    """Guess the columns of values: numbered columns such as rep1 and rep2, or the last column."""
     stems = [re.sub(r"\d+$", "", name) for name in names]
     last = stems[-1]
     return f"'{last}*'" if last and last != names[-1] and stems.count(last) > 1 else names[-1]

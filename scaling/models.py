@@ -15,178 +15,172 @@ from toruscast.text import counted, percent
 from toruscast.validation import whole_number
 
 from . import formula
-from .measurements import Measurements, check_points, logarithms, off_zero, real_numbers
-from .noise import Centres, followed, scale_of
-from .search import is_grid, lines
+from .measurements import Measurements, as_real_array, check_points, log_points, replace_zeros
+from .noise import PointEstimates, estimate_scale, predict_by_neighbours
+from .search import find_lines, is_grid
 from .select import RankedHypotheses
 from .terms import TermSpace
 
 Array = NDArray[np.float64]
 
-# Logarithms of points are flat along a direction if their length along it is below this share.
-_FLAT = 1e-6
-# Two columns belong together if the flat directions link them by at least this much.
-_LINKED = 1e-3
-_LEVELS = 5
-_VARIATION = 0.1
-_APART = 0.2
-_OFF = 0.1
-# Relative size from which a percentage is hard to read.
-_MANY = 10.0
-# A smaller difference from a limit is rounding.
+# Eigenvalues and projections below these are zero, in the search for confounded parameters.
+_MAX_FLAT = 1e-6
+_MIN_LINK = 1e-3
+# Limits that a note reports.
+_MIN_LEVELS = 5
+_MAX_VARIATION = 0.1
+_MAX_DISAGREEMENT = 0.2
+_MAX_ERROR = 0.1
+# Relative sizes from this one on are not printed in per cent.
+_MIN_TIMES = 10.0
 _MAX_DECIMALS = 6
 
 
 class Note(str):
-    """A sentence on one call path; its kind is the part that all such notes share."""
+    """A note "kind: detail" on one call path; notes of one kind have different details."""
 
     kind: str
 
     def __new__(cls, kind: str, detail: str = "") -> Self:
-        """Return the sentence "kind: detail"."""
+        """Join the kind and the detail."""
         note = super().__new__(cls, f"{kind}: {detail}" if detail else kind)
         note.kind = kind
         return note
 
 
-OVERRULED = Note(
+NEGATIVE_COEFFICIENT = Note(
     "a coefficient is negative",
-    "costs add up as a rule, and far away the formula may turn negative",
+    "costs usually add up, and the formula may be negative far from the points",
 )
-DECIDED = Note(
-    "a negative coefficient was ruled out by the rule that costs add up",
-    "the measurements alone would prefer one",
+PRIOR_DECIDED = Note(
+    "the prior excluded a negative coefficient, because costs usually add up",
+    "the measurements alone prefer one",
 )
-BELOW_ZERO = Note("the formula turns negative here", "a time or a count does not")
+NEGATIVE_VALUE = Note("the formula is negative here", "times and counts are not")
 
 
-def of_points(names: Sequence[str], points: Array, active: Sequence[int]) -> list[Note]:
-    """Return notes on the points of a fit that searched the parameters `active`."""
+def describe_points(names: Sequence[str], points: Array, active: Sequence[int]) -> list[Note]:
+    """Return notes on the points of a fit, given the numbers of the searched parameters."""
     counts = [np.unique(column).size for column in points.T]
     result = [
         Note(f"parameter {name} has {counted(n, 'value')}; five are needed for a reliable model")
         for name, n in zip(names, counts, strict=True)
-        if n < _LEVELS
+        if n < _MIN_LEVELS
     ]
     for q in active:
-        least = points[:, q].min()
-        if least == 0:
-            what = f"no logarithm and no falling power of parameter {names[q]} was searched"
-            result.append(Note(what, "it has the value 0"))
-        elif least < 1:
-            what = f"no logarithm of parameter {names[q]} was searched"
-            result.append(Note(what, "it has values below 1"))
+        minimum = points[:, q].min()
+        if minimum == 0:
+            kind = f"no logarithm and no falling power of parameter {names[q]} was searched"
+            result.append(Note(kind, "it has the value 0"))
+        elif minimum < 1:
+            kind = f"no logarithm of parameter {names[q]} was searched"
+            result.append(Note(kind, "it has values below 1"))
     if not active:
         result.append(Note("no parameter was varied", "the model is a constant"))
     left_out = [name for q, name in enumerate(names) if q not in active and counts[q] > 1]
     if left_out:
-        what = f"parameters {', '.join(left_out)} were left out"
-        result.append(Note(what, "at most four are searched"))
-    for group in confounded(points[:, active]):
-        together = ", ".join(names[active[q]] for q in group)
-        why = (
-            "which of them changes the values is not known, and predictions where they are not "
-            "varied so are guesses"
+        kind = f"parameters {', '.join(left_out)} were left out"
+        result.append(Note(kind, "at most four are searched"))
+    for group in find_confounded(points[:, active]):
+        kind = f"parameters {', '.join(names[active[q]] for q in group)} were only varied together"
+        detail = (
+            "their effects cannot be separated, so predictions for other combinations are guesses"
         )
-        result.append(Note(f"parameters {together} were only varied together", why))
+        result.append(Note(kind, detail))
     return result
 
 
-def of_places(
+def describe_places(
     names: Sequence[str], points: Array, active: Sequence[int], places: Array
 ) -> list[Note]:
-    """Return notes on places where a parameter that is in no model has other values.
+    """Return notes on places with new values of a parameter that is in no model.
 
-    >>> of_places(["p"], np.array([[2.0]]), [], np.array([[4.0]]))
-    ['parameter p was not varied: predictions take it to change nothing']
+    >>> describe_places(["p"], np.array([[2.0]]), [], np.array([[4.0]]))
+    ['parameter p was not varied: predictions assume that it has no effect']
     """
     result = []
     for q, name in enumerate(names):
         measured = np.unique(points[:, q])
         if q not in active and not np.isin(places[:, q], measured).all():
-            why = "left out" if measured.size > 1 else "not varied"
-            note = Note(f"parameter {name} was {why}", "predictions take it to change nothing")
-            result.append(note)
+            reason = "left out" if measured.size > 1 else "not varied"
+            kind = f"parameter {name} was {reason}"
+            result.append(Note(kind, "predictions assume that it has no effect"))
     return result
 
 
-def of_path(
-    variation: float, trusted: bool, low: float, high: float, off: float = 0.0
+def describe_path(
+    variation: float, trusted: bool, low: float, high: float, error: float = 0.0
 ) -> list[Note]:
-    """Return notes on one call path, whose repetitions have a coefficient of variation (or NaN).
+    """Return notes on one call path, given the variation of its repetitions (NaN without any).
 
-    `low` and `high` are what the hypotheses predict at four times the largest values, `off` is the
-    largest relative error of the formula at the points.
+    `low` and `high` are predictions of the hypotheses at four times the largest values, `error` is
+    the largest relative error of the formula at the points.
     """
     result = []
-    if variation > _VARIATION:
-        what = f"the repetitions vary by more than {percent(_VARIATION)}"
-        result.append(Note(what, _more_than(variation, _VARIATION)))
-    if high - low > _APART * abs(high + low) / 2:
-        result.append(
-            Note(
-                "the measurements cannot tell hypotheses apart",
-                f"at four times the largest values they predict {low:.3g} to {high:.3g}",
-            )
-        )
+    if variation > _MAX_VARIATION:
+        kind = f"the repetitions vary by more than {percent(_MAX_VARIATION)}"
+        result.append(Note(kind, _format_excess(variation, _MAX_VARIATION)))
+    if high - low > _MAX_DISAGREEMENT * abs(high + low) / 2:
+        detail = f"at four times the largest values they predict {low:.3g} to {high:.3g}"
+        result.append(Note("the measurements do not separate the hypotheses", detail))
     if np.isfinite(variation) and not trusted:
-        result.append(Note("no hypothesis meets the points within the noise of the repetitions"))
-    if not trusted and off > _OFF:
-        what = f"the formula is off by more than {percent(_OFF)} where it was measured"
-        result.append(Note(what, f"up to {_more_than(off, _OFF)}"))
+        result.append(Note("no hypothesis fits the points within the noise of the repetitions"))
+    if not trusted and error > _MAX_ERROR:
+        kind = f"the error of the formula at the points exceeds {percent(_MAX_ERROR)}"
+        result.append(Note(kind, f"up to {_format_excess(error, _MAX_ERROR)}"))
     return result
 
 
-def _more_than(relative: float, limit: float) -> str:
-    """Return a relative size above a limit, with decimals where rounding would hide that."""
-    places = range(_MAX_DECIMALS)
-    decimals = next((d for d in places if round(100 * relative, d) > 100 * limit), _MAX_DECIMALS)
-    if decimals or relative < _MANY:
+def _format_excess(relative: float, limit: float) -> str:
+    """Format a relative size with enough decimals to differ from the limit that it exceeds."""
+    digits = range(_MAX_DECIMALS)
+    decimals = next((d for d in digits if round(100 * relative, d) > 100 * limit), _MAX_DECIMALS)
+    if decimals or relative < _MIN_TIMES:
         return percent(relative, decimals)
     return f"{relative:.2g} times the value"
 
 
-def of_left_out(
+def describe_outliers(
     names: Sequence[str], points: Array, values: Array, left_out: NDArray[np.bool_]
 ) -> Note:
-    """Return a note on repetitions, (points, repetitions), that were left out of the fit."""
-    found = []
-    for point, row, out in zip(points, values, left_out, strict=True):
-        if out.any():
+    """Return a note on outliers among the repetitions, shape (n_points, n_repetitions)."""
+    details = []
+    for point, row, is_outlier in zip(points, values, left_out, strict=True):
+        if is_outlier.any():
             where = ", ".join(f"{name}={x:g}" for name, x in zip(names, point, strict=True))
-            others = np.nanmedian(row[~out])
-            # A value next to nothing has no ratio.
-            by = f"{row[out][0] / others:.2g} times" if others else f"{row[out][0]:.3g} beside 0,"
-            found.append(f"at {where} it is {by} their median")
-    return Note("a repetition far from the others is left out", "; ".join(found))
+            outlier, median = row[is_outlier][0], np.nanmedian(row[~is_outlier])
+            size = (
+                f"{outlier / median:.2g} times their median" if median else f"{outlier:.3g}, not 0"
+            )
+            details.append(f"at {where} it is {size}")
+    return Note("a repetition far from the others is left out", "; ".join(details))
 
 
-def confounded(points: Array) -> list[list[int]]:
-    """Return groups of columns whose powers multiply to a constant at all points.
+def find_confounded(points: Array) -> list[list[int]]:
+    """Return groups of columns that were only varied together, as in (4, 4), (8, 8), ...
 
-    Such columns were only varied together, as in (4, 4), (8, 8), ...
+    Some product of their powers is constant at all points.
     """
     if points.shape[1] < 2:
         return []
-    logs = logarithms(points)
+    logs = log_points(points)
     logs -= logs.mean(axis=0)
     logs /= np.linalg.norm(logs, axis=0)
     values, directions = np.linalg.eigh(logs.T @ logs)
-    flat = directions[:, values < _FLAT]
-    # The directions themselves may mix independent groups; the projector onto them does not.
-    linked = np.abs(flat @ flat.T) > _LINKED
-    _, group = scipy.sparse.csgraph.connected_components(linked, directed=False)
-    together = (np.flatnonzero(group == k).tolist() for k in range(group.max() + 1))
-    return [columns for columns in together if len(columns) > 1]
+    null_space = directions[:, values < _MAX_FLAT]
+    # Unlike single directions, the projector does not mix independent groups.
+    is_linked = np.abs(null_space @ null_space.T) > _MIN_LINK
+    _, group = scipy.sparse.csgraph.connected_components(is_linked, directed=False)
+    groups = (np.flatnonzero(group == k).tolist() for k in range(group.max() + 1))
+    return [columns for columns in groups if len(columns) > 1]
 
 
 # p = call paths, m = places, q = parameters
 
-
 Term = formula.Term
 
-# Where hypotheses are compared, in units of the largest values measured.
-_FAR = 4.0
+# Hypotheses are compared at this multiple of the largest measured values.
+_FAR_FACTOR = 4.0
 
 
 class Models:
@@ -196,41 +190,40 @@ class Models:
     ----------
     measurements : Measurements
     trusted : array of bool, shape (n_paths,)
-        Some hypothesis meets the points within the noise of the repetitions.
+        Some hypothesis fits the points within the noise of the repetitions.
     by_points : array of bool, shape (n_paths,)
-        Predictions follow the growth between the nearest points too, because no hypothesis meets
-        the points; elsewhere they are the value of the formula.
+        Predictions use the nearest points besides the formula, because no hypothesis fits.
     bounded : array of bool, shape (n_paths,)
-        The noise among repetitions looks bounded rather than normal.
+        The noise of the repetitions is bounded rather than normal.
     sign : array, shape (n_paths,)
-        -1 where most points are negative: the opposites of the values were fitted, and everything
-        that the model says is mirrored.
+        -1 if most points are negative. The negated values were fitted then.
     left_out : array of bool, shape (n_paths, n_points, n_repetitions)
-        Repetitions so far from the others that they were not fitted.
+        Outliers, which were not fitted.
     """
 
     def __init__(
         self,
         measurements: Measurements,
-        searched: dict[int, TermSpace],
-        found: RankedHypotheses,
-        centred: Centres,
+        spaces: dict[int, TermSpace],
+        ranked: RankedHypotheses,
+        estimates: PointEstimates,
     ) -> None:
         self.measurements = measurements
-        # The terms of each parameter searched, and the centres, mirrored where sign is -1.
-        self._searched, self._centred, self._found = searched, centred, found
-        self._active = active = list(searched)
+        # The terms of each searched parameter; the estimates are negated where sign is -1.
+        self._spaces, self._estimates, self._ranked = spaces, estimates, ranked
+        self._active = active = list(spaces)
         points = measurements.points[:, active]
-        on_lines = len(active) > 1 and all(lines(points, q) for q in range(points.shape[1]))
+        on_lines = len(active) > 1 and all(find_lines(points, q) for q in range(points.shape[1]))
         if on_lines and not is_grid(points):
-            # Few points on lines leave many hypotheses open; their median prediction errs least.
-            corner = self._values(_FAR * points.max(axis=0, keepdims=True))[:, :, 0]
-            self._found = found.median_first(corner)
-        self.sign, self.left_out, self.trusted = centred.sign, centred.left_out, found.trusted
-        self.bounded = centred.bounded > 0.5
-        # Values of both signs do not grow by factors.
-        centre = centred.centre
-        growing = (centre > 0).any(axis=1) & ~(centred.mixed & (centre < 0).any(axis=1))
+            # The median hypothesis is the most accurate one if few points leave many open.
+            corner = _FAR_FACTOR * points.max(axis=0, keepdims=True)
+            corner_values = self._evaluate_hypotheses(corner)[:, :, 0]
+            self._ranked = ranked.median_first(corner_values)
+        self.sign, self.left_out, self.trusted = estimates.sign, estimates.left_out, ranked.trusted
+        self.bounded = estimates.bounded > 0.5
+        # A power law has values of one sign.
+        centre = estimates.centre
+        growing = (centre > 0).any(axis=1) & ~(estimates.mixed & (centre < 0).any(axis=1))
         self.by_points: NDArray[np.bool_] = ~self.trusted & growing & bool(active)
 
     @property
@@ -240,164 +233,157 @@ class Models:
 
     @property
     def min_points(self) -> int:
-        """Points that an interval needs: for a coefficient, the exponents, and one to spare."""
+        """Points that an interval needs: one more than coefficients and exponents."""
         return max(3, len(self._active) + 2)
 
     @property
     def probabilities(self) -> Array:
-        """Probability of each hypothesis kept; the first is used; shape (n_paths, n_kept)."""
-        return self._found.weights
+        """Posterior probability of each hypothesis by rank; shape (n_paths, n_hypotheses)."""
+        return self._ranked.weights
 
     def terms(self, path: int = 0, rank: int = 0) -> list[Term]:
         """Terms of a model, the constant first: (coefficient, ((i, j) for each parameter)).
 
-        Rank 0 is the hypothesis that predictions use, 1 the most probable other one.
+        Predictions use the hypothesis of rank 0; the others follow by falling probability.
         """
-        found, n_parameters = self._found, len(self.measurements.parameters)
+        ranked, n_parameters = self._ranked, len(self.measurements.parameters)
         path = whole_number(path, "number of the call path", 0, self.n_paths - 1)
-        rank = whole_number(rank, "number of the hypothesis", 0, found.used.shape[1] - 1)
+        rank = whole_number(rank, "number of the hypothesis", 0, ranked.used.shape[1] - 1)
         result: list[Term] = []
-        for k in np.flatnonzero(found.used[path, rank]):
+        for k in np.flatnonzero(ranked.used[path, rank]):
             exponents = [(0.0, 0.0)] * n_parameters
-            for q, (place, space) in enumerate(self._searched.items()):
-                number = int(found.terms[path, rank, k, q]) - 1
+            for q, (parameter, space) in enumerate(self._spaces.items()):
+                number = int(ranked.terms[path, rank, k, q]) - 1
                 if number >= 0:
-                    exponents[place] = (
-                        float(space.polynomial[number]),
-                        float(space.logarithm[number]),
-                    )
-            coefficient = float(self.sign[path] * found.coefficient[path, rank, k])
+                    i, j = space.polynomial[number], space.logarithm[number]
+                    exponents[parameter] = float(i), float(j)
+            coefficient = float(self.sign[path] * ranked.coefficient[path, rank, k])
             if coefficient != 0.0:
                 result.append((coefficient, tuple(exponents)))
-        return formula.joined(result, n_parameters)
+        return formula.merge_terms(result, n_parameters)
 
     def formulas(self, digits: int = 4) -> list[str]:
-        """The model of each call path, as text."""
+        """Formula of each call path as text."""
         names = self.measurements.parameters
-        return [formula.text(self.terms(p), names, digits) for p in range(self.n_paths)]
+        return [formula.format_terms(self.terms(p), names, digits) for p in range(self.n_paths)]
 
     def formula(self, path: int = 0) -> formula.Formula:
-        """The model of a call path with all digits, to compose and compare."""
-        data = self.measurements
-        return formula.Formula.from_terms(
-            self.terms(path), data.parameters, place=data.callpaths[path]
-        )
+        """Formula of a call path in full precision."""
+        terms, data = self.terms(path), self.measurements
+        return formula.Formula.from_terms(terms, data.parameters, place=data.callpaths[path])
 
     def predict(self, X: ArrayLike) -> Array:
         """Predict every call path at new points; shape (n_paths, m).
 
-        A prediction is the value of the formula. Where `by_points` is true, it follows the nearest
-        points too: beyond the largest values it is the smaller of the power law through them, and
-        the formula scaled to meet them.
+        Predictions are values of the formula. Where `by_points` is true, they also use the nearest
+        points: a prediction beyond the largest values is the minimum of the power law through the
+        nearest points and the formula scaled to these points.
 
         Parameters
         ----------
         X : array-like, shape (m, n_parameters)
-            Not negative; positive where falling terms were searched. The columns of a DataFrame
-            are taken by name.
+            0 or more; above 0 where falling terms were searched. Columns of a DataFrame are
+            selected by name.
         """
-        places = self._places(X)
-        result = self._values(places, 1)[:, 0]
-        which = np.flatnonzero(self.by_points)
-        if which.size and len(places):
+        places = self._searched_columns(X)
+        result = self._evaluate_hypotheses(places, 1)[:, 0]
+        paths = np.flatnonzero(self.by_points)
+        if paths.size and len(places):
             points = self.measurements.points[:, self._active]
-            at_points = self._values(points, 1)[which, 0]
-            # A logarithm of 0, or a falling power of it, has no value.
-            formula = self._values(off_zero(points, places), 1)[which, 0]
-            centre = self._centred.centre[which]
-            result[which] = followed(points, centre, places, formula, at_points)
+            at_points = self._evaluate_hypotheses(points, 1)[paths, 0]
+            # Logarithms and falling powers are undefined at 0.
+            formula = self._evaluate_hypotheses(replace_zeros(points, places), 1)[paths, 0]
+            centre = self._estimates.centre[paths]
+            result[paths] = predict_by_neighbours(points, centre, places, formula, at_points)
         return self.sign[:, None] * result
 
     def evaluate(self, X: ArrayLike) -> Array:
         """Value of each formula at new points; shape (n_paths, m)."""
-        values: Array = self.sign[:, None] * self._values(self._places(X), 1)[:, 0]
-        return values
+        values = self._evaluate_hypotheses(self._searched_columns(X), 1)[:, 0]
+        return np.asarray(self.sign[:, None] * values)
 
     def spread(self, X: ArrayLike, levels: Sequence[float]) -> Array:
         """Quantiles of the values of all probable hypotheses; shape (levels, n_paths, m)."""
-        parts = real_numbers(levels, "levels of quantiles")
+        parts = as_real_array(levels, "levels of quantiles")
         if parts.ndim != 1 or not parts.size or not ((parts >= 0) & (parts <= 1)).all():
-            raise InputError(
-                "bad levels of quantiles", found=levels, expected="a list of numbers from 0 to 1"
-            )
-        return self._spread(self._places(X), parts)
+            expected = "a list of numbers from 0 to 1"
+            raise InputError("bad levels of quantiles", found=levels, expected=expected)
+        return self._compute_quantiles(self._searched_columns(X), parts)
 
-    def _spread(self, places: Array, levels: Sequence[float] | Array) -> Array:
-        values = self._values(places)
+    def _compute_quantiles(self, places: Array, levels: Sequence[float] | Array) -> Array:
+        values = self._evaluate_hypotheses(places)
         order = np.argsort(values, axis=1)
-        weight = np.broadcast_to(self._found.weights[:, :, None], values.shape)
+        weight = np.broadcast_to(self._ranked.weights[:, :, None], values.shape)
         total = np.take_along_axis(weight, order, axis=1).cumsum(axis=1)
         result = []
         for level in levels:
-            # The upper quantiles of mirrored values are the lower ones of their opposites.
-            own = np.where(self.sign < 0, 1 - level, level)[:, None, None]
-            place = (total < own * total[:, -1:]).sum(axis=1, keepdims=True)
-            chosen = np.take_along_axis(order, np.minimum(place, values.shape[1] - 1), axis=1)
+            # Negation reverses the order of quantiles.
+            signed_level = np.where(self.sign < 0, 1 - level, level)[:, None, None]
+            rank = (total < signed_level * total[:, -1:]).sum(axis=1, keepdims=True)
+            chosen = np.take_along_axis(order, np.minimum(rank, values.shape[1] - 1), axis=1)
             result.append(self.sign[:, None] * np.take_along_axis(values, chosen, axis=1)[:, 0])
         return np.stack(result)
 
     def hypotheses(self, X: ArrayLike) -> tuple[Array, Array]:
-        """Values of all probable hypotheses, (n_paths, n_kept, m), and their probabilities."""
-        return self.sign[:, None, None] * self._values(self._places(X)), self.probabilities
+        """Values of all probable hypotheses, (n_paths, n_hypotheses, m), and probabilities."""
+        values = self._evaluate_hypotheses(self._searched_columns(X))
+        return self.sign[:, None, None] * values, self.probabilities
 
     def errors(self, left_out: bool = False) -> Array:
         """Relative errors of the formulas at the measured points; shape (n_paths, n_points).
 
-        With ``left_out``, the same terms are fitted to all other points for the error at each
-        point.
+        With ``left_out``, coefficients are fitted without the point of each error.
         """
-        centre = self.sign[:, None] * self._centred.centre
-        scale = scale_of(centre)
+        centre = self.sign[:, None] * self._estimates.centre
+        scale = estimate_scale(centre)
         relative: Array = (centre - self.evaluate(self.measurements.points)) / scale
         if left_out:
             models = [self.terms(p) for p in range(self.n_paths)]
-            relative = _left_out(self.measurements.points, relative, scale, models)
+            relative = _leave_one_out(self.measurements.points, relative, scale, models)
         return relative
 
-    def _values(self, places: Array, most: int | None = None) -> Array:
-        """Values of each hypothesis, or of the `most` likeliest; shape (p, h, m)."""
+    def _evaluate_hypotheses(self, places: Array, n_best: int | None = None) -> Array:
+        """Values of the best hypotheses, or of all; shape (p, h, m)."""
         terms = [
             np.vstack([np.ones(len(places)), space.values(column)])
-            for space, column in zip(self._searched.values(), places.T, strict=True)
+            for space, column in zip(self._spaces.values(), places.T, strict=True)
         ]
-        code, coefficient = self._found.terms[:, :most], self._found.coefficient[:, :most]
+        numbers, coefficient = self._ranked.terms[:, :n_best], self._ranked.coefficient[:, :n_best]
         total = np.zeros((*coefficient.shape[:2], len(places)))
         for k in range(coefficient.shape[2]):
             column = coefficient[:, :, k, None] * np.ones(len(places))
-            for q, t in enumerate(terms):
-                if code[:, :, k, q].any():
-                    column = column * t[code[:, :, k, q]]
+            for q, values in enumerate(terms):
+                if numbers[:, :, k, q].any():
+                    column = column * values[numbers[:, :, k, q]]
             total += column
         return total
 
     def predicts_by(self) -> list[str]:
-        """What each prediction is made of: "formula", or "formula and nearest points"."""
+        """Basis of each prediction: "formula" or "formula and nearest points"."""
         return ["formula and nearest points" if each else "formula" for each in self.by_points]
 
     def summary(self) -> pd.DataFrame:
-        """One row a call path: its formula and how well it fits.
+        """Formula and quality of fit, one row per call path.
 
         Columns: callpath, metric, formula, rss, adjusted_r2, smape (percent), cross_validation
         (root mean square of the relative leave-one-out errors), variation (of the repetitions),
-        probability (of this choice of exponents among all), trusted, predicts_by ("formula", or
-        "formula and nearest points").
+        probability (of these exponents), trusted, predicts_by ("formula" or "formula and nearest
+        points").
         """
         return pd.DataFrame(self.rows())
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows of `summary`."""
-        fitted = self.evaluate(self.measurements.points)
-        columns = [self.terms(p) for p in range(self.n_paths)]
-        centred = self._centred
-        scores = _quality(
-            self.measurements.points, self.sign[:, None] * centred.centre, fitted, columns
-        )
+        data = self.measurements
+        fitted, models = self.evaluate(data.points), [self.terms(p) for p in range(self.n_paths)]
+        centre = self.sign[:, None] * self._estimates.centre
+        scores = _score_fits(data.points, centre, fitted, models)
         values = {
-            "callpath": self.measurements.callpaths,
-            "metric": self.measurements.metrics,
-            "formula": [formula.text(terms, self.measurements.parameters) for terms in columns],
+            "callpath": data.callpaths,
+            "metric": data.metrics,
+            "formula": [formula.format_terms(terms, data.parameters) for terms in models],
             **{name: score.tolist() for name, score in scores.items()},
-            "variation": centred.variation.tolist(),
+            "variation": self._estimates.variation.tolist(),
             "probability": self.probabilities[:, 0].tolist(),
             "trusted": self.trusted.tolist(),
             "predicts_by": self.predicts_by(),
@@ -405,122 +391,108 @@ class Models:
         return [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
 
     def notes(self) -> list[list[Note]]:
-        """For each call path, plain sentences on the limits of its measurements."""
-        data, centred, active = self.measurements, self._centred, self._active
-        common = of_points(data.parameters, data.points, active)
-        far = _FAR * data.points.max(axis=0, keepdims=True)
-        low, high = self._spread(far[:, active], (0.05, 0.95))[:, :, 0]
-        # Predictions may follow the nearest points, so the formula itself is judged.
+        """Notes on the limits of the measurements of each call path."""
+        data, estimates, active = self.measurements, self._estimates, self._active
+        common = describe_points(data.parameters, data.points, active)
+        far = _FAR_FACTOR * data.points.max(axis=0, keepdims=True)
+        low, high = self._compute_quantiles(far[:, active], (0.05, 0.95))[:, :, 0]
+        # Evaluate the formula, because predictions may use the nearest points.
         fitted = self.evaluate(data.points)
-        off = _farthest(self.sign[:, None] * centred.centre, fitted)
-        paths = zip(centred.variation, self.trusted, low, high, off, strict=True)
-        result = [common + of_path(*path) for path in paths]
-        negative = (self._found.coefficient[:, 0] < 0).any(axis=1)
-        for p in np.flatnonzero(negative & (centred.centre >= 0).all(axis=1)):
-            result[p].append(OVERRULED)
-        for p in np.flatnonzero(self._found.decided):
-            result[p].append(DECIDED)
+        errors = _max_errors(self.sign[:, None] * estimates.centre, fitted)
+        paths = zip(estimates.variation, self.trusted, low, high, errors, strict=True)
+        result = [common + describe_path(*path) for path in paths]
+        negative = (self._ranked.coefficient[:, 0] < 0).any(axis=1)
+        for p in np.flatnonzero(negative & (estimates.centre >= 0).all(axis=1)):
+            result[p].append(NEGATIVE_COEFFICIENT)
+        for p in np.flatnonzero(self._ranked.decided):
+            result[p].append(PRIOR_DECIDED)
         for p in np.flatnonzero(self.left_out.any(axis=(1, 2))):
-            result[p].append(
-                of_left_out(data.parameters, data.points, data.values[p], self.left_out[p])
-            )
+            outliers = data.values[p], self.left_out[p]
+            result[p].append(describe_outliers(data.parameters, data.points, *outliers))
         return result
 
     def notes_at(self, X: ArrayLike) -> list[Note]:
-        """Plain sentences on places that the measurements say nothing about."""
+        """Notes on predictions at places that the measurements do not cover."""
         data = self.measurements
-        result = of_places(data.parameters, data.points, self._active, self.places(X))
-        below = (self.evaluate(X) < 0).any(axis=1) & (self._centred.centre >= 0).all(axis=1)
+        result = describe_places(data.parameters, data.points, self._active, self.places(X))
+        below = (self.evaluate(X) < 0).any(axis=1) & (self._estimates.centre >= 0).all(axis=1)
         if (below & (self.sign > 0)).any():
-            result.append(BELOW_ZERO)
+            result.append(NEGATIVE_VALUE)
         return result
 
     def places(self, X: ArrayLike) -> Array:
-        """Check places to predict at, (m, n_parameters).
+        """Check places to predict at, and return them with shape (m, n_parameters).
 
-        Returns their columns in the order of the parameters measured; those of a DataFrame are
-        taken by name.
+        Columns of a DataFrame are selected by name.
         """
         names = list(self.measurements.parameters)
-        # An attribute tells a table, so that pandas is not imported.
+        # isinstance would import pandas.
         table: Any = X
         if hasattr(table, "columns"):
             if len(table.columns) != len(names) or set(table.columns) != set(names):
-                raise InputError(
-                    "places to predict need each parameter as a column",
-                    found=list(table.columns),
-                    expected=names,
-                )
+                message, found = "places to predict need each parameter as a column", table.columns
+                raise InputError(message, found=list(found), expected=names)
             X = table[names]
-        places = real_numbers(X, "places to predict")
+        places = as_real_array(X, "places to predict")
         if places.ndim != 2 or places.shape[1] != len(names):
-            raise InputError(
-                "places to predict need a column a parameter",
-                found=f"shape {places.shape}",
-                expected=f"(places, {len(names)})",
-            )
+            found, expected = f"shape {places.shape}", f"(places, {len(names)})"
+            message = "places to predict need one column per parameter"
+            raise InputError(message, found=found, expected=expected)
         check_points(places, names)
-        for q, space in self._searched.items():
+        for q, space in self._spaces.items():
             if (places[:, q] == 0).any() and (space.polynomial < 0).any():
                 raise InputError(f"parameter {names[q]} must be positive", found=0)
         return places
 
-    def _places(self, X: ArrayLike) -> Array:
-        """Values of the parameters searched."""
+    def _searched_columns(self, X: ArrayLike) -> Array:
         return self.places(X)[:, self._active]
 
 
-def _quality(
+def _score_fits(
     points: Array, centre: Array, fitted: Array, models: Sequence[Sequence[Term]]
 ) -> dict[str, Array]:
-    """Return measures of fit, one value a call path, from values at the points, (p, n)."""
+    """Return the quality of each fit, given values at the points, (p, n)."""
     n = centre.shape[1]
     residual = centre - fitted
     rss = (residual**2).sum(axis=1)
     total = ((centre - centre.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
     count = np.array([len(terms) for terms in models])
     with np.errstate(invalid="ignore", divide="ignore"):
-        # The constant takes one degree of freedom from both.
         adjusted = 1 - (rss / np.maximum(n - count, 1)) / (total / (n - 1))
         size = np.abs(centre) + np.abs(fitted)
         smape = 200 * np.where(size > 0, np.abs(residual) / size, 0.0).mean(axis=1)
     adjusted[total == 0] = np.nan
-    scale = scale_of(centre)
-    return {
-        "rss": rss,
-        "adjusted_r2": adjusted,
-        "smape": smape,
-        "cross_validation": np.sqrt(
-            np.mean(_left_out(points, residual / scale, scale, models) ** 2, axis=1)
-        ),
-    }
+    scale = estimate_scale(centre)
+    errors = _leave_one_out(points, residual / scale, scale, models)
+    cross_validation = np.sqrt(np.mean(errors**2, axis=1))
+    scores = {"rss": rss, "adjusted_r2": adjusted, "smape": smape}
+    return scores | {"cross_validation": cross_validation}
 
 
-def _farthest(centre: Array, fitted: Array) -> Array:
+def _max_errors(centre: Array, fitted: Array) -> Array:
     """Return the largest relative error of each model at the points."""
-    scale = scale_of(centre)
-    unknown = np.where(np.abs(centre) < scale, scale, 0.0)
-    error = np.maximum(np.abs(fitted - centre) - unknown, 0.0) / scale
-    result: Array = error.max(axis=1)
-    return result
+    scale = estimate_scale(centre)
+    # The error of a negligible value is unknown up to its scale.
+    tolerance = np.where(np.abs(centre) < scale, scale, 0.0)
+    error = np.maximum(np.abs(fitted - centre) - tolerance, 0.0) / scale
+    return np.asarray(error.max(axis=1))
 
 
-def _left_out(
+def _leave_one_out(
     points: Array, residual: Array, scale: Array, models: Sequence[Sequence[Term]]
 ) -> Array:
-    """Return the relative error at each point when it is left out."""
-    value = {
-        e: formula.evaluate([(1.0, e)], points) for e in {e for terms in models for _, e in terms}
-    }
+    """Return the relative leave-one-out error at each point."""
+    exponents = {e for terms in models for _, e in terms}
+    values = {e: formula.evaluate_terms([(1.0, e)], points) for e in exponents}
     count = np.array([len(terms) for terms in models])
     result = np.empty(residual.shape)
-    # Models with equally many terms are solved together.
+    # Solve models with equal numbers of terms together.
     for k in np.unique(count):
-        which = np.flatnonzero(count == k)
-        columns = np.array([[value[e] for _, e in models[p]] for p in which.tolist()])
-        columns /= scale[which, None]
+        paths = np.flatnonzero(count == k)
+        columns = np.array([[values[e] for _, e in models[p]] for p in paths.tolist()])
+        columns /= scale[paths, None]
         columns /= np.maximum(np.linalg.norm(columns, axis=2, keepdims=True), 1e-300)
         q, _ = np.linalg.qr(columns.transpose(0, 2, 1))
         leverage = np.minimum((q**2).sum(axis=2), 1 - 1e-9)
-        result[which] = residual[which] / (1 - leverage)
+        result[paths] = residual[paths] / (1 - leverage)
     return result

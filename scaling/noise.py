@@ -1,4 +1,4 @@
-"""Centres and errors of points from repetitions, and growth between measured values."""
+"""Estimates of points from repetitions, and predictions from neighbouring points."""
 
 from __future__ import annotations
 
@@ -8,115 +8,112 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from .measurements import off_zero
+from .measurements import replace_zeros
 
 Array = NDArray[np.float64]
 
 # Relative spread below which repetitions count as equal.
-EXACT = 1e-9
-# Share of the call path's median below which a value is next to nothing.
-_SMALL = 1e-3
+ROUNDING = 1e-9
+# Share of the call path's median below which a value is negligible.
+_NEGLIGIBLE = 1e-3
 # Prior for the share of bounded noise, as numbers of call paths: bounded, normal.
 _PRIOR_PATHS = (3.0, 1.0)
-# Half-widths that are tried, relative to the least possible one, less 1.
+# Candidate half-widths relative to the smallest possible one, minus 1.
 _EXCESS = np.geomspace(0.004, 3.0, 20)
 
-
-# An outlying repetition is off by more than this many robust standard deviations, and more than
-# this share of the median.
-_FAR = 7.0
-_FAR_LEAST = 0.1
-# Least number of repetitions of a point that shows which of them is off.
-_REPETITIONS = 3
-# At most this share of the points may have outliers, and each must be this many times farther off
-# than any repetition of the other points. If more are far off, they are part of the noise.
-_RARE = 0.2
-_BEYOND = 2.0
-# Standard deviation of normal noise over its median deviation.
-_NORMAL = 1.4826
+# Thresholds of outliers: deviation in robust standard deviations, and relative to the median.
+_OUTLIER_DEVIATIONS = 7.0
+_OUTLIER_MIN = 0.1
+# With two repetitions, the outlier is ambiguous.
+_MIN_REPETITIONS = 3
+# Deviations at more than this share of the points are noise. Outliers deviate by this factor more
+# than any repetition of the other points.
+_MAX_OUTLIER_SHARE = 0.2
+_OUTLIER_GAP = 2.0
+# Standard deviation of normal noise over its median absolute deviation.
+_MAD_TO_STD = 1.4826
 
 
 @dataclass(frozen=True)
-class Centres:
+class PointEstimates:
     """Centre and standard error of every point of every call path.
 
-    Where most values of a path are negative, all are those of its opposite.
+    The values of a path are mirrored if most of them are negative.
     """
 
     centre: Array  # (n_paths, n_points), in the metric's unit
-    error: Array  # alike; 0 where repetitions agree, NaN for a path without any
-    bounded: Array  # (n_paths,): probability of the bounded law
-    variation: Array  # (n_paths,): of the repetitions, pooled over the points; NaN without any
-    repetitions: Array  # (n_paths, 3, n_points): smallest, largest and number
-    sign: Array  # (n_paths,): -1 for the opposite
+    error: Array  # (n_paths, n_points): 0 for equal repetitions, NaN without repetitions
+    bounded: Array  # (n_paths,): probability of bounded noise
+    variation: Array  # (n_paths,): coefficient of variation, pooled; NaN without repetitions
+    repetitions: Array  # (n_paths, 3, n_points): minimum, maximum and number
+    sign: Array  # (n_paths,): -1 if mirrored
     mixed: NDArray[np.bool_]  # (n_paths,): some value is negative
-    left_out: NDArray[np.bool_]  # (n_paths, n_points, n_repetitions): outlying repetitions
+    left_out: NDArray[np.bool_]  # (n_paths, n_points, n_repetitions): outliers
 
-    def take(self, rows: NDArray[np.intp] | slice) -> Centres:
-        """Return those of some of the call paths."""
-        return Centres(*(getattr(self, field.name)[rows] for field in fields(self)))
+    def take(self, rows: NDArray[np.intp] | slice) -> PointEstimates:
+        """Return the estimates of some call paths."""
+        return PointEstimates(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
-def centres(values: Array, law: str = "auto") -> Centres:
+def estimate_points(values: Array, law: str = "auto") -> PointEstimates:
     """Estimate centres and standard errors from repetitions."""
-    sign = _signs(values)
+    sign = _find_signs(values)
     values = sign[:, None, None] * values
-    left_out = outlying(values)
+    left_out = find_outliers(values)
     values = np.where(left_out, np.nan, values)
     mixed = np.nanmin(values, axis=(1, 2)) < 0
-    # Repetitions come first, because sums along a short last axis are slow.
+    # Sums along a short last axis are slow.
     values = np.ascontiguousarray(np.moveaxis(values, 2, 0))
-    there = np.isfinite(values)
-    n = there.sum(axis=0)
-    mean = np.where(there, values, 0.0).sum(axis=0) / n
-    scale = scale_of(mean)
-    deviation = np.where(there, (values - mean) / scale, 0.0)
+    is_finite = np.isfinite(values)
+    n = is_finite.sum(axis=0)
+    mean = np.where(is_finite, values, 0.0).sum(axis=0) / n
+    scale = estimate_scale(mean)
+    deviation = np.where(is_finite, (values - mean) / scale, 0.0)
     squares = (deviation**2).sum(axis=0)
-    freedom = (n - 1).sum(axis=1)
+    df = (n - 1).sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        variation = np.sqrt(squares.sum(axis=1) / freedom)
+        variation = np.sqrt(squares.sum(axis=1) / df)
     centre, error = mean, variation[:, None] * scale / np.sqrt(n)
     bounded = np.zeros(len(mean))
-    lowest = np.where(there, values, np.inf).min(axis=0)
-    highest = np.where(there, values, -np.inf).max(axis=0)
+    lowest = np.where(is_finite, values, np.inf).min(axis=0)
+    highest = np.where(is_finite, values, -np.inf).max(axis=0)
     repetitions = np.stack([lowest, highest, n], axis=1)
-    found = Centres(centre, error, bounded, variation, repetitions, sign, mixed, left_out)
-    # Half-widths are shares of the mid-range, which a single outlying repetition can make negative.
+    result = PointEstimates(centre, error, bounded, variation, repetitions, sign, mixed, left_out)
+    # Half-widths are shares of the mid-range, which one outlier can make negative.
     positive = ((mean > 0) & (lowest + highest > 0)).all(axis=1)
-    candidates = (freedom >= 3) & (variation > EXACT) & positive
-    if law == "normal" or not candidates.any():
-        return found
-    chosen = np.flatnonzero(candidates)
-    middle, width, evidence = _bounded(lowest[chosen], highest[chosen], n[chosen])
+    paths = np.flatnonzero((df >= 3) & (variation > ROUNDING) & positive)
+    if law == "normal" or not paths.size:
+        return result
+    mid_range, bounded_error, evidence = _fit_bounded(lowest[paths], highest[paths], n[paths])
     if law == "auto":
-        other = _normal_evidence(squares[chosen].sum(axis=1), n[chosen])
-        share = _shares(evidence - other)[:, None]
+        normal_evidence = _fit_normal(squares[paths].sum(axis=1), n[paths])
+        share = _estimate_bounded_shares(evidence - normal_evidence)[:, None]
     else:
-        share = np.ones((chosen.size, 1))
-    bounded[chosen] = share[:, 0]
-    centre[chosen] = share * middle + (1 - share) * centre[chosen]
-    error[chosen] = np.sqrt(share * width**2 + (1 - share) * error[chosen] ** 2)
-    return found
+        share = np.ones((paths.size, 1))
+    bounded[paths] = share[:, 0]
+    centre[paths] = share * mid_range + (1 - share) * centre[paths]
+    error[paths] = np.sqrt(share * bounded_error**2 + (1 - share) * error[paths] ** 2)
+    return result
 
 
-def scale_of(centre: Array) -> Array:
-    """Return the size of a value, which errors are proportional to; positive.
+def estimate_scale(centre: Array) -> Array:
+    """Return the scale of the error of each value, its size.
 
-    A value next to nothing has the size of the smallest other one.
+    Negligible values have the size of the smallest other value.
     """
     size = np.abs(centre)
     scale: Array = size.copy()
-    small = size <= _SMALL * np.median(size, axis=1, keepdims=True)
-    for p in np.flatnonzero(small.any(axis=1)):
-        # A value next to nothing is less than the others; how much less is not known.
-        some = size[p, size[p] > 0]
-        clear = some[some > _SMALL * np.median(some)] if some.size else np.ones(1)
-        scale[p] = np.maximum(size[p], clear.min())
+    negligible = size <= _NEGLIGIBLE * np.median(size, axis=1, keepdims=True)
+    for p in np.flatnonzero(negligible.any(axis=1)):
+        positive = size[p, size[p] > 0]
+        if positive.size:
+            positive = positive[positive > _NEGLIGIBLE * np.median(positive)]
+        scale[p] = np.maximum(size[p], positive.min() if positive.size else 1.0)
     return scale
 
 
-def _signs(values: Array) -> Array:
-    """Return -1 where most points are negative, the first one deciding a tie; else 1."""
+def _find_signs(values: Array) -> Array:
+    """Return -1 for paths with mostly negative points, else 1; the first point decides ties."""
     if (np.isnan(values) | (values >= 0)).all():
         return np.ones(len(values))
     mean = np.sign(np.nanmean(values, axis=2))
@@ -124,146 +121,141 @@ def _signs(values: Array) -> Array:
     return np.where(mean.sum(axis=1) + first / 2 < 0, -1.0, 1.0)
 
 
-def _shares(log_odds: Array) -> Array:
+def _estimate_bounded_shares(log_odds: Array) -> Array:
     """Return the probability of bounded noise for each call path."""
     bounded, normal = _PRIOR_PATHS
-    share = bounded / (bounded + normal)
+    prior = bounded / (bounded + normal)
+    # Expectation maximisation of the share of bounded noise among all call paths.
     for _ in range(20):
-        each = (1 + np.tanh((log_odds + np.log(share / (1 - share))) / 2)) / 2
-        share = (bounded + each.sum()) / (bounded + normal + each.size)
-    result: Array = each
-    return result
+        posterior: Array = (1 + np.tanh((log_odds + np.log(prior / (1 - prior))) / 2)) / 2
+        prior = (bounded + posterior.sum()) / (bounded + normal + posterior.size)
+    return posterior
 
 
-def _bounded(low: Array, high: Array, n: NDArray[np.int_]) -> tuple[Array, Array, Array]:
+def _fit_bounded(low: Array, high: Array, n: NDArray[np.int_]) -> tuple[Array, Array, Array]:
     """Return the mid-range, its standard error and the log evidence, averaged over half-widths."""
-    middle, spread = (low + high) / 2, _spread(low, high)
-    width, log_weight = widths(low, high, n)
+    mid_range, spread = (low + high) / 2, _relative_range(low, high)
+    width, log_weight = weigh_widths(low, high, n)
     evidence = np.logaddexp.reduce(log_weight, axis=1)
     weight = np.exp(log_weight - evidence[:, None])
     squares: Array = np.zeros(spread.shape)
     for each, share in zip(width.T, weight.T, strict=True):
         squares += share[:, None] * (each[:, None] - spread) ** 2
-    error = np.sqrt(squares / 12) * middle
-    return middle, error, evidence
+    error = np.sqrt(squares / 12) * mid_range
+    return mid_range, error, evidence
 
 
-def widths(low: Array, high: Array, n: NDArray[np.int_]) -> tuple[Array, Array]:
-    """Return possible widths of bounded noise, as shares of a value, and their log weights."""
-    spread = _spread(low, high)
-    # A point measured once has no width; any value within h of it is possible.
+def weigh_widths(low: Array, high: Array, n: NDArray[np.int_]) -> tuple[Array, Array]:
+    """Return candidate widths of bounded noise, relative to a value, and their log weights."""
+    spread = _relative_range(low, high)
     width = spread.max(axis=1)[:, None] * (1 + _EXCESS)
-    # A loop over the widths: one large array would be limited by memory bandwidth.
-    rooms = (each[:, None] - spread for each in width.T)
+    # Memory bandwidth would limit operations on one large array.
+    margins = (each[:, None] - spread for each in width.T)
     log_weight = (
-        np.stack([np.log(room).sum(axis=1) for room in rooms], axis=1)
+        np.stack([np.log(margin).sum(axis=1) for margin in margins], axis=1)
         - n.sum(axis=1)[:, None] * np.log(width)
         + np.log(_EXCESS / (1 + _EXCESS) * np.log(_EXCESS[1] / _EXCESS[0]))
     )
     return width, log_weight
 
 
-def _spread(low: Array, high: Array) -> Array:
+def _relative_range(low: Array, high: Array) -> Array:
     return (high - low) / ((low + high) / 2)
 
 
-def _normal_evidence(squares: Array, n: NDArray[np.int_]) -> Array:
-    """Return the log evidence of normal noise; the means and the deviation are free."""
-    freedom = (n - 1).sum(axis=1)
+def _fit_normal(squares: Array, n: NDArray[np.int_]) -> Array:
+    """Return the log evidence of normal noise with unknown means and standard deviation."""
+    df = (n - 1).sum(axis=1)
     value: Array = (
-        np.array([math.lgamma(each / 2) if each else math.inf for each in freedom.tolist()])
+        np.array([math.lgamma(each / 2) if each else math.inf for each in df.tolist()])
         - np.log(2)
-        - freedom / 2 * np.log(np.pi * squares)
+        - df / 2 * np.log(np.pi * squares)
         - 0.5 * np.log(n).sum(axis=1)
     )
     return value
 
 
-def outlying(values: Array) -> NDArray[np.bool_]:
-    """Find repetitions that are unusually far from the others of their point.
+def find_outliers(values: Array) -> NDArray[np.bool_]:
+    """Find at most one outlier among three or more repetitions of a point.
 
-    Deviations from the median of a point, relative to it, are pooled over the points of a call
-    path. A point needs three repetitions, and at most one of them is outlying.
+    Relative deviations from the median of a point are pooled over the points of a call path.
     """
-    # The median with NaN is far slower.
+    # nanmedian is far slower than median.
     median = np.nanmedian if np.isnan(values).any() else np.median
-    middle = median(values, axis=2)
-    size = np.abs(values - middle[:, :, None]) / scale_of(middle)[:, :, None]
-    size[np.isfinite(values).sum(axis=2) < _REPETITIONS] = np.nan
-    farthest = np.where(np.isnan(size), -1.0, size).max(axis=2)
-    found = np.zeros(values.shape, dtype=bool)
-    some = np.flatnonzero((farthest > _FAR_LEAST).any(axis=1))
-    if some.size:
-        # The middle repetition has no deviation, and says nothing.
-        others = np.sort(size[some], axis=2)[:, :, 1:].reshape(some.size, -1)
-        usual = _NORMAL * np.nanmedian(others, axis=1)
-        ranked = np.sort(farthest[some], axis=1)[:, ::-1]
-        most = max(1, int(_RARE * ranked.shape[1]))
-        common = ranked[:, most] if most < ranked.shape[1] else 0.0 * usual
-        limit = np.maximum(np.maximum(_FAR * usual, _FAR_LEAST), _BEYOND * common)
-        far = farthest[some] > limit[:, None]
-        found[some] = far[:, :, None] & (size[some] == farthest[some][:, :, None])
-    return found
+    centre = median(values, axis=2)
+    deviation = np.abs(values - centre[:, :, None]) / estimate_scale(centre)[:, :, None]
+    deviation[np.isfinite(values).sum(axis=2) < _MIN_REPETITIONS] = np.nan
+    farthest = np.where(np.isnan(deviation), -1.0, deviation).max(axis=2)
+    is_outlier = np.zeros(values.shape, dtype=bool)
+    paths = np.flatnonzero((farthest > _OUTLIER_MIN).any(axis=1))
+    if paths.size:
+        # The deviation of the median repetition is always 0.
+        others = np.sort(deviation[paths], axis=2)[:, :, 1:].reshape(paths.size, -1)
+        std = _MAD_TO_STD * np.nanmedian(others, axis=1)
+        ranked = np.sort(farthest[paths], axis=1)[:, ::-1]
+        max_outliers = max(1, int(_MAX_OUTLIER_SHARE * ranked.shape[1]))
+        inlier = ranked[:, max_outliers] if max_outliers < ranked.shape[1] else 0.0 * std
+        limit = np.maximum(_OUTLIER_DEVIATIONS * std, _OUTLIER_MIN)
+        is_far = farthest[paths] > np.maximum(limit, _OUTLIER_GAP * inlier)[:, None]
+        is_farthest = deviation[paths] == farthest[paths][:, :, None]
+        is_outlier[paths] = is_far[:, :, None] & is_farthest
+    return is_outlier
 
 
 # p = call paths, n = points, m = places to predict, q = parameters
 
-
-# A point's weight is divided by this for each step of the measured grid between it and a place: in
-# the power law, and in the factor that a formula is scaled by.
-_NEAR = 1000.0
-_ANCHOR = 100.0
-# Logarithm of the largest prediction: values close together can give a power without bounds.
-_LARGEST = 690.0
+# Decay of the weight of a point for each step of the measured grid, in the power law and in the
+# correction of a formula.
+_POWER_LAW_DECAY = 1000.0
+_RATIO_DECAY = 100.0
+# Limit of the logarithm of predictions, because adjacent values can give an arbitrary power.
+_MAX_LOG = 690.0
 _RIDGE = 1e-3
 
 
-def followed(
+def predict_by_neighbours(
     points: Array, centre: Array, places: Array, formula: Array, at_points: Array
 ) -> Array:
-    """Predict by the nearest points and a formula."""
-    points, places = off_zero(points, points), off_zero(points, places)
-    clear = lifted(centre)
-    positive = np.where(centre > 0, centre, clear)
-    growth = local_growth(points, positive, places)
-    # A formula's value that is not positive is left out: no factor corrects it.
-    ratio = np.log(positive / np.where(at_points > 0, at_points, positive))
-    scaled = formula * np.exp(ratio @ _weights(points, places, _ANCHOR).T)
-    smaller = np.where(scaled > 0, np.minimum(growth, scaled), growth)
-    middle = np.median([growth, scaled, formula], axis=0)
-    beyond = (places > points.max(axis=0)).any(axis=1)
-    result: Array = np.where(beyond, smaller, middle)
+    """Predict by the nearest points and the values of a formula at places and points."""
+    points, places = replace_zeros(points, points), replace_zeros(points, places)
+    positive = np.where(centre > 0, centre, raise_small_values(centre))
+    power_law = predict_power_law(points, positive, places)
+    # No factor corrects a value of the formula that is not positive.
+    log_ratio = np.log(positive / np.where(at_points > 0, at_points, positive))
+    scaled = formula * np.exp(log_ratio @ _weigh_neighbours(points, places, _RATIO_DECAY).T)
+    minimum = np.where(scaled > 0, np.minimum(power_law, scaled), power_law)
+    median = np.median([power_law, scaled, formula], axis=0)
+    is_beyond = (places > points.max(axis=0)).any(axis=1)
+    result: Array = np.where(is_beyond, minimum, median)
     return result
 
 
-def local_growth(points: Array, centre: Array, places: Array) -> Array:
+def predict_power_law(points: Array, centre: Array, places: Array) -> Array:
     """Predict positive values by a power law through the points near each place; (p, m)."""
-    weight = _weights(points, places, _NEAR)
+    weight = _weigh_neighbours(points, places, _POWER_LAW_DECAY)
     result = np.empty((len(centre), len(places)))
     logs = np.log(centre)
     for k, place in enumerate(places):
         offset = np.log(points) - np.log(place)
-        # Offsets are taken from the middle of the near points, so that the system is never
-        # singular.
-        middle = weight[k] @ offset
-        design = np.hstack([np.ones((len(points), 1)), offset - middle])
+        # Subtracting the weighted mean keeps the system regular.
+        mean = weight[k] @ offset
+        design = np.hstack([np.ones((len(points), 1)), offset - mean])
         gram = (design * weight[k, :, None]).T @ design
-        # Keep slopes small that the near points leave open.
-        spread = np.maximum(weight[k] @ (offset - middle) ** 2, 1e-12)
-        gram[1:, 1:] += _RIDGE * np.diag(spread)
-        solved = np.linalg.solve(gram, (design * weight[k, :, None]).T @ logs.T)
-        result[:, k] = solved[0] - middle @ solved[1:]
-    return np.exp(np.minimum(result, _LARGEST))
+        variance = np.maximum(weight[k] @ (offset - mean) ** 2, 1e-12)
+        gram[1:, 1:] += _RIDGE * np.diag(variance)
+        coefficients = np.linalg.solve(gram, (design * weight[k, :, None]).T @ logs.T)
+        result[:, k] = coefficients[0] - mean @ coefficients[1:]
+    return np.exp(np.minimum(result, _MAX_LOG))
 
 
-def lifted(centre: Array) -> Array:
-    """Replace values next to nothing by half of the smallest other value, for logarithms."""
-    scale = scale_of(np.maximum(centre, 0.0))
+def raise_small_values(centre: Array) -> Array:
+    """Replace negligible values by half of the smallest other value, for logarithms."""
+    scale = estimate_scale(np.maximum(centre, 0.0))
     return np.where(centre < scale, scale / 2, centre)
 
 
-def _weights(points: Array, places: Array, decay: float) -> Array:
-    """Return the weight of each point at each place, by mean steps of the measured grid; (m, n)."""
+def _weigh_neighbours(points: Array, places: Array, decay: float) -> Array:
+    """Return the weight of each point at each place, (m, n), by distance in steps of the grid."""
     distance = np.zeros((len(places), len(points)))
     for q in range(points.shape[1]):
         levels = np.unique(points[:, q])

@@ -1,4 +1,4 @@
-"""Readers of measurements and of fitted models; formats are recognised by the content."""
+"""Readers of measurements and fitted models, which recognise formats by the content."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from toruscast.validation import one_of, repeated
 from .formula import Formula, ScalingWarning
 from .measurements import (
     REDUCTIONS,
-    Choice,
     Key,
     Measurements,
     PathLike,
     Point,
+    ReadOptions,
     Records,
-    in_layout,
-    numbered_lines,
+    check_layout,
+    enumerate_lines,
+    find_separator,
     parse_csv,
-    separator_of,
 )
 from .profiles import CALIPER, caliper_files, is_thicket, parse_caliper, parse_cube, parse_thicket
 
@@ -59,42 +59,42 @@ def read_measurements(
     absent: str | None = None,
     reduce: str | None = None,
 ) -> list[Measurements]:
-    r"""Read Extra-P's formats, TaLPas, profiles of Cube, Caliper and Thicket, or a CSV table.
+    r"""Read measurements of Extra-P, TaLPas, Cube, Caliper or Thicket, or a CSV table.
 
     Extra-P writes text, JSON in two layouts, JSON lines and projects (``.extra-p``).
 
     Parameters
     ----------
     path : path-like
-        A table has a header and a row for each repetition: a column ``value``, a column for each
-        parameter, and ``callpath`` and ``metric`` if there are several. A column ``repetition`` is
-        not read. Columns are separated by commas, semicolons or tabs.
+        A table has a header and one row per repetition, with columns ``value``, one per parameter,
+        and optionally ``callpath`` and ``metric``. A column ``repetition`` is ignored. Columns are
+        separated by commas, semicolons or tabs.
 
-        Cube profiles are in a folder with a folder for each run, named by its parameters:
+        Cube profiles are in a folder with one subfolder per run, named by its parameters:
         ``app.p64.n100.r1/profile.cubex``. They need the package pycubexr (extra ``cube``).
 
-        Caliper profiles (``.cali``) are in a folder, one file a run, and need the package
-        caliper-reader (extra ``caliper``). A Thicket of them is read from what its ``to_json``
-        wrote. The metadata of a run hold the parameters.
+        Caliper profiles (``.cali``) are in a folder with one file per run, and need the package
+        caliper-reader (extra ``caliper``). Thickets are JSON files written by ``to_json``. The
+        metadata of a run contain the parameters.
     value : str or sequence of str
-        Columns of a table that hold measured values, in place of ``value``; a pattern such as
-        ``rep*`` names several. Several columns are repetitions of a point. For
-        Caliper and Thicket, the metrics to read; all if left out.
+        Columns of measured values of a table, in place of ``value``, or patterns such as ``rep*``.
+        Several columns are repetitions of a point. For Caliper and Thicket, the metrics to read, by
+        default all.
     parameters : sequence of str
-        Metadata of Caliper and Thicket that are the parameters, such as ``mpi.world.size``, or
-        ``p=mpi.world.size`` to call it p; needed if several numbers differ between the runs.
+        Metadata of Caliper and Thicket that are parameters, such as ``mpi.world.size``, or
+        ``p=mpi.world.size`` to name it p. Required if several numbers differ between the runs.
     absent : {"merge", "omit", "zero"}, optional
-        A call path that some runs do not hold is merged into its parent, so that all runs share one
-        call tree [Shudler18], has fewer points, or has the value 0 there. Profiles are merged if
-        left out, with a `ScalingWarning` that counts the nodes; other files are not.
+        Treatment of call paths that are not in all runs: merge them into their parents [Shudler18],
+        omit the missing points, or set them to 0. By default, profiles are merged, with a
+        `ScalingWarning` that counts the nodes, and other files are not.
     reduce : {"mean", "max", "sum"}, optional
-        How the values of the processes of a run become one: in profiles (the mean if left out), and
-        in a table with a column ``process``.
+        Reduction of the values of the processes of a run, in profiles (by default the mean) and in
+        tables with a column ``process``.
 
     Returns
     -------
     list of Measurements
-        One for each set of points that call paths were measured at; nearly always one.
+        One item for each set of points, nearly always one.
 
     Examples
     --------
@@ -107,22 +107,22 @@ def read_measurements(
     """
     began = time.perf_counter()
     check_path(path)
-    wanted = [value] if isinstance(value, str) else [*value]
+    columns = [value] if isinstance(value, str) else [*value]
     if absent is not None:
         one_of(absent, "treatment of absent call paths", ("merge", "omit", "zero"))
     if reduce is not None:
         one_of(reduce, "reduction", tuple(REDUCTIONS))
     merge = "" if absent in ("omit", "zero") else absent
-    records = _parsed(Path(path), Choice(wanted, parameters, reduce, merge))
+    records = _parse_file(Path(path), ReadOptions(columns, parameters, reduce, merge))
     if absent == "zero":
         records.add_zeros()
-    found = records.measurements()
-    note_read("measurements", path, began, paths=sum(each.n_paths for each in found))
-    return found
+    result = records.measurements()
+    note_read("measurements", path, began, paths=sum(each.n_paths for each in result))
+    return result
 
 
-def _parsed(path: Path, choice: Choice) -> Records:
-    """Return the values of a file or folder in any format."""
+def _parse_file(path: Path, choice: ReadOptions) -> Records:
+    """Parse a file or folder in any format."""
     if path.is_dir():
         if caliper_files(path):
             return parse_caliper(path, choice)
@@ -142,9 +142,9 @@ def _parsed(path: Path, choice: Choice) -> Records:
         document = parse_json(content, path)
         if is_thicket(document):
             return parse_thicket(document, path, choice)
-    elif word not in FIELDS and not word.startswith(("{", "[", CALIPER)) and separator_of(first):
+    elif word not in FIELDS and not word.startswith(("{", "[", CALIPER)) and find_separator(first):
         choice.refuse(path, "parameters", "merge")
-        return parse_csv(content, path, separator_of(first), choice)
+        return parse_csv(content, path, find_separator(first), choice)
     choice.refuse(path, "value", "parameters", "reduce", "merge")
     if document is not None:
         return parse_document(document, path)
@@ -152,7 +152,7 @@ def _parsed(path: Path, choice: Choice) -> Records:
         return parse_json_lines(content, path)
     if word in FIELDS:
         return parse_text(content, path)
-    raise InputError("is no file of measurements", file=path, found=first, expected=_FORMATS)
+    raise InputError("is not a file of measurements", file=path, found=first, expected=_FORMATS)
 
 
 def read_formulas(path: PathLike) -> dict[tuple[str, str], Formula]:
@@ -174,22 +174,17 @@ def read_formulas(path: PathLike) -> dict[tuple[str, str], Formula]:
     document = parse_json(as_string(read_limited(path, _MAX_FORMULAS), path), path)
     models = document.get("models") if isinstance(document, dict) else None
     if not isinstance(models, list) or not models:
-        raise InputError("holds no fitted models", file=path, expected=expected)
+        raise InputError("contains no fitted models", file=path, expected=expected)
     result: dict[tuple[str, str], Formula] = {}
     for number, model in enumerate(models):
-        with in_layout(path, f"fitted model, number {number}", expected):
+        with check_layout(path, f"fitted model, number {number}", expected):
             key = str(model["callpath"]), str(model["metric"])
             names = sorted({name for term in model["terms"] for name in term["exponents"]})
-            terms = [
-                (
-                    float(term["coefficient"]),
-                    tuple(
-                        (float(i), float(j))
-                        for i, j in (term["exponents"].get(name, (0, 0)) for name in names)
-                    ),
-                )
-                for term in model["terms"]
-            ]
+            terms = []
+            for term in model["terms"]:
+                pairs = (term["exponents"].get(name, (0, 0)) for name in names)
+                exponents = tuple((float(i), float(j)) for i, j in pairs)
+                terms.append((float(term["coefficient"]), exponents))
             formula = Formula.from_terms(terms, names, path, key[0])
         if key in result:
             raise InputError("two models of one call path", file=path, found=" ".join(key))
@@ -203,27 +198,27 @@ _EXTRAP_JSON = "document in Extra-P's JSON format"
 _PARAMETERS = ("params", "parameters")
 _EXAMPLE = 'an object such as {"params": {"p": 2}, "value": 1.5}'
 _TEXT_OR_SEMICOLON = re.compile(r'"(?:[^"\\]|\\.)*"|;')
-# An object at the beginning of a line; an indented document has none.
+# An object at the start of a line, which an indented document lacks.
 _OBJECT = re.compile(r'^\{[ \t]*"', re.MULTILINE)
 _FIRST = re.compile(r'\s*\{\s*"(?:params"|parameters"\s*:\s*\{)')
 
 
 def parse_document(document: Any, file: PathLike) -> Records:
-    """Return the values of a JSON document, by call path or by numbered tables."""
+    """Parse a JSON document in either layout of Extra-P."""
     if isinstance(document, dict) and isinstance(document.get("measurements"), list):
-        with in_layout(
+        with check_layout(
             file, _EXTRAP_JSON, '"measurements": [{"callpath_id": .., "value": ..}, ..]'
         ):
-            return _by_tables(document, file)
-    return by_callpath(document, file, "point", lambda row: row["values"])
+            return _parse_tables(document, file)
+    return parse_by_callpath(document, file, "point", lambda row: row["values"])
 
 
-def by_callpath(
+def parse_by_callpath(
     document: Any, file: PathLike, coordinates: str, repetitions: Callable[[dict[str, Any]], Any]
 ) -> Records:
-    """Return the values of a document by call path."""
+    """Parse a document that lists measurements by call path."""
     records = Records(file)
-    with in_layout(
+    with check_layout(
         file, _EXTRAP_JSON, f'{{call path: {{metric: [{{"{coordinates}": [..], ..}}, ..]}}}}'
     ):
         records.parameters = document["parameters"]
@@ -233,73 +228,72 @@ def by_callpath(
             _check_name(name, "parameter", records)
         for callpath, metrics in document["measurements"].items():
             for metric, rows in metrics.items():
-                what = f"a number for {callpath} ({metric})"
+                expected = f"a number for {callpath} ({metric})"
                 for row in rows:
                     if not isinstance(row[coordinates], list):
                         raise TypeError
-                    point = records.point(row[coordinates], what=what)
-                    records.add((callpath, metric), point, _listed(repetitions(row)), what=what)
+                    point = records.point(row[coordinates], what=expected)
+                    values = _as_list(repetitions(row))
+                    records.add((callpath, metric), point, values, what=expected)
     return records
 
 
-def _by_tables(document: dict[str, Any], file: PathLike) -> Records:
-    """Join the tables of parameters, call paths, metrics and points by their numbers."""
+def _parse_tables(document: dict[str, Any], file: PathLike) -> Records:
+    """Join the tables of parameters, call paths, metrics and points by their ids."""
     records = Records(file)
 
-    def once(pairs: list[tuple[Any, Any]], what: str) -> dict[Any, Any]:
+    def to_unique(pairs: list[tuple[Any, Any]], what: str) -> dict[Any, Any]:
         if twice := repeated(key for key, _ in pairs):
-            raise records.fault(f"{what} stands twice", found=twice[0])
+            raise records.fault(f"{what} is repeated", found=twice[0])
         return dict(pairs)
 
-    def names(table: str) -> dict[Any, str]:
+    def read_names(table: str) -> dict[Any, str]:
         entries = document[table]
-        once([(entry["name"], None) for entry in entries], f"a name in {table}")
+        to_unique([(entry["name"], None) for entry in entries], f"a name in {table}")
         for entry in entries:
             _check_name(entry["name"], f"name in {table}", records)
-        return once([(entry["id"], entry["name"]) for entry in entries], f"an id in {table}")
+        return to_unique([(entry["id"], entry["name"]) for entry in entries], f"an id in {table}")
 
-    parameters, paths, metrics = map(names, ("parameters", "callpaths", "metrics"))
+    parameters, paths, metrics = map(read_names, ("parameters", "callpaths", "metrics"))
     order = sorted(parameters)
     records.parameters = [parameters[number] for number in order]
     coordinates = [(entry["id"], entry) for entry in document["coordinates"]]
     points = {}
-    for number, entry in once(coordinates, "an id in coordinates").items():
+    for number, entry in to_unique(coordinates, "an id in coordinates").items():
         pairs = [
             (pair["parameter_id"], pair["parameter_value"])
             for pair in entry["parameter_value_pairs"]
         ]
-        values = once(pairs, "a parameter_id of a coordinate")
+        values = to_unique(pairs, "a parameter_id of a coordinate")
         if values.keys() != parameters.keys():
-            raise records.fault(
-                "a coordinate needs a value of each parameter",
-                found=f"parameter_id {', '.join(map(str, values))}",
-                expected=", ".join(map(str, order)),
-            )
+            message = "a coordinate needs a value of each parameter"
+            found, ids = f"parameter_id {', '.join(map(str, values))}", ", ".join(map(str, order))
+            raise records.fault(message, found=found, expected=ids)
         points[number] = records.point([values[parameter] for parameter in order])
     # A repeated measurement would count as two repetitions.
     rows = document["measurements"]
-    once([(row["id"], None) for row in rows if "id" in row], "an id in measurements")
+    to_unique([(row["id"], None) for row in rows if "id" in row], "an id in measurements")
     for row in rows:
         key = (paths[row["callpath_id"]], metrics[row["metric_id"]])
-        what = f"a number for {key[0]} ({key[1]})"
-        records.add(key, points[row["coordinate_id"]], [row["value"]], what=what)
+        expected = f"a number for {key[0]} ({key[1]})"
+        records.add(key, points[row["coordinate_id"]], [row["value"]], what=expected)
     return records
 
 
 def is_json_lines(content: str) -> bool:
-    """Return whether a text that begins with a brace holds one object on each line."""
+    """Return whether a text that begins with a brace has one object per line."""
     objects = _OBJECT.finditer(content)
     return _FIRST.match(content) is not None or len([*zip(objects, range(2), strict=False)]) == 2
 
 
 def parse_json_lines(content: str, file: PathLike) -> Records:
-    """Return the values of a file with one JSON object on each line.
+    """Parse a file with one JSON object per line.
 
-    TaLPas writes semicolons between the keys of an object, and ``parameters`` for ``params``. A
-    value may be a list of repetitions.
+    TaLPas separates the keys of an object by semicolons, and writes ``parameters`` in place of
+    ``params``. A value may be a list of repetitions.
     """
     records = Records(file)
-    for line, text in numbered_lines(content):
+    for line, text in enumerate_lines(content):
         with_commas = _TEXT_OR_SEMICOLON.sub(lambda m: "," if m[0] == ";" else m[0], text)
         entry = parse_json(with_commas, file, line)
         keys = entry if isinstance(entry, dict) else {}
@@ -316,11 +310,11 @@ def parse_json_lines(content: str, file: PathLike) -> Records:
         for name, what in zip(key, ("callpath", "metric"), strict=True):
             _check_name(name, what, records, line)
         point = records.point([params[name] for name in records.parameters], line)
-        records.add(key, point, _listed(entry["value"]), line)
+        records.add(key, point, _as_list(entry["value"]), line)
     return records
 
 
-def _listed(values: Any) -> list[Any]:
+def _as_list(values: Any) -> list[Any]:
     return values if isinstance(values, list) else [values]
 
 
@@ -332,24 +326,24 @@ def _check_name(name: object, what: str, records: Records, line: int | None = No
 FIELDS = ("PARAMETER", "POINTS", "METRIC", "REGION", "DATA")
 # A point in brackets; its coordinates may be in brackets too.
 _POINT = re.compile(r"\((?:[^()]|\([^()]*\))*\)")
-_ONCE = "each once; repetitions stand side by side in a DATA line"
+_ONCE = "each once; a DATA line contains all repetitions of a point"
 
 
 def parse_text(content: str, file: PathLike) -> Records:
-    """Return the values of a text file.
+    """Parse a text file of Extra-P.
 
-    Each DATA line holds the repetitions of the next point; a METRIC or REGION line starts again
-    with the first point. A POINTS line holds points such as ``(2 10)`` or ``((2) (10))``, with
-    blanks or commas between the coordinates; points of one parameter need no brackets.
+    Each DATA line contains the repetitions of the next point. A METRIC or REGION line restarts at
+    the first point. A POINTS line contains points such as ``(2 10)`` or ``((2) (10))``, whose
+    coordinates are separated by blanks or commas. Points of one parameter need no brackets.
     """
     records = Records(file)
     points: list[Point] = []
-    seen: set[Point] = set()
+    unique: set[Point] = set()
     name = {"REGION": "main", "METRIC": "time"}
-    # Where the DATA lines of a call path begin, and how many there are.
+    # The first line and the number of the DATA lines of each call path.
     rows: dict[Key, tuple[int, int]] = {}
     row = start = 0
-    for line, text in numbered_lines(content):
+    for line, text in enumerate_lines(content):
         field, *rest = text.split(None, 1)
         if field.startswith("#"):
             continue
@@ -362,38 +356,37 @@ def parse_text(content: str, file: PathLike) -> Records:
                 raise records.fault("PARAMETER after POINTS", line, rest[0])
             records.parameters += rest[0].split()
         elif field == "POINTS":
-            for point in _points(rest[0], records, line):
-                if point in seen:
+            for point in _parse_points(rest[0], records, line):
+                if point in unique:
                     found = " ".join(f"{x:g}" for x in point)
-                    raise records.fault("a point stands twice", line, found, _ONCE)
-                seen.add(point)
+                    raise records.fault("a point is repeated", line, found, _ONCE)
+                unique.add(point)
                 points.append(point)
         elif field == "DATA":
             key = name["REGION"], name["METRIC"]
             if row >= len(points):
                 raise records.fault("more DATA lines than points", line, expected=len(points))
             if row == 0 and key in rows:
-                raise records.fault(f"{_described(key)} stands twice", line, expected=_ONCE)
+                raise records.fault(f"{_describe_key(key)} is repeated", line, expected=_ONCE)
             records.add(key, points[row], rest[0].split(), line)
             row += 1
             rows[key] = start or line, row
         else:
             name[field], row, start = rest[0], 0, line
     if not records.parameters:
-        raise records.fault("names no PARAMETER")
+        raise records.fault("has no PARAMETER")
     for key, (line, n) in rows.items():
         if n < len(points):
             expected = f"{len(points)}, one a point"
-            raise records.fault(f"{_described(key)} lacks DATA lines", line, n, expected)
+            raise records.fault(f"{_describe_key(key)} lacks DATA lines", line, n, expected)
     return records
 
 
-def _described(key: Key) -> str:
+def _describe_key(key: Key) -> str:
     return f"REGION {key[0]} with METRIC {key[1]}"
 
 
-def _points(text: str, records: Records, line: int) -> list[Point]:
-    """Return the points of a line."""
+def _parse_points(text: str, records: Records, line: int) -> list[Point]:
     if not records.parameters:
         raise records.fault("POINTS before PARAMETER", line)
     text = text.replace(",", " ")
@@ -407,59 +400,55 @@ def _points(text: str, records: Records, line: int) -> list[Point]:
     return [records.point(point.split(), line) for point in inside]
 
 
-# Larger members are not unpacked; a member may be packed into a thousandth of its size.
-LARGEST_MEMBER = 64 * 2**20
+# Members may be compressed by a factor of 1000, so their unpacked size is limited.
+MAX_MEMBER_BYTES = 64 * 2**20
 _CONTENT = "experiment.json"
 _INDEX, _VALUES = b"Extra-P INDEX\0\0\0", b"Extra-P VALUES\0\0"
 
 
 def parse_project(content: bytes, file: PathLike) -> Records:
-    """Return the values of a project, or the median of each point if it keeps only these."""
-    medians = 0
+    """Parse a project of Extra-P; some projects contain only the median of each point."""
+    n_medians = 0
     with as_damaged(file, "Extra-P project"), zipfile.ZipFile(io.BytesIO(content)) as archive:
         if _CONTENT not in archive.namelist():
-            raise InputError("is a zip, but no Extra-P project", file=file, expected=_CONTENT)
-        left = LARGEST_MEMBER
+            raise InputError("is a zip, but not an Extra-P project", file=file, expected=_CONTENT)
+        remaining = MAX_MEMBER_BYTES
 
         @cache
-        def member(name: str) -> bytes:
-            nonlocal left
+        def unpack(name: str) -> bytes:
+            nonlocal remaining
             with archive.open(name) as packed:
-                unpacked = packed.read(left + 1)
-            left -= len(unpacked)
-            if left < 0:
+                unpacked = packed.read(remaining + 1)
+            remaining -= len(unpacked)
+            if remaining < 0:
                 found = f"{name} of {archive.getinfo(name).file_size} bytes"
-                expected = f"at most {LARGEST_MEMBER} bytes in all"
+                expected = f"at most {MAX_MEMBER_BYTES} bytes in all"
                 raise InputError("unpacks to too much", found=found, expected=expected)
             return unpacked
 
-        def repetitions(row: dict[str, Any]) -> list[Any]:
-            nonlocal medians
+        def read_repetitions(row: dict[str, Any]) -> list[Any]:
+            nonlocal n_medians
             if row.get("values") is None:
-                medians += row.get("repetitions", 2) != 1
+                n_medians += row.get("repetitions", 2) != 1
                 return [row["median"]]
             chunk, number = map(operator.index, row["values"])
-            index = member(f"values/{chunk}.indx")
-            return _stored_array(index, member(f"values/{chunk}.vals"), number)
+            index = unpack(f"values/{chunk}.indx")
+            return _read_stored_array(index, unpack(f"values/{chunk}.vals"), number)
 
-        document = parse_json(as_string(member(_CONTENT), file), file)
-        records = by_callpath(document, file, "coordinate", repetitions)
-    if medians:
-        warnings.warn(
-            f"{file}: the project keeps the medians of its repetitions only; models are fitted to "
-            "them and cannot tell growth from noise",
-            ScalingWarning,
-            stacklevel=3,
-        )
+        document = parse_json(as_string(unpack(_CONTENT), file), file)
+        records = parse_by_callpath(document, file, "coordinate", read_repetitions)
+    if n_medians:
+        message = "the project contains only medians, so models cannot separate growth from noise"
+        warnings.warn(f"{file}: {message}", ScalingWarning, stacklevel=3)
     return records
 
 
-def _stored_array(index: bytes, stored: bytes, number: int) -> list[Any]:
-    """Return one of the arrays of NumPy that a project stores one after the other."""
+def _read_stored_array(index: bytes, stored: bytes, number: int) -> list[Any]:
+    """Return one of the concatenated NumPy arrays of a project."""
     if number < 0 or not index.startswith(_INDEX) or not stored.startswith(_VALUES):
         raise ValueError(f"no Extra-P values {number}")
     (start,) = struct.unpack_from("<Q", index, len(_INDEX) + 8 * (number + 1))
-    # Not a copy of all that follows: an index may name a place very many times.
+    # Slicing would copy the rest of the arrays for each of many indices.
     source = io.BytesIO(stored)
     source.seek(start)
     np.lib.format.read_magic(source)

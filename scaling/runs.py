@@ -1,4 +1,4 @@
-"""Plans of runs, and the variation of runs at one point."""
+"""Plans of measurement runs, and the variation of repeated runs."""
 
 # p = call paths, h = hypotheses, m = candidates and goals
 
@@ -14,29 +14,33 @@ from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.validation import check_type
 
-from .formula import Fitted, Formula
-from .measurements import Measurements, check_points, real_numbers
+from .formula import FittedModel, Formula
+from .measurements import Measurements, as_real_array, check_points
 from .models import Models
-from .noise import scale_of
+from .noise import estimate_scale
 
 Array = NDArray[np.float64]
 
 _MAX_POINTS = 200_000
-# Relative error of a run where there are no repetitions.
-_UNKNOWN = 0.05
-# A run that leaves more than this share of the spread is not proposed.
-_HELPS = 0.99
-# Most runs proposed at once.
+# Relative error of a run without repetitions.
+_DEFAULT_ERROR = 0.05
+# A proposed run must reduce the spread to less than this share.
+_MAX_REMAINING = 0.99
 _MAX_RUNS = 100
-# No more runs are needed once hypotheses differ by less than this share at the goal.
-_AGREED = 1e-3
+# Relative spread at the goal that needs no more runs.
+_MIN_SPREAD = 1e-3
+_PLAN_SCOPES = {
+    "lines": "each parameter; one sum or product of all",
+    "the groups": "products within each group",
+    "grid of all": "products of all parameters",
+}
 
 
 def variations(measurements: Measurements) -> pd.DataFrame:
-    """Return how much the repetitions of each point differ, as in table 1 of [Shudler18].
+    """Return the variation of the repetitions of each point, as in table 1 of [Shudler18].
 
-    A row for each call path, metric and point: the parameters, ``repetitions``, ``mean``, and
-    ``variation``, the standard deviation over the mean; NaN for a single run.
+    Each row describes a call path, metric and point: the parameters, ``repetitions``, ``mean``, and
+    ``variation``, the coefficient of variation (NaN for a single run).
 
     Examples
     --------
@@ -46,22 +50,19 @@ def variations(measurements: Measurements) -> pd.DataFrame:
     """
     check_type(measurements, "measurements", Measurements, "Measurements")
     values = measurements.values
-    there = np.isfinite(values)
-    n = there.sum(axis=2)
-    mean = np.where(there, values, 0.0).sum(axis=2) / n
-    square = np.where(there, values - mean[:, :, None], 0.0) ** 2
+    is_finite = np.isfinite(values)
+    n = is_finite.sum(axis=2)
+    mean = np.where(is_finite, values, 0.0).sum(axis=2) / n
+    square = np.where(is_finite, values - mean[:, :, None], 0.0) ** 2
     with np.errstate(invalid="ignore", divide="ignore"):
-        variation = np.sqrt(square.sum(axis=2) / (n - 1)) / scale_of(mean)
-    paths, points = mean.shape
-    place = {
-        name: np.tile(column, paths)
-        for name, column in zip(measurements.parameters, measurements.points.T, strict=True)
-    }
+        variation = np.sqrt(square.sum(axis=2) / (n - 1)) / estimate_scale(mean)
+    n_paths, n_points = mean.shape
+    points = np.tile(measurements.points, (n_paths, 1))
     return pd.DataFrame(
         {
-            "callpath": np.repeat(measurements.callpaths, points),
-            "metric": np.repeat(measurements.metrics, points),
-            **place,
+            "callpath": np.repeat(measurements.callpaths, n_points),
+            "metric": np.repeat(measurements.metrics, n_points),
+            **dict(zip(measurements.parameters, points.T, strict=True)),
             "repetitions": n.ravel(),
             "mean": mean.ravel(),
             "variation": variation.ravel(),
@@ -71,7 +72,7 @@ def variations(measurements: Measurements) -> pd.DataFrame:
 
 def run_plans(
     values: Mapping[str, Sequence[float]],
-    cost: str | Formula | Fitted = "1",
+    cost: str | Formula | FittedModel = "1",
     together: Sequence[Sequence[str]] = (),
 ) -> tuple[pd.DataFrame, dict[str, Array]]:
     """List sets of runs that models can be fitted to, from the cheapest to the whole grid.
@@ -79,26 +80,26 @@ def run_plans(
     Parameters
     ----------
     values : mapping of str to sequence of float
-        Values of each parameter that can be run; five of each are needed for a reliable model.
+        Possible values of each parameter; a reliable model needs five.
     cost : str, Formula or fitted model
-        Of one run.
+        Cost of one run.
     together : sequence of sequence of str
-        Groups of parameters whose effects may multiply, for one more plan: a grid of each group.
+        Groups of parameters with products of effects, for an additional plan with a grid per group.
 
     Returns
     -------
     plans : DataFrame
         ``plan``, ``runs`` (different points), ``cost``, ``grids`` (as "k x 5^q", if all parameters
-        have equally many values), and ``tells``: what its models can hold.
+        have equally many values), and ``tells`` (effects that its models can contain).
     points : dict of str to array, shape (runs, n_parameters)
         The points of each plan.
 
     Notes
     -----
-    Each of k groups of q parameters is varied on a grid, and the others stay at the value that is
-    cheapest; k 5^q runs are far fewer than 5^m [Shudler18]. "lines" is the least set: each
-    parameter is varied alone, and one point off all lines separates a sum from a product; noise of
-    a few percent needs a grid.
+    Each of k groups of q parameters is varied on a grid, with the other parameters at their
+    cheapest values. This needs k 5^q runs instead of 5^m [Shudler18]. The smallest set, "lines",
+    varies each parameter alone; one point off all lines distinguishes a sum from a product. Noise
+    of a few percent needs a grid.
 
     Examples
     --------
@@ -109,7 +110,7 @@ def run_plans(
      ['grid of all', 125, 375.0, '1 x 5^3']]
     """
     names = list(values)
-    levels = [np.unique(real_numbers(list(values[name]), f"values of {name}")) for name in names]
+    levels = [np.unique(as_real_array(list(values[name]), f"values of {name}")) for name in names]
     if not names or not all(level.size for level in levels):
         raise InputError("a plan needs values of each parameter", found=", ".join(names) or "none")
     for name, level in zip(names, levels, strict=True):
@@ -117,14 +118,13 @@ def run_plans(
     if np.prod([float(level.size) for level in levels]) > _MAX_POINTS:
         raise InputError("too many points in the grid", expected=f"at most {_MAX_POINTS}")
     grid = np.array(list(product(*levels)))
-    price = _costs(cost, names, grid)
+    price = _compute_costs(cost, names, grid)
     base = grid[price.argmin()]
     for group in together:
         unknown = [name for name in group if name not in names]
         if unknown or not group:
-            raise InputError(
-                "unknown parameter of a group", found=", ".join(unknown), expected=", ".join(names)
-            )
+            found, expected = ", ".join(unknown), ", ".join(names)
+            raise InputError("unknown parameter of a group", found=found, expected=expected)
     sets: dict[str, list[tuple[int, ...]]] = {"lines": list(combinations(range(len(names)), 1))}
     if together:
         groups = [tuple(sorted({names.index(name) for name in group})) for group in together]
@@ -135,37 +135,30 @@ def run_plans(
     sets["grid of all"] = [tuple(range(len(names)))]
     rows, points = [], {}
     for name, groups in sets.items():
-        chosen = np.zeros(len(grid), dtype=bool)
+        is_chosen = np.zeros(len(grid), dtype=bool)
         for numbers in groups:
             others = [q for q in range(len(names)) if q not in numbers]
-            chosen |= (grid[:, others] == base[others]).all(axis=1)
-        off = (grid != base).all(axis=1)
-        extra = name == "lines" and len(names) > 1 and bool(off.any())
-        if extra:
-            chosen[np.where(off, price, np.inf).argmin()] = True
-        points[name] = grid[chosen]
+            is_chosen |= (grid[:, others] == base[others]).all(axis=1)
+        is_off_lines = (grid != base).all(axis=1)
+        has_extra = name == "lines" and len(names) > 1 and bool(is_off_lines.any())
+        if has_extra:
+            is_chosen[np.where(is_off_lines, price, np.inf).argmin()] = True
+        points[name] = grid[is_chosen]
         rows.append(
             {
                 "plan": name,
-                "runs": int(chosen.sum()),
-                "cost": float(price[chosen].sum()),
-                "grids": _counted(groups, levels) + " + 1" * extra,
-                "tells": _TELLS.get(name, f"products of {name.split()[-1]} parameters"),
+                "runs": int(is_chosen.sum()),
+                "cost": float(price[is_chosen].sum()),
+                "grids": _format_grids(groups, levels) + " + 1" * has_extra,
+                "tells": _PLAN_SCOPES.get(name, f"products of {name.split()[-1]} parameters"),
             }
         )
     plans = pd.DataFrame(rows).sort_values("cost", kind="stable", ignore_index=True)
     return plans, points
 
 
-_TELLS = {
-    "lines": "each parameter; one sum or product of all",
-    "the groups": "products within each group",
-    "grid of all": "products of all parameters",
-}
-
-
-def _counted(groups: Sequence[tuple[int, ...]], levels: Sequence[Array]) -> str:
-    """Return the size of the grids, such as "3 x 5^2"."""
+def _format_grids(groups: Sequence[tuple[int, ...]], levels: Sequence[Array]) -> str:
+    """Format the sizes of grids, as in "3 x 5^2"."""
     sizes = {level.size for level in levels}
     if len(sizes) > 1:
         return " + ".join("x".join(str(levels[q].size) for q in group) for group in groups)
@@ -178,32 +171,32 @@ def next_runs(
     models: Models,
     goal: ArrayLike,
     candidates: ArrayLike | None = None,
-    cost: str | Formula | Fitted = "1",
+    cost: str | Formula | FittedModel = "1",
     budget: float | None = None,
 ) -> pd.DataFrame:
-    """Return the points to measure next, so that predictions elsewhere become more certain.
+    """Return the points to measure next for more certain predictions at a goal.
 
-    The hypotheses of a fit differ at the goal. A run at a candidate separates them if their values
-    at the candidate are correlated with those at the goal. Runs are chosen one by one, by the
-    variance at the goal that each removes.
+    A run at a candidate separates the hypotheses of a fit if their values at the candidate are
+    correlated with their values at the goal. Runs are chosen greedily by the reduction of the
+    variance at the goal.
 
     Parameters
     ----------
     goal : array-like, shape (n_goals, n_parameters)
-        Where predictions are wanted.
+        Points to predict.
     candidates : array-like, shape (n_candidates, n_parameters), optional
-        Points that can be run; by default all combinations of measured values, measured or not.
+        Possible runs, by default all combinations of measured values.
     cost : str, Formula or fitted model
-        Of one run, from the parameters.
+        Cost of one run, from the parameters.
     budget : float, optional
-        Largest cost of all runs together; without it, the one best run.
+        Maximum cost of all runs. By default, only the best run is returned.
 
     Returns
     -------
     DataFrame
-        A row for each run, in order: the parameters, ``cost``, and ``spread``, the relative
-        standard deviation of the hypotheses at the goal that is expected after it, a mean over the
-        call paths. Empty if nothing fits the budget or would help.
+        One row per run, in order: the parameters, ``cost``, and ``spread``, the expected relative
+        standard deviation of the hypotheses at the goal after the run, averaged over the call
+        paths. Empty if no run fits the budget or reduces the spread.
 
     Examples
     --------
@@ -222,58 +215,67 @@ def next_runs(
     if candidates is None:
         candidates = list(product(*(np.unique(column) for column in data.points.T)))
     places = models.places(candidates)
-    price = _costs(cost, data.parameters, places)
+    price = _compute_costs(cost, data.parameters, places)
     values, weight = models.hypotheses(np.concatenate([places, goals]))
     mean = np.einsum("ph,phm->pm", weight, values)
     size = np.abs(mean)
     size = np.where(size > 0, size, 1.0)
-    apart = (values - mean[:, None]) / size[:, None]
-    spread = np.einsum("ph,phm,phk->pmk", weight, apart, apart)
+    deviation = (values - mean[:, None]) / size[:, None]
+    covariance = np.einsum("ph,phm,phk->pmk", weight, deviation, deviation)
     noise = variations(data)["variation"].to_numpy().reshape(models.n_paths, -1)
     known = np.isfinite(noise).any(axis=1)
-    error = np.full(models.n_paths, _UNKNOWN)
+    error = np.full(models.n_paths, _DEFAULT_ERROR)
     error[known] = np.sqrt(np.nanmean(noise[known] ** 2, axis=1))
     error = np.maximum(error, 1e-6)
-    n, most = len(places), 1 if budget is None else _MAX_RUNS
+    n, max_runs = len(places), 1 if budget is None else _MAX_RUNS
     limit = float(price.max()) if budget is None else budget
-    # Cheap runs first may be better, or a single expensive one.
-    orders = [
-        _chosen(spread, error, each, price, n, limit, most) for each in (price, price * 0 + 1)
+    # Try the gain per cost and the gain alone, because one expensive run may be better.
+    plans = [
+        _choose_runs(covariance, error, divisor, price, n, limit, max_runs)
+        for divisor in (price, np.ones_like(price))
     ]
-    rows = min(orders, key=lambda rows: rows[-1][1] if rows else np.inf)
+    rows = min(plans, key=lambda rows: rows[-1][1] if rows else np.inf)
     table = pd.DataFrame(places[[k for k, _ in rows]], columns=list(data.parameters))
-    return table.assign(cost=price[[k for k, _ in rows]], spread=[after for _, after in rows])
+    return table.assign(cost=price[[k for k, _ in rows]], spread=[spread for _, spread in rows])
 
 
-def _chosen(
-    spread: Array, error: Array, weight: Array, price: Array, n: int, budget: float, most: int
+def _choose_runs(
+    covariance: Array,
+    error: Array,
+    divisor: Array,
+    price: Array,
+    n: int,
+    budget: float,
+    max_runs: int,
 ) -> list[tuple[int, float]]:
-    """Choose one candidate after the other; return their numbers, and the spread after each."""
+    """Choose runs among the first n places, and return (number, spread at the others after it)."""
     rows: list[tuple[int, float]] = []
-    after = _root_mean(spread[:, n:, n:])
-    while len(rows) < most and after > _AGREED:
-        own = np.einsum("pmm->pm", spread[:, :n, :n]) + error[:, None] ** 2
-        gain = ((spread[:, :n, n:] ** 2).sum(axis=2) / own).sum(axis=0) / weight
+    spread = _compute_spread(covariance[:, n:, n:])
+    while len(rows) < max_runs and spread > _MIN_SPREAD:
+        variance = np.einsum("pmm->pm", covariance[:, :n, :n]) + error[:, None] ** 2
+        gain = ((covariance[:, :n, n:] ** 2).sum(axis=2) / variance).sum(axis=0) / divisor
         gain[price > budget] = 0.0
         best = int(gain.argmax())
         if not gain[best] > 0:
             break
-        along = spread[:, best]
-        spread = spread - along[:, :, None] * along[:, None, :] / own[:, best, None, None]
+        # Condition the normal distribution of the hypotheses on the run.
+        row = covariance[:, best]
+        explained = row[:, :, None] * row[:, None, :] / variance[:, best, None, None]
+        covariance = covariance - explained
         budget -= price[best]
-        before, after = after, _root_mean(spread[:, n:, n:])
-        if after > _HELPS * before:
+        before, spread = spread, _compute_spread(covariance[:, n:, n:])
+        if spread > _MAX_REMAINING * before:
             break
-        rows.append((best, after))
+        rows.append((best, spread))
     return rows
 
 
-def _root_mean(covariance: Array) -> float:
+def _compute_spread(covariance: Array) -> float:
     return float(np.sqrt(np.einsum("pgg->pg", covariance).mean().clip(0)))
 
 
-def _costs(cost: str | Formula | Fitted, names: Sequence[str], points: Array) -> Array:
-    """Return the cost of each point, and refuse one that is not positive."""
+def _compute_costs(cost: str | Formula | FittedModel, names: Sequence[str], points: Array) -> Array:
+    """Return the cost of each point, which must be positive."""
     formula = Formula(Formula.from_model(cost, place="cost").text, names, place="cost")
     value = formula(**dict(zip(names, points.T, strict=True)))
     price: Array = np.broadcast_to(np.asarray(value, dtype=float), len(points))

@@ -1,4 +1,4 @@
-"""Stages of a composition, and the slowest in each part of a parameter's range."""
+"""Stages of a composition, and the slowest stage in each part of a parameter's range."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from toruscast._slow import scipy
 from toruscast.errors import InputError
 
 from . import formula
-from .formula import Powers, added_up, aligned, term_values
-from .measurements import real_numbers
+from .formula import Powers, align_terms, evaluate_term, sum_by_key
+from .measurements import as_real_array
 
 Array = NDArray[np.float64]
 
@@ -32,8 +32,8 @@ class Stage:
 
     @classmethod
     def from_products(cls, name: str, products: Iterable[tuple[Powers, float]]) -> Stage:
-        """Return the stage of one worker whose time is a sum of products."""
-        terms = [(powers, c) for powers, c in added_up(products).items() if c]
+        """Return a stage with one worker whose time is a sum of products."""
+        terms = [(powers, c) for powers, c in sum_by_key(products).items() if c]
         return cls(name, tuple(sorted(terms or [((), 0.0)])))
 
     @property
@@ -45,143 +45,130 @@ class Stage:
         return self.name if self.workers == 1 else f"tpool_{self.workers}({self.name})"
 
     def exact_terms(self) -> dict[Powers, Fraction]:
-        """Coefficient of each product over the workers.
+        """Return the coefficient of each product, divided by the workers.
 
-        Coefficients count as the decimal numbers that they print as: a third of 0.3 is exactly 0.1.
-        So no comparison of stages depends on a rounding error.
+        Coefficients are the printed decimal numbers, so a third of 0.3 is exactly 0.1 and rounding
+        errors do not affect comparisons of stages.
         """
         return {powers: Fraction(repr(float(c))) / self.workers for powers, c in self.terms}
 
     def formula(self, digits: int = 5) -> str:
         """Return the time per item as text, divided by the workers."""
         terms = {powers: float(c) for powers, c in self.exact_terms().items()}
-        return formula.text(aligned(terms, self.parameters), self.parameters, digits)
+        return formula.format_terms(align_terms(terms, self.parameters), self.parameters, digits)
 
     def values(self, columns: Mapping[str, Array]) -> Array:
-        """Return the time per item at columns of one shape, checked by `columns_of`."""
+        """Return the time per item for the result of `broadcast_values`."""
         total = np.zeros(next((column.shape for column in columns.values()), ()))
         with np.errstate(over="ignore", invalid="ignore"):
             for powers, coefficient in self.terms:
-                factors = (term_values(i, j, columns[name]) for name, (i, j) in powers)
+                factors = (evaluate_term(i, j, columns[name]) for name, (i, j) in powers)
                 total = total + math.prod(factors, start=coefficient)
             value: Array = np.asarray(total / self.workers)
         if not np.isfinite(value).all():
-            raise InputError(f"the model of {self.name} is beyond what a number can hold")
+            raise InputError(f"the value of the model of {self.name} is not finite")
         return value
 
 
-def acting(stages: Sequence[Stage]) -> tuple[str, ...]:
-    """All parameters that the models depend on, in alphabetical order."""
+def list_parameters(stages: Sequence[Stage]) -> tuple[str, ...]:
+    """Return the parameters of all models, in alphabetical order."""
     return tuple(sorted({name for stage in stages for name in stage.parameters}))
 
 
-def columns_of(stages: Sequence[Stage], at: Mapping[str, ArrayLike]) -> dict[str, Array]:
-    """Values of the parameters, broadcast to one shape."""
-    names = acting(stages)
-    missing = [name for name in names if name not in at]
+def broadcast_values(stages: Sequence[Stage], at: Mapping[str, ArrayLike]) -> dict[str, Array]:
+    """Check the values of parameters, and broadcast them to one shape."""
+    missing = [name for name in list_parameters(stages) if name not in at]
     if missing:
-        raise InputError(
-            "values missing for parameters",
-            found=", ".join(map(str, at)) or "none",
-            expected=", ".join(missing),
-        )
-    result: dict[str, Array] = {}
+        found, expected = ", ".join(map(str, at)) or "none", ", ".join(missing)
+        raise InputError("values missing for parameters", found=found, expected=expected)
+    values: dict[str, Array] = {}
     for name in [str(key) for key in at]:
-        result[name] = real_numbers(at[name], f"values of parameter {name}")
-        if not (np.isfinite(result[name]).all() and (result[name] >= 0).all()):
+        values[name] = as_real_array(at[name], f"values of parameter {name}")
+        if not (np.isfinite(values[name]).all() and (values[name] >= 0).all()):
             raise InputError(f"parameter {name} must be finite and not negative", found=at[name])
-    for stage in stages:
-        for powers, _ in stage.terms:
-            for name, (i, _) in powers:
-                if i < 0 and (result[name] == 0).any():
-                    raise InputError(
-                        f"parameter {name} must be positive under a falling power", found=0
-                    )
+    products = (powers for stage in stages for powers, _ in stage.terms)
+    for name in sorted({name for powers in products for name, (i, _) in powers if i < 0}):
+        if (values[name] == 0).any():
+            raise InputError(f"parameter {name} must be positive under a falling power", found=0)
     try:
-        columns = np.broadcast_arrays(*result.values())
+        columns = np.broadcast_arrays(*values.values())
     except ValueError:
-        shapes = ", ".join(f"{name} {value.shape}" for name, value in result.items())
+        shapes = ", ".join(f"{name} {value.shape}" for name, value in values.items())
         raise InputError("values of different lengths", found=shapes) from None
-    return dict(zip(result, columns, strict=True))
+    return dict(zip(values, columns, strict=True))
 
 
 def check_names(parameters: Sequence[str], at: Mapping[str, ArrayLike]) -> None:
-    """Raise InputError for places that are no mapping, or that name an unknown parameter."""
+    """Raise `InputError` unless `at` is a mapping whose keys are parameters."""
     if not hasattr(at, "keys"):
-        raise InputError(
-            "places need names", found=repr(at), expected="values by parameter, such as {'n': 1024}"
-        )
+        expected = "values by parameter, such as {'n': 1024}"
+        raise InputError("values need names of parameters", found=repr(at), expected=expected)
     unknown = [str(name) for name in at if name not in parameters]
-    strange = [repr(name) for name in at if not isinstance(name, str)]
-    if strange:
-        raise InputError("names of places must be text", found=", ".join(strange))
+    not_text = [repr(name) for name in at if not isinstance(name, str)]
+    if not_text:
+        raise InputError("names of parameters must be text", found=", ".join(not_text))
     if parameters and unknown:
-        raise InputError(
-            "no stage depends on this", found=", ".join(unknown), expected=" or ".join(parameters)
-        )
+        found, expected = ", ".join(unknown), " or ".join(parameters)
+        raise InputError("no stage depends on this", found=found, expected=expected)
 
 
-# The order of stages once every parameter is large enough.
 # The difference of two models is a sum of products prod_l x_l^i_l log2(x_l)^j_l. One product
-# outgrows another if one parameter's (i, j) is greater and none is smaller, powers before
-# logarithms. Their ratio then grows without bound.
+# outgrows another if the pair (i, j) of one parameter is greater and no pair is smaller, because
+# their ratio then grows without bound.
 
 
 def outgrows(a: Stage, b: Stage) -> bool:
-    """Return whether `a` takes longer than `b` once all parameters exceed some size.
+    """Return whether `a` is slower than `b` if all parameters are large enough.
 
-    The order of growth decides, then the lead coefficients, then the next terms. With several
-    parameters neither may outgrow the other, as with n^2 and p^2.
+    With several parameters, neither stage may outgrow the other, as with n^2 and p^2.
     """
-    theirs = ((product, -coefficient) for product, coefficient in b.exact_terms().items())
-    difference = added_up([*a.exact_terms().items(), *theirs])
+    negated = ((product, -coefficient) for product, coefficient in b.exact_terms().items())
+    difference = sum_by_key([*a.exact_terms().items(), *negated])
     positive = [product for product, c in difference.items() if c > 0]
     negative = [product for product, c in difference.items() if c < 0]
-    return bool(positive) and all(any(_faster(p, n) for p in positive) for n in negative)
+    return bool(positive) and all(any(_grows_faster(p, n) for p in positive) for n in negative)
 
 
-def slowest(stages: Sequence[Stage]) -> tuple[Stage, ...]:
-    """Return the stages that no others outgrow, one for each model.
+def find_slowest(stages: Sequence[Stage]) -> tuple[Stage, ...]:
+    """Return the stages that the others do not outgrow, without stages of equal models.
 
-    With one parameter that is a single stage. With several, a stage is also left out if the others
-    together outgrow it, such as n + p beside n^2 and p^2.
+    A stage is also excluded if the others outgrow it together, as n^2 and p^2 outgrow n + p.
     """
-    kept: list[Stage] = []
-    seen: list[dict[Powers, object]] = []
+    candidates: list[Stage] = []
+    models: list[dict[Powers, object]] = []
     for stage in sorted(set(stages)):
-        terms: dict[Powers, object] = {p: c for p, c in stage.exact_terms().items() if c}
-        if terms in seen or any(outgrows(other, stage) for other in stages):
-            continue
-        seen.append(terms)
-        kept.append(stage)
+        model: dict[Powers, object] = {p: c for p, c in stage.exact_terms().items() if c}
+        if model not in models and not any(outgrows(other, stage) for other in stages):
+            models.append(model)
+            candidates.append(stage)
     rivals = {
         product
-        for stage in kept
+        for stage in candidates
         if all(c >= 0 for _, c in stage.terms)
-        for product in _growing(stage)
+        for product in _positive_products(stage)
     }
-    return tuple(
-        stage
-        for stage in kept
-        if not _growing(stage)
-        or not all(any(_faster(rival, own) for rival in rivals) for own in _growing(stage))
-    )
+
+    def is_outgrown(products: list[Powers]) -> bool:
+        return all(any(_grows_faster(rival, each) for rival in rivals) for each in products)
+
+    positive = ((stage, _positive_products(stage)) for stage in candidates)
+    return tuple(stage for stage, each in positive if not each or not is_outgrown(each))
 
 
-def _growing(stage: Stage) -> list[Powers]:
+def _positive_products(stage: Stage) -> list[Powers]:
     return [product for product, c in stage.exact_terms().items() if c > 0]
 
 
-def _faster(a: Powers, b: Powers) -> bool:
+def _grows_faster(a: Powers, b: Powers) -> bool:
     left, right, none = dict(a), dict(b), (0.0, 0.0)
     pairs = [(left.get(name, none), right.get(name, none)) for name in left.keys() | right.keys()]
     return all(x >= y for x, y in pairs) and any(x > y for x, y in pairs)
 
 
-# A sum over x^i log2(x)^j of one parameter, by (i, j).
-Along = dict[tuple[float, float], float]
-_GRID = 64
-_HALVES = 40
+# The coefficient of each term x^i log2(x)^j of one parameter, by (i, j).
+TermSum = dict[tuple[float, float], float]
+_N_GRID = 64
+_N_HALVINGS = 40
 _MAX_DERIVATIVES = 60
 _ROUNDING = 1e-14
 
@@ -192,23 +179,23 @@ class RangePart:
 
     parameter: str
     low: float
-    high: float  # where the next part begins
-    stage: Stage  # the slowest one
+    high: float
+    stage: Stage
 
     def __str__(self) -> str:
-        where = f"{self.low:.6g} <= {self.parameter} <= {self.high:.6g}"
-        return f"{where}: {self.stage}, {self.stage.formula()}"
+        interval = f"{self.low:.6g} <= {self.parameter} <= {self.high:.6g}"
+        return f"{interval}: {self.stage}, {self.stage.formula()}"
 
 
-def pieces(
+def split_range(
     stages: Sequence[Stage], parameter: str, low: float, high: float, at: Mapping[str, float]
 ) -> list[RangePart]:
-    """Split a range at the places where another stage becomes the slowest.
+    """Split a range at the points where another stage becomes the slowest.
 
-    If two stages are equally slow in the whole range, the one that is slower for large parameters
-    is named, or the first by name.
+    If two stages are equally slow in the whole range, the result contains the one that is slower
+    for large parameters, or else the first by name.
     """
-    names = acting(stages)
+    names = list_parameters(stages)
     check_names(names, at)
     check_names(names, {parameter: low})
     try:
@@ -221,65 +208,65 @@ def pieces(
         )
     if parameter in at:
         raise InputError(f"{parameter} has a range already", found=f"a value, {at[parameter]}")
-    columns = columns_of(stages, {**at, parameter: low})
+    columns = broadcast_values(stages, {**at, parameter: low})
     for name, column in columns.items():
         if column.size != 1:
             raise InputError(f"a range needs one value of {name}", found=at[name])
     fixed = {name: float(column.ravel()[0]) for name, column in columns.items()}
-    for stage in stages:  # so that the sums below stay finite in the whole range
+    # Raises if a value is infinite; the sums below must be finite in the whole range.
+    for stage in stages:
         for end in (low, high):
             stage.values({name: np.array([x]) for name, x in {**fixed, parameter: end}.items()})
-    ordered = sorted(set(stages))
-    first = slowest(ordered)
-    ordered = [*first, *(stage for stage in ordered if stage not in first)]
-    sums = {stage: _along(stage, parameter, fixed) for stage in ordered}
-    result = [RangePart(parameter, low, high, ordered[0])]
-    for stage in ordered[1:]:
-        result = [part for piece in result for part in _split(piece, stage, sums)]
-        result = _merged(result)
-    return result
+    unique = sorted(set(stages))
+    ordered = dict.fromkeys([*find_slowest(unique), *unique])
+    sums = {stage: _to_term_sum(stage, parameter, fixed) for stage in ordered}
+    first, *others = ordered
+    parts = [RangePart(parameter, low, high, first)]
+    for stage in others:
+        parts = _merge_parts([new for part in parts for new in _split_part(part, stage, sums)])
+    return parts
 
 
-def _along(stage: Stage, parameter: str, fixed: Mapping[str, float]) -> Along:
-    """Return the model of a stage as a sum over x^i log2(x)^j of one parameter."""
-    result: Along = {}
+def _to_term_sum(stage: Stage, parameter: str, fixed: Mapping[str, float]) -> TermSum:
+    """Return the model of a stage as a function of one parameter."""
+    result: TermSum = {}
     for powers, coefficient in stage.terms:
-        others = (term_values(*pair, fixed[name]) for name, pair in powers if name != parameter)
+        others = (evaluate_term(*pair, fixed[name]) for name, pair in powers if name != parameter)
         key = dict(powers).get(parameter, (0.0, 0.0))
         factor = float(math.prod(others, start=coefficient / stage.workers))
         result[key] = result.get(key, 0.0) + factor
     return result
 
 
-def _split(piece: RangePart, stage: Stage, sums: Mapping[Stage, Along]) -> list[RangePart]:
-    gap = difference(sums[stage], sums[piece.stage])
-    edges = [piece.low, *crossings(gap, piece.low, piece.high), piece.high]
+def _split_part(part: RangePart, stage: Stage, sums: Mapping[Stage, TermSum]) -> list[RangePart]:
+    difference = subtract(sums[stage], sums[part.stage])
+    edges = [part.low, *find_crossings(difference, part.low, part.high), part.high]
     result = []
     for low, high in pairwise(edges):
-        winner = stage if value(gap, math.sqrt(low) * math.sqrt(high)) > 0 else piece.stage
-        result.append(RangePart(piece.parameter, low, high, winner))
+        is_slower = evaluate_sum(difference, math.sqrt(low) * math.sqrt(high)) > 0
+        slowest = stage if is_slower else part.stage
+        result.append(RangePart(part.parameter, low, high, slowest))
     return result
 
 
-def _merged(parts: Sequence[RangePart]) -> list[RangePart]:
+def _merge_parts(parts: Sequence[RangePart]) -> list[RangePart]:
     result: list[RangePart] = []
     for part in parts:
-        alike = result and result[-1].stage == part.stage
-        result.append(replace(part, low=result.pop().low) if alike else part)
+        continues = result and result[-1].stage == part.stage
+        result.append(replace(part, low=result.pop().low) if continues else part)
     return result
 
 
-# Between two zeros of a function lies a zero of its derivative (Rolle). Write the sum in t =
-# log2(x), divide it by one of its terms, and differentiate: that term is gone. So the zeros of ever
-# simpler sums cut the range into parts in which the sum before has at most one zero. A grid cuts it
-# further, because rounding may spoil a sum that was differentiated many times. At t = 0 all
-# logarithms are 0 and the divided sum may have a pole, so the sign just above is unknown there.
-# Towards t = 0 the grid halves its steps until a crossing counts as x = 1.
+# By Rolle's theorem, a function has a zero of its derivative between any two of its own zeros.
+# Dividing a sum in t = log2(x) by one of its terms and differentiating removes that term. Repeating
+# this yields simpler sums, whose zeros split the range into parts with at most one zero each. A
+# grid splits the range further, because rounding errors grow with repeated differentiation. The
+# divided sum may have a pole at t = 0, so the grid halves its steps towards t = 0.
 
 
-def difference(a: Along, b: Along) -> Along:
-    """Return a - b, or 0 where the difference is only rounding."""
-    result: Along = {}
+def subtract(a: TermSum, b: TermSum) -> TermSum:
+    """Return a - b without differences that are rounding errors."""
+    result: TermSum = {}
     for key in {**a, **b}:
         x, y = a.get(key, 0.0), b.get(key, 0.0)
         if abs(x - y) > _ROUNDING * max(abs(x), abs(y)):
@@ -287,88 +274,83 @@ def difference(a: Along, b: Along) -> Along:
     return result
 
 
-def value(terms: Along, x: float) -> float:
-    """Return the value at x; a logarithm below x = 1 counts as 0."""
+def evaluate_sum(terms: TermSum, x: float) -> float:
+    """Return the value at x, with logarithms of x < 1 as 0."""
     t = max(math.log2(x), 0.0)
     return math.fsum(c * x**i * (t**j if j else 1.0) for (i, j), c in terms.items())
 
 
-def crossings(terms: Along, low: float, high: float) -> list[float]:
-    """Return the places in low < x < high where the sum changes its sign, in order.
+def find_crossings(terms: TermSum, low: float, high: float) -> list[float]:
+    """Return the points low < x < high where the sum changes its sign, in order.
 
-    A zero that the sum only touches does not count. The place where it begins to differ from 0
-    does.
+    Points where the sum becomes nonzero are included; zeros without a change of sign are not.
     """
     if low < 1 < high:
-        # Logarithms begin at 1.
-        left, right = crossings(terms, low, 1.0), crossings(terms, 1.0, high)
-        middle = _sign(terms, math.sqrt(max([low, *left])))
-        after = _sign(terms, math.sqrt(min([high, *right])))
-        return [*left, *([1.0] if middle != after else []), *right]
-    # Logarithms are 0 up to 1.
+        left, right = find_crossings(terms, low, 1.0), find_crossings(terms, 1.0, high)
+        before = _sign_at(terms, math.sqrt(max([low, *left])))
+        after = _sign_at(terms, math.sqrt(min([high, *right])))
+        return [*left, *([1.0] if before != after else []), *right]
+    # Logarithms of x < 1 count as 0.
     terms = {(i, j): c for (i, j), c in terms.items() if c and (high > 1 or not j)}
     start, end = math.log2(low), math.log2(high)
-    grid = [start + (end - start) * k / _GRID for k in range(_GRID)] + [end]
+    grid = [start + (end - start) * k / _N_GRID for k in range(_N_GRID)] + [end]
     if start >= 0:
-        grid += [t for t in (end * 2.0**-k for k in range(1, _HALVES + 1)) if t > start]
-    cuts = {low, high, *(2.0**t for t in _turns(terms, sorted(set(grid)), _MAX_DERIVATIVES))}
-    edges = sorted(x for x in cuts if low <= x <= high)
-    # Two neighbours may both be zeros, so the sign is taken between them.
+        grid += [t for t in (end * 2.0**-k for k in range(1, _N_HALVINGS + 1)) if t > start]
+    cuts = _isolate_zeros(terms, sorted(set(grid)), _MAX_DERIVATIVES)
+    edges = sorted(x for x in {low, high, *(2.0**t for t in cuts)} if low <= x <= high)
+    # Adjacent edges may both be zeros, so the signs are evaluated between them too.
     edges = sorted({*edges, *(math.sqrt(a) * math.sqrt(b) for a, b in pairwise(edges))})
-    found: list[float] = []
-    before: tuple[float, float] | None = None
-    for x in edges:
-        sign = _sign(terms, x)
-        if not sign:
-            continue
-        if before and before[1] * sign < 0:
-            found.append(_zero(terms, before[0], x))
-        before = (x, sign)
-    return [x for x in found if low < x < high]
+    signs = [(x, sign) for x in edges if (sign := _sign_at(terms, x))]
+    zeros = [_find_zero(terms, a, b) for (a, s), (b, t) in pairwise(signs) if s * t < 0]
+    return [x for x in zeros if low < x < high]
 
 
-def _sign(terms: Along, x: float) -> float:
-    """Return the sign of the sum; 0 where rounding would decide it."""
-    size = math.fsum(abs(value({key: c}, x)) for key, c in terms.items())
-    total = value(terms, x)
+def _sign_at(terms: TermSum, x: float) -> float:
+    """Return the sign of the sum, or 0 if it is within the rounding error."""
+    size = math.fsum(abs(evaluate_sum({key: c}, x)) for key, c in terms.items())
+    total = evaluate_sum(terms, x)
     return 0.0 if abs(total) <= 4 * _ROUNDING * size else math.copysign(1.0, total)
 
 
-def _zero(terms: Along, low: float, high: float) -> float:
-    # The root is sought in log2(x), so that ranges over many orders of magnitude converge.
-    ends = math.log2(low), math.log2(high)
-    t = scipy.optimize.brentq(lambda t: value(terms, 2.0**t), *ends, xtol=1e-14)
+def _find_zero(terms: TermSum, low: float, high: float) -> float:
+    # Solving for log2(x) converges in ranges over many orders of magnitude.
+    bracket = math.log2(low), math.log2(high)
+    t = scipy.optimize.brentq(lambda t: evaluate_sum(terms, 2.0**t), *bracket, xtol=1e-14)
     root = 2.0 ** float(t)
     nearest = round(root)
-    whole = abs(root - nearest) < 1e-9 * root and value(terms, nearest) == 0
-    return float(nearest) if whole else root
+    is_whole = abs(root - nearest) < 1e-9 * root and evaluate_sum(terms, nearest) == 0
+    return float(nearest) if is_whole else root
 
 
-def _turns(terms: Along, grid: list[float], most: int) -> list[float]:
-    """Return places in t between which the sum of c t^j 2^(i t) has at most one zero."""
-    if len(terms) < 2 or most == 0:
+def _isolate_zeros(terms: TermSum, grid: list[float], max_depth: int) -> list[float]:
+    """Return values of t between which the sum of c t^j 2^(i t) has at most one zero."""
+    if len(terms) < 2 or max_depth == 0:
         return grid
     i0, j0 = min(terms)
     rest = [((i - i0, j - j0), c) for (i, j), c in terms.items()]
-    derived = added_up(
+    derivative = sum_by_key(
         [((i, j - 1), c * j) for (i, j), c in rest if j]
         + [((i, j), c * i * math.log(2)) for (i, j), c in rest if i]
     )
-    derived = {key: c for key, c in derived.items() if c}
-    inner = _turns(derived, grid, most - 1)
-    places = []
-    for a, b in pairwise(inner):
+    derivative = {key: c for key, c in derivative.items() if c}
+    points = _isolate_zeros(derivative, grid, max_depth - 1)
+
+    def evaluate(t: float) -> float:
+        return _evaluate_scaled(derivative, t)
+
+    zeros = []
+    for a, b in pairwise(points):
         try:
-            f = _at(derived, a), _at(derived, b)
+            left, right = evaluate(a), evaluate(b)
         except OverflowError:
             continue
-        if math.isfinite(f[0]) and math.isfinite(f[1]) and f[0] * f[1] < 0:
-            places.append(float(scipy.optimize.brentq(lambda t: _at(derived, t), a, b, xtol=1e-14)))
-    return sorted({*inner, *places})
+        if math.isfinite(left) and math.isfinite(right) and left * right < 0:
+            zeros.append(float(scipy.optimize.brentq(evaluate, a, b, xtol=1e-14)))
+    return sorted({*points, *zeros})
 
 
-def _at(terms: Along, t: float) -> float:
-    # Dividing by the fastest powers changes no sign, and keeps numbers and poles in range.
+def _evaluate_scaled(terms: TermSum, t: float) -> float:
+    # Dividing by the largest powers avoids overflow and does not change the sign.
     powers, logs = zip(*terms, strict=True)
     i0 = max(powers) if t > 0 else min(powers)
     j0 = max(logs) if t > 1 else min(logs)

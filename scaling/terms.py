@@ -1,4 +1,4 @@
-"""What models are built from: terms x^i log2(x)^j, and which parameters act together."""
+"""Building blocks of models: terms x^i log2(x)^j, and structures of sums and products."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
 
-from .formula import term_values
-from .measurements import real_numbers
+from .formula import evaluate_term
+from .measurements import as_real_array
 
 Array = NDArray[np.float64]
 Column = tuple[int, ...]
 
-# Prior probabilities: of a constant; of a single term without a constant; of two added terms of one
-# parameter.
+# Prior probabilities of a constant model, of a missing constant beside a single term, and of two
+# terms of one parameter.
 _CONSTANT = 0.07
 _NO_CONSTANT = 0.08
 SECOND_TERM = 0.15
-# The pairs that Extra-P searches by default: exponents of powers by those of the logarithm.
-_USUAL = {
+# Extra-P's default exponents: those of powers, by those of the logarithm.
+_PUBLISHED = {
     (1, 2): "0",
     (0, 1, 2): "1/4 1/3 1/2 2/3 3/4 1 3/2 2 5/2",
     (0, 1): "5/4 4/3 3",
@@ -34,8 +34,8 @@ _USUAL = {
 _FALLING = {(0, 1): "-1", (0,): "-1/4 -1/3 -1/2 -2/3 -3/4 -4/3 -3/2 -2"}
 _FALLING_PRIOR = 0.2
 _FINE_PRIOR = 0.1
-# Largest size of an exponent; a larger power of a parameter may overflow.
-_LARGEST = 10
+# Larger powers of a parameter may overflow.
+_MAX_EXPONENT = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +45,9 @@ class TermSpace:
     Parameters
     ----------
     polynomial, logarithm : array-like, shape (n_terms,)
-        Exponents i and j of each term x^i log2(x)^j. (0, 0), the constant, is always searched and
-        must not be listed.
+        Exponents i and j of each term x^i log2(x)^j. The constant (0, 0) is implied.
     prior : array-like, shape (n_terms,), optional
-        Relative probability of each term before anything is measured; equal if left out.
+        Relative prior probability of each term; equal by default.
 
     Examples
     --------
@@ -66,27 +65,24 @@ class TermSpace:
     def __init__(
         self, polynomial: ArrayLike, logarithm: ArrayLike, prior: ArrayLike | None = None
     ) -> None:
-        i = real_numbers(polynomial, "exponents of powers")
-        j = real_numbers(logarithm, "exponents of logarithms")
-        p = np.ones(i.shape) if prior is None else real_numbers(prior, "priors of terms")
+        i = as_real_array(polynomial, "exponents of powers")
+        j = as_real_array(logarithm, "exponents of logarithms")
+        p = np.ones(i.shape) if prior is None else as_real_array(prior, "priors of terms")
         if i.ndim != 1 or not i.shape == j.shape == p.shape:
-            raise InputError(
-                "exponents and their prior must be lists of one length",
-                found=f"shapes {i.shape}, {j.shape} and {p.shape}",
-            )
+            found = f"shapes {i.shape}, {j.shape} and {p.shape}"
+            raise InputError("exponents and priors must be lists of equal length", found=found)
         pairs = [*zip(i.tolist(), j.tolist(), strict=True)]
         if not pairs:
-            raise InputError(
-                "a term space without a term", expected="pairs of exponents, in a list to use twice"
-            )
+            expected = "pairs of exponents, in a list to use twice"
+            raise InputError("a term space without a term", expected=expected)
         for pair, share in zip(pairs, p, strict=True):
             expected = ""
-            if not all(abs(exponent) <= _LARGEST for exponent in pair):
-                expected = f"exponents from {-_LARGEST} to {_LARGEST}"
+            if not all(abs(exponent) <= _MAX_EXPONENT for exponent in pair):
+                expected = f"exponents from {-_MAX_EXPONENT} to {_MAX_EXPONENT}"
             elif pair == (0, 0):
-                expected = "no constant term, which is always searched"
+                expected = "no constant term, because it is always searched"
             elif pair[1] < 0:
-                expected = "no negative exponent of a logarithm: log2(1) is 0"
+                expected = "no negative exponent of a logarithm, because log2(1) is 0"
             elif pairs.count(pair) > 1:
                 expected = "each term once"
             elif not 0 < share < np.inf:
@@ -100,31 +96,27 @@ class TermSpace:
 
     @property
     def n_terms(self) -> int:
-        """Number of terms, the constant not counted."""
+        """Number of terms, without the constant."""
         return self.polynomial.size
 
     @classmethod
     def published(cls) -> Self:
         """The 42 growing terms that Extra-P searches by default [Calotoiu13]."""
-        return cls._of(_pairs(_USUAL))
+        return cls._from_pairs(_expand_table(_PUBLISHED))
 
     @classmethod
     def default(cls) -> Self:
-        """The published terms and ten falling ones, for strong scaling."""
-        falling = _pairs(_FALLING)
-        usual = _pairs(_USUAL)
-        share = _FALLING_PRIOR / len(falling)
-        return cls._of(
-            usual + falling,
-            [(1 - _FALLING_PRIOR) / len(usual)] * len(usual) + [share] * len(falling),
-        )
+        """The published terms and ten falling terms, for strong scaling."""
+        growing, falling = _expand_table(_PUBLISHED), _expand_table(_FALLING)
+        growing_prior = [(1 - _FALLING_PRIOR) / len(growing)] * len(growing)
+        falling_prior = [_FALLING_PRIOR / len(falling)] * len(falling)
+        return cls._from_pairs(growing + falling, growing_prior + falling_prior)
 
     @classmethod
     def fine(cls) -> Self:
-        """Every i in 0..3 in steps of 1/8 and 1/3 with j in 0, 1/2, .. 2, and falling terms.
+        """All i from 0 to 3 in steps of 1/8 and 1/3 with j in 0, 1/2, .. 2, and falling terms.
 
-        The published terms keep most of the prior probability: an unusual exponent must earn its
-        place.
+        The default terms keep most of the prior probability.
         """
         coarse = cls.default()
         known = coarse.pairs()
@@ -136,11 +128,11 @@ class TermSpace:
             if (i or j) and (float(i), j / 2) not in known
         ]
         prior = (1 - _FINE_PRIOR) * coarse.prior
-        return cls._of(known + more, [*prior, *([_FINE_PRIOR / len(more)] * len(more))])
+        return cls._from_pairs(known + more, [*prior, *([_FINE_PRIOR / len(more)] * len(more))])
 
     @classmethod
     def from_exponents(cls, space: TermSpace | str | Iterable[tuple[float, float]]) -> TermSpace:
-        """Return a space from its name or from pairs of exponents."""
+        """Return a space by its name, or from pairs of exponents."""
         if isinstance(space, TermSpace):
             return space
         if isinstance(space, str):
@@ -149,14 +141,14 @@ class TermSpace:
                 raise InputError("unknown term space", found=space, expected=" or ".join(named))
             return named[space]()
         try:
-            return cls._of([(float(i), float(j)) for i, j in space])
+            return cls._from_pairs([(float(i), float(j)) for i, j in space])
         except (TypeError, ValueError) as error:
             if isinstance(error, InputError):
                 raise
             raise InputError("a term space is a name or pairs of exponents", found=space) from None
 
     @classmethod
-    def _of(cls, pairs: list[tuple[float, float]], prior: ArrayLike | None = None) -> Self:
+    def _from_pairs(cls, pairs: list[tuple[float, float]], prior: ArrayLike | None = None) -> Self:
         return cls([i for i, _ in pairs], [j for _, j in pairs], prior)
 
     def pairs(self) -> list[tuple[float, float]]:
@@ -164,9 +156,9 @@ class TermSpace:
         return list(zip(self.polynomial.tolist(), self.logarithm.tolist(), strict=True))
 
     def above(self, least: float) -> TermSpace:
-        """Return the terms that are defined for every x >= `least`.
+        """Return the terms for x >= `least`.
 
-        Below 1 a logarithm turns negative; at 0 a falling power has no value.
+        Logarithms are excluded below 1, where they are negative; falling powers at 0.
         """
         keep = np.ones(self.n_terms, dtype=bool)
         if least < 1:
@@ -174,18 +166,17 @@ class TermSpace:
         if least <= 0:
             keep &= self.polynomial > 0
         if not keep.any():
-            raise InputError(f"no term holds for a parameter value of {least:g}")
+            raise InputError(f"no term is defined for a parameter value of {least:g}")
         if keep.all():
             return self
         return TermSpace(self.polynomial[keep], self.logarithm[keep], self.prior[keep])
 
     def values(self, x: ArrayLike) -> Array:
-        """Each term at each x > 0; logarithms below x = 1 count as 0. Shape (n_terms, n_points)."""
-        return term_values(self.polynomial[:, None], self.logarithm[:, None], x)
+        """Values of the terms, shape (n_terms, n_points), with logarithms of x < 1 as 0."""
+        return evaluate_term(self.polynomial[:, None], self.logarithm[:, None], x)
 
 
-def _pairs(table: dict[tuple[int, ...], str]) -> list[tuple[float, float]]:
-    """Return all pairs of exponents, the smallest powers first."""
+def _expand_table(table: dict[tuple[int, ...], str]) -> list[tuple[float, float]]:
     pairs = [
         (float(Fraction(i)), float(j))
         for logarithms, powers in table.items()
@@ -197,55 +188,58 @@ def _pairs(table: dict[tuple[int, ...], str]) -> list[tuple[float, float]]:
 
 @dataclass(frozen=True)
 class Structure:
-    """Columns of a model, at most four tuples of parameters; the empty tuple is the constant."""
+    """At most four columns of a model, each the product of some parameters' terms.
+
+    The empty tuple of parameters is the constant.
+    """
 
     columns: tuple[Column, ...]
-    prior: float  # without that of the exponents
+    prior: float  # without the prior of the exponents
 
     @property
     def active(self) -> Column:
-        """Parameters that occur."""
+        """Parameters of the columns."""
         return tuple(sorted({p for column in self.columns for p in column}))
 
 
-def structures(n_parameters: int) -> list[Structure]:
-    """Return all structures of several parameters, each parameter with one term.
+def list_structures(n_parameters: int) -> list[Structure]:
+    """Return all structures with at most one term of each parameter.
 
-    The active parameters are split into groups in every way; terms multiply within a group, and
-    groups add. There is also the product of all, with some of its factors added once more.
+    They are the sums of products for all partitions of the active parameters, and the product of
+    all active parameters plus the product of some of them.
     """
-    found = [Structure(((),), _CONSTANT)]
+    result = [Structure(((),), _CONSTANT)]
     for size in range(1, n_parameters + 1):
         subsets = list(combinations(range(n_parameters), size))
-        # Parameters are varied on purpose, so each is likely to matter.
+        # Structures of more parameters are likelier, because parameters are varied on purpose.
         share = (1 - _CONSTANT) * 2.0 ** (size - 1) / (2.0**n_parameters - 1) / len(subsets)
         for active in subsets:
-            shapes = list(_shapes(active))
+            shapes = list(_iterate_shapes(active))
             for shape in shapes:
                 prior = share / len(shapes)
-                # A sum of terms always has a constant; a single term may be a power law.
+                # Only a single product may lack the constant, as in a power law.
                 without = _NO_CONSTANT if len(shape) == 1 else 0.0
-                found.append(Structure(((), *shape), prior * (1 - without)))
+                result.append(Structure(((), *shape), prior * (1 - without)))
                 if without:
-                    found.append(Structure(shape, prior * without))
-    return [s for s in found if len(s.columns) <= 4]
+                    result.append(Structure(shape, prior * without))
+    return [s for s in result if len(s.columns) <= 4]
 
 
-def _shapes(active: Column) -> Iterator[tuple[Column, ...]]:
-    for groups in _splits(active):
+def _iterate_shapes(active: Column) -> Iterator[tuple[Column, ...]]:
+    for groups in _iterate_partitions(active):
         yield tuple(groups)
     for size in range(1, len(active)):
         for part in combinations(active, size):
             yield (active, part)
 
 
-def _splits(items: Column) -> Iterator[list[Column]]:
-    """Return every split of the items into groups; a single group comes first."""
+def _iterate_partitions(items: Column) -> Iterator[list[Column]]:
+    """Yield all partitions of the items, that with a single group first."""
     if len(items) == 1:
         yield [items]
         return
     first, rest = items[:1], items[1:]
-    for groups in _splits(rest):
+    for groups in _iterate_partitions(rest):
         for k in range(len(groups)):
             yield [*groups[:k], first + groups[k], *groups[k + 1 :]]
         yield [first, *groups]

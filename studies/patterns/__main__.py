@@ -10,7 +10,7 @@ import pandas as pd
 
 from toruscast.cli.progress import show_progress
 from toruscast.errors import InputError
-from toruscast.scaling.models import of_points
+from toruscast.scaling.models import describe_points
 
 from . import EXPRESSIONS, QUIET, SIZES, compare, measure
 
@@ -54,7 +54,7 @@ def command(expressions: tuple[str, ...], repetitions: int, sizes: str, csv: str
     click.echo(f"{models.to_string(index=False)}\n\n{table.to_string(index=False)}")
     if csv:
         table.to_csv(csv, index=False, lineterminator="\n")
-    for note in of_points(["n"], np.unique(rows[["n"]].to_numpy(float), axis=0), [0]):
+    for note in describe_points(["n"], np.unique(rows[["n"]].to_numpy(float), axis=0), [0]):
         click.echo(note, err=True)
     disturbed = float((rows["waited"] > QUIET).mean())
     if disturbed > 0:

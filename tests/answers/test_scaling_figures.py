@@ -12,7 +12,7 @@ from toruscast.answers.scaling import ModelCurve, save_model_figure, save_speedu
 from toruscast.cli import main
 from toruscast.errors import InputError
 from toruscast.scaling import FitOptions, Measurements, fit_many
-from toruscast.scaling.fit import interval
+from toruscast.scaling.fit import predict_intervals
 
 GRID = {"p": (4, 8, 16, 32, 64), "n": (10, 20, 30, 40, 50), "q": (1, 2, 3, 4, 5), "r": (1, 2)}
 
@@ -114,7 +114,7 @@ def test_the_interval_of_values_of_either_sign_stays_near_them():
     # Nothing meets these points; an interval scaled by a prediction near 0 would explode.
     data = Measurements(["p"], [[p] for p in GRID["p"]], [[[1.0], [-2], [3], [-4], [5]]])
     places = np.linspace(4, 64, 50)[:, None]
-    assert np.abs(interval(fit_many(data), places, FitOptions())).max() < 100
+    assert np.abs(predict_intervals(fit_many(data), places, FitOptions())).max() < 100
 
 
 @pytest.mark.parametrize(

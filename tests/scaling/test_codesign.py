@@ -24,7 +24,7 @@ from toruscast.scaling import (
     upgrade_ratios,
     upgrades_by,
 )
-from toruscast.scaling.codesign import DoesNotFitError
+from toruscast.scaling.codesign import InsufficientMemoryError
 
 factors = st.floats(0.25, 8)
 processes = st.floats(1, 1e9)
@@ -196,7 +196,7 @@ def test_a_second_size_that_fills_the_memory_is_reported(power, exponent, peak):
 
 
 def test_what_does_not_fit_says_how_much_is_needed():
-    with pytest.raises(DoesNotFitError, match=r"found 1e\+07 bytes.*at most 1e\+05"):
+    with pytest.raises(InsufficientMemoryError, match=r"found 1e\+07 bytes.*at most 1e\+05"):
         Application("a", {"bytes_used": "1e7 * n"}).largest(p=4, memory=1e5)
 
 
@@ -255,7 +255,7 @@ def test_no_time_has_a_reason():
     )
     assert mixed["wall_time"].isna().all()
     assert "does not fit" in mixed["reason"][0]
-    assert mixed["reason"][1] == "not every system holds a problem"
+    assert mixed["reason"][1] == "the smallest problem does not fit every system"
     # 100 in all, on 1000 processes that need 1 at least.
     spread = compare_systems(
         Application("c", {"bytes_used": "n", "flop": "n"}),

@@ -5,7 +5,7 @@ import pytest
 
 from toruscast.scaling import STRAW_MEN, Application, System, application, compare_systems
 from toruscast.scaling import upgrade_ratios as ratios
-from toruscast.scaling.codesign import _models
+from toruscast.scaling.codesign import _load_models
 
 
 def changed(name, **models):
@@ -39,7 +39,7 @@ def test_no_base_gives_both_published_loads_of_kripke():
 
 
 def test_each_reading_has_its_print_and_reason():
-    for name, model in _models().items():
+    for name, model in _load_models().items():
         own, as_printed = application(name), application(name, printed=True)
         for key, text in own.requirements.items():
             changed = key in model["readings"]

@@ -16,7 +16,7 @@ from toruscast.scaling import (
     sequential,
     tpool,
 )
-from toruscast.scaling.stages import crossings
+from toruscast.scaling.stages import find_crossings
 
 NOP = sequential("nop", "0.00864")
 INC = sequential("inc", "0.02599 n")
@@ -125,7 +125,7 @@ def test_equal_below_one_and_different_above():
     """Logarithms below 1 count as 0: both are 1 there."""
     program = pipe(sequential("a", "1"), sequential("b", "1 + n log2(n)"))
     assert [p.stage.name for p in program.pieces("n", 1e-6, 2)] == ["b"]
-    assert crossings({(1.0, 1.0): 1.0}, 1e-6, 2.0) == [1.0]
+    assert find_crossings({(1.0, 1.0): 1.0}, 1e-6, 2.0) == [1.0]
 
 
 def test_constant_stages_have_one_piece():
@@ -227,13 +227,13 @@ def test_other_bad_input():
         ({}, "found none, expected n"),
         ({"m": 3}, "found m, expected n"),
         ({"n": 1, "m": 3}, "no stage depends on this: found m, expected n"),
-        (5, "places need names: found 5"),
-        (None, "places need names: found None"),
+        (5, "values need names of parameters: found 5"),
+        (None, "values need names of parameters: found None"),
         ({"n": -1}, "not negative"),
         ({"n": float("nan")}, "finite"),
         ({"n": "many"}, "must be real numbers"),
         ({"n": 0}, "positive under a falling power"),
-        ({"n": 1e200}, "beyond what a number can hold"),
+        ({"n": 1e200}, "is not finite"),
     ],
 )
 def test_bad_places(at, message):
@@ -284,7 +284,7 @@ def test_bad_ranges_and_references():
         program.pieces("n", 1, 2, {"p": 1, "n": 2})
     with pytest.raises(InputError, match="found q, expected n or p"):
         program.pieces("n", 1, 2, {"p": 1, "q": 2})
-    with pytest.raises(InputError, match="places need names: found 5"):
+    with pytest.raises(InputError, match="values need names of parameters: found 5"):
         program.pieces("n", 1, 2, 5)
     for low, high in ((0, 2), (2, 2), (3, 2), (-1, 2), (1, float("inf")), (float("nan"), 2)):
         with pytest.raises(InputError, match="bad range"):

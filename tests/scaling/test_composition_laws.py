@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from toruscast.errors import InputError
 from toruscast.scaling import composed, pipe, replicate, sequential, shared, tpool
-from toruscast.scaling.formula import Formula, text
-from toruscast.scaling.stages import crossings, value
+from toruscast.scaling.formula import Formula, format_terms
+from toruscast.scaling.stages import evaluate_sum, find_crossings
 
 FORMULAS = {
     "nop": "0.00864",
@@ -184,7 +184,9 @@ def test_formula_reads_back(drawn):
     sums = {}
     for c, i, j in drawn:
         sums[i, j] = sums.get((i, j), 0) + c
-    written = text([(c, ((i, j),)) for (i, j), c in sums.items() if c] or [(0.0, ((0, 0),))], ["n"])
+    written = format_terms(
+        [(c, ((i, j),)) for (i, j), c in sums.items() if c] or [(0.0, ((0, 0),))], ["n"]
+    )
     names, found = Formula(written).terms()
     expected = {key: c for key, c in sums.items() if c}
     assert {e[0] if names else (0, 0): c for c, e in found if c} == expected
@@ -204,14 +206,14 @@ def test_crossings_against_a_fine_grid(drawn, low, ratio):
     sums = {}
     for c, i, j in drawn:
         sums[i, j] = sums.get((i, j), 0) + c
-    found = crossings(sums, low, low * ratio)
+    found = find_crossings(sums, low, low * ratio)
     assert found == sorted(found)
     # As fine beside the lower end as elsewhere.
     grid = np.unique(
         [np.geomspace(low, low * ratio, 501), low + low * np.geomspace(1e-8, ratio - 1, 501)]
     )
-    size = np.array([sum(abs(value({k: c}, x)) for k, c in sums.items()) for x in grid])
-    y = np.array([value(sums, x) for x in grid])
+    size = np.array([sum(abs(evaluate_sum({k: c}, x)) for k, c in sums.items()) for x in grid])
+    y = np.array([evaluate_sum(sums, x) for x in grid])
     sure = np.abs(y) > 1e-9 * size
     for part in np.split(np.arange(grid.size), np.searchsorted(grid, found)):
         signs = np.sign(y[part][sure[part]])
@@ -288,7 +290,7 @@ def test_patterns_are_read_and_nest():
         ("dac_4(split, sort)", "dac takes 3 tasks: found 2, expected divide, solve, merge"),
         ("scan_0(sort, merge)", "bad number of workers: found 0"),
         ("scan_4", "a whole number T of workers"),
-        ("scan_2(root, merge)", "no part of root can be taken"),
+        ("scan_2(root, merge)", "workers cannot share an item of root"),
     ],
 )
 def test_wrong_patterns(text, message):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toruscast.errors import InputError
-from toruscast.scaling.formula import FUNCTIONS, MAX_LENGTH, Formula, evaluate, text
+from toruscast.scaling.formula import FUNCTIONS, MAX_LENGTH, Formula, evaluate_terms, format_terms
 
 PYTHON = {
     "log": math.log,
@@ -184,7 +184,7 @@ def test_the_printed_form_is_arithmetic_too(printed, plain):
     assert Formula(printed)(**at) == pytest.approx(Formula(plain)(**at), rel=1e-12)
     parameters, terms = Formula(printed).terms()
     X = np.stack([at[name] for name in parameters], axis=1)
-    assert evaluate(terms, X) == pytest.approx(Formula(plain)(**at), rel=1e-12)
+    assert evaluate_terms(terms, X) == pytest.approx(Formula(plain)(**at), rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_the_printed_form_is_arithmetic_too(printed, plain):
 )
 def test_what_fit_prints_is_read(names):
     written = [(2.5, ((0, 0), (0, 0))), (-0.1, ((1.5, 1), (0, 0))), (3.0, ((-1, 0), (0.25, 2)))]
-    parameters, terms = Formula(text(written, names, None)).terms()
+    parameters, terms = Formula(format_terms(written, names, None)).terms()
     assert sorted(parameters) == sorted(names)
     swap = parameters != names
     expected = [(c, e[::-1] if swap else e) for c, e in written]

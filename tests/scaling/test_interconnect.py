@@ -145,7 +145,7 @@ def test_speed_ups_of_kinds_are_those_of_each_alone(columns, known):
 
 
 def test_one_base_of_different_jobs_is_noted(lsdyna):
-    pooled = "the mean of jobs SP-1, DP-1 is the base of speed-ups; a further column"
+    pooled = "the mean of jobs SP-1, DP-1 is the base of speed-ups; add a column"
     with pytest.warns(ScalingWarning, match=pooled):
         speedups(lsdyna.drop(columns="precision"), Interconnect(3.6, 1.6))
 
@@ -254,7 +254,7 @@ def test_parts_add_up():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda j: j.iloc[:3], "job job 1 has no partner: found runs on slow only"),
+        (lambda j: j.iloc[:3], "job job 1 has no run to compare with: found runs on slow only"),
         (lambda j: j.drop(columns="latency"), "expected latency"),
         (lambda j: j.iloc[:0], "is empty"),
         (lambda j: j.assign(elapsed=np.nan), "bad elapsed of job job 0: found nan"),
@@ -268,10 +268,10 @@ def test_parts_add_up():
         (lambda j: j.assign(messages=1e300), "too large"),
         (lambda j: j.assign(messages=1e308, message_bytes=1e308), "too large"),
         (lambda j: j.assign(elapsed=[1e300, 1, 2, 3]), "too large"),
-        (lambda j: j.assign(latency=1e-6), "cost of latency does not follow"),
-        (lambda j: j.assign(bandwidth=1e9), "cost of bandwidth does not follow"),
+        (lambda j: j.assign(latency=1e-6), "do not determine the cost of latency"),
+        (lambda j: j.assign(bandwidth=1e9), "do not determine the cost of bandwidth"),
         (lambda j: j.assign(messages=0.0), "no job sends a message"),
-        (lambda j: j.assign(message_bytes=0.0), "cost of bandwidth does not follow"),
+        (lambda j: j.assign(message_bytes=0.0), "do not determine the cost of bandwidth"),
         (lambda j: j.assign(message_bytes=700.0), "cannot be separated"),
         (lambda j: j.assign(messages=range(1, 5)), "job job 0: messages differ"),
         (lambda j: pd.concat([j, j], axis=1), "each column once"),

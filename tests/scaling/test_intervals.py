@@ -6,10 +6,10 @@ from benchmark_modules import load
 
 from toruscast.errors import InputError
 from toruscast.scaling import FitOptions, Measurements, PMNFRegressor, fit_many
-from toruscast.scaling.fit import _misfits as misfits
-from toruscast.scaling.fit import _reach as reach
-from toruscast.scaling.fit import _repeated as repeated
-from toruscast.scaling.fit import interval
+from toruscast.scaling.fit import _draw_misfits as misfits
+from toruscast.scaling.fit import _growth_factors as reach
+from toruscast.scaling.fit import _resample as repeated
+from toruscast.scaling.fit import predict_intervals
 
 ms2 = load("ms2_models")
 P = 2.0 ** np.arange(2, 7)
@@ -93,7 +93,7 @@ def test_intervals_hold_the_published_models_about_as_often_as_they_say():
         far = points.max(axis=0) * np.array([[1.0], [2.0]])
         values = ms2.sample(model, 0.02, 10, number, n_values=5, repetitions=3)
         models = fit_many(Measurements(model.parameters, points, values))
-        low, high = interval(models, far, FitOptions(), 0.9, 30)
+        low, high = predict_intervals(models, far, FitOptions(), 0.9, 30)
         held.append((low <= model.value(far)) & (model.value(far) <= high))
     assert 0.85 < np.mean(held) < 0.98
 

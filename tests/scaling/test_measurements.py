@@ -259,7 +259,7 @@ def test_the_smallest_values_are_fitted_as_others_are(size):
     models = fit_many(Measurements(["p"], p, values))
     assert models.trusted.all()
     assert models.predict([[128.0]])[:, 0] == pytest.approx([129 * size, 0], rel=1e-9, abs=0)
-    assert not any("off by more than" in note for notes in models.notes() for note in notes)
+    assert not any("error of the formula" in note for notes in models.notes() for note in notes)
 
 
 def test_wrong_names():

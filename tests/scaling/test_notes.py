@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from toruscast.scaling import Measurements, PMNFRegressor, fit_many
-from toruscast.scaling.models import _farthest as farthest
-from toruscast.scaling.models import _quality as quality
-from toruscast.scaling.models import of_path
-from toruscast.scaling.terms import structures
+from toruscast.scaling.models import _max_errors as farthest
+from toruscast.scaling.models import _score_fits as quality
+from toruscast.scaling.models import describe_path
+from toruscast.scaling.terms import list_structures
 
 P = np.array([4.0, 8, 16, 32, 64])
 GRID = np.array(list(itertools.product(P, [10.0, 20, 30, 40, 50])))
@@ -18,7 +18,7 @@ GRID = np.array(list(itertools.product(P, [10.0, 20, 30, 40, 50])))
 
 def misfits(y, x=GRID):
     models = fit_many(Measurements("pn"[: x.shape[1]], x, np.asarray(y)[None, :, None]))
-    told = [note for note in models.notes()[0] if note.startswith("the formula is off")]
+    told = [note for note in models.notes()[0] if note.startswith("the error of the formula")]
     return models, told
 
 
@@ -32,9 +32,7 @@ def test_a_misfit_of_two_parameters_is_noted(function, noise):
     assert not models.trusted[0]
     off = np.abs(models.evaluate(GRID)[0] / y - 1).max()
     assert off > 0.1
-    assert told == [
-        f"the formula is off by more than 10 % where it was measured: up to {100 * off:.0f} %"
-    ]
+    assert told == [f"the error of the formula at the points exceeds 10 %: up to {100 * off:.0f} %"]
     # Predictions follow the points all the same.
     assert np.abs(models.predict(GRID)[0] / y - 1).max() < 0.05
 
@@ -49,7 +47,7 @@ def test_what_is_in_the_search_space_has_no_misfit(function):
 
 def test_what_models_of_several_parameters_are():
     for n_parameters in (2, 3, 4):
-        for structure in structures(n_parameters):
+        for structure in list_structures(n_parameters):
             # So much does the documentation say of them.
             terms = [set(column) for column in structure.columns if column]
             assert len(structure.columns) <= 4
@@ -105,10 +103,10 @@ def test_sizes_in_notes_can_be_read():
     for y in ([1e-15, 2, 4, 8, 16], [1e-30, 1e-30, 1, 1e30, 1], [1e-20, 5, 1e9, 3, 7e20]):
         notes = PMNFRegressor(warn=False).fit(P[:, None], y).notes_
         assert not re.search(r"\d{5}", " ".join(notes))
-    assert of_path(57.2, False, 1.0, 1.0, 8.639e15) == [
+    assert describe_path(57.2, False, 1.0, 1.0, 8.639e15) == [
         "the repetitions vary by more than 10 %: 57 times the value",
-        "no hypothesis meets the points within the noise of the repetitions",
-        "the formula is off by more than 10 % where it was measured: up to 8.6e+15 times the value",
+        "no hypothesis fits the points within the noise of the repetitions",
+        "the error of the formula at the points exceeds 10 %: up to 8.6e+15 times the value",
     ]
 
 
@@ -116,8 +114,8 @@ def test_sizes_in_notes_can_be_read():
     "variation", [0.1001, 0.100001, 0.104, 0.1049, 0.1051, 0.2, 3.0, 0.1 + 1e-12]
 )
 def test_what_is_more_than_a_limit_is_told_as_more(variation):
-    (varies,) = of_path(variation, True, 9.0, 10.0)
-    (_, off) = of_path(np.nextafter(0.1, 0), False, 9.0, 10.0, variation)
+    (varies,) = describe_path(variation, True, 9.0, 10.0)
+    (_, off) = describe_path(np.nextafter(0.1, 0), False, 9.0, 10.0, variation)
     for note in (varies, off):
         limit, told = map(float, re.findall(r"[\d.]+(?= %)", note))
         assert told > limit or variation < 0.1 + 1e-9

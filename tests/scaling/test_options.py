@@ -10,8 +10,8 @@ from toruscast.scaling import (
     ScalingWarning,
     fit_many,
 )
-from toruscast.scaling.formula import text
-from toruscast.scaling.models import of_points
+from toruscast.scaling.formula import format_terms
+from toruscast.scaling.models import describe_points
 
 P = np.array([4.0, 8, 16, 32, 64])
 
@@ -28,8 +28,8 @@ P = np.array([4.0, 8, 16, 32, 64])
 )
 def test_terms_that_a_small_value_rules_out_are_noted(points, note):
     x = np.array(points, dtype=float)[:, None]
-    assert of_points(["d"], x, [0]) == [note]
-    assert not of_points(["d"], x + 1, [0])
+    assert describe_points(["d"], x, [0]) == [note]
+    assert not describe_points(["d"], x + 1, [0])
     with pytest.warns(ScalingWarning, match=note.split(":")[0].replace("d was", "x0 was")):
         PMNFRegressor().fit(x, 3 + 2 * x[:, 0])
 
@@ -37,7 +37,7 @@ def test_terms_that_a_small_value_rules_out_are_noted(points, note):
 def test_only_names_that_would_be_misread_are_quoted():
     data = Measurements(["number of ranks"], P[:, None], (3 + 2 * P)[None, :, None])
     assert fit_many(data).formulas() == ["3 + 2 `number of ranks`"]
-    assert text([(2.0, ((1.0, 1.0),))], ["ranks"]) == "2 ranks log2(ranks)"
+    assert format_terms([(2.0, ((1.0, 1.0),))], ["ranks"]) == "2 ranks log2(ranks)"
 
 
 @pytest.mark.parametrize(

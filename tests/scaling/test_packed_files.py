@@ -63,7 +63,7 @@ def test_a_project_with_its_repetitions(read):
 
 
 def test_a_project_without_repetitions(read):
-    with pytest.warns(ScalingWarning, match="medians of its repetitions only"):
+    with pytest.warns(ScalingWarning, match="contains only medians"):
         found = read(project(values=False))
     assert found.values.tolist() == [[[2.5], [4.5]]]
 
@@ -81,7 +81,7 @@ def test_folders_of_cube_profiles_are_checked(tmp_path):
         read_measurements(tmp_path)
     (tmp_path / "profile").mkdir()
     (tmp_path / "profile" / "profile.cubex").write_bytes(b"x")
-    with pytest.raises(InputError, match="tells no parameters"):
+    with pytest.raises(InputError, match="folder name without parameters"):
         read_measurements(tmp_path)
     (tmp_path / "profile").rename(tmp_path / "app.p64.n1,5.r1")
     with pytest.raises(InputError, match=r"damaged Cube profile|needs the package pycubexr"):

@@ -8,7 +8,7 @@ import pytest
 
 from toruscast.errors import InputError
 from toruscast.scaling import FitOptions, Measurements, PMNFRegressor, fit_many
-from toruscast.scaling.fit import interval
+from toruscast.scaling.fit import predict_intervals
 
 P = np.array([4.0, 8, 16, 32, 64])
 GRID = np.array(list(itertools.product(P, [10.0, 20, 30, 40, 50])))
@@ -29,7 +29,7 @@ def test_columns_of_a_frame_are_taken_by_name(models):
     assert (models.spread(swapped, [0.5]) == models.spread(places, [0.5])).all()
     assert models.notes_at(swapped) == []
     by_name, by_place = (
-        interval(models, X, FitOptions(), n_bootstrap=2) for X in (swapped, places)
+        predict_intervals(models, X, FitOptions(), n_bootstrap=2) for X in (swapped, places)
     )
     assert np.array_equal(by_name, by_place)
 

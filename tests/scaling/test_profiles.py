@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from toruscast.cli import main
 from toruscast.errors import InputError
 from toruscast.scaling import ScalingWarning, read_measurements
-from toruscast.scaling.measurements import Choice
-from toruscast.scaling.profiles import merged_paths
+from toruscast.scaling.measurements import ReadOptions
+from toruscast.scaling.profiles import map_to_parents
 
 TREE = ["a->b", "a->b->c", "a->b->c->d", "a->e", "a->bc", "f"]
 
@@ -100,7 +100,9 @@ def test_caliper_without_its_package(runs, monkeypatch):
     monkeypatch.setitem(sys.modules, "caliperreader", None)
     with pytest.raises(InputError, match=r"caliper-reader: expected pip install 'toruscast\[cal"):
         read_measurements(runs)
-    with pytest.raises(InputError, match=r"is no file of measurements: .* a folder of Cube or Cal"):
+    with pytest.raises(
+        InputError, match=r"is not a file of measurements: .* a folder of Cube or Cal"
+    ):
         read_measurements(runs / "2.cali")
 
 
@@ -143,7 +145,7 @@ def test_merged_trees_are_equal_and_no_value_is_lost(trees):
     trees = [{"a"} | tree for tree in trees]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        parents = merged_paths(trees, Choice())
+        parents = map_to_parents(trees, ReadOptions())
     left = [Counter(parents.get(path, path) for path in tree) for tree in trees]
     assert [sum(count.values()) for count in left] == [len(tree) for tree in trees]
     for path, parent in parents.items():
@@ -164,8 +166,8 @@ def test_only_profiles_have_trees_to_merge(tmp_path):
 @pytest.mark.parametrize(
     ("document", "options", "message"),
     [
-        (thicket(dataframe=[{"node": 9}]), {}, "is no Thicket: found no key 9"),
-        (thicket(metadata=5), {}, "is no Thicket"),
+        (thicket(dataframe=[{"node": 9}]), {}, "is not a Thicket: found no key 9"),
+        (thicket(metadata=5), {}, "is not a Thicket"),
         (thicket(), {"parameters": ["user"]}, "no such number .*: found user, expected one of job"),
         (thicket(), {"value": "time"}, "no such metric: found time, expected Avg time/rank"),
         (thicket(metadata=[{"profile": k} for k in (5, 6)]), {}, "found no number that differs"),

@@ -21,8 +21,8 @@ from toruscast.scaling import (
     TermSpace,
     fit_many,
 )
-from toruscast.scaling.models import of_points
-from toruscast.scaling.noise import centres
+from toruscast.scaling.models import describe_points
+from toruscast.scaling.noise import estimate_points
 
 P = np.array([4.0, 8.0, 16.0, 32.0, 64.0])
 
@@ -60,7 +60,7 @@ def test_fit_and_predict():
 
 def test_none_is_no_repetition():
     values = np.array([1.0, 2.0, None, 4.0, 5.0], dtype=object)
-    with pytest.raises(ValueError, match="y holds NaN"):
+    with pytest.raises(ValueError, match="y contains NaN"):
         PMNFRegressor().fit([[1], [2], [4], [8], [16]], values)
 
 
@@ -89,7 +89,11 @@ def test_the_formula_alone():
     [
         (P[:3, None], [1.0, 2.0, 4.0], "five are needed"),
         (np.repeat(P, 2)[:, None], np.tile([1.0, 2.0], 5), "more than 10 %"),
-        (np.repeat(P, 2)[:, None], 9 + np.tile([0.0, 0.4], 5) + np.repeat(P, 2) ** 0.5, "tell"),
+        (
+            np.repeat(P, 2)[:, None],
+            9 + np.tile([0.0, 0.4], 5) + np.repeat(P, 2) ** 0.5,
+            "do not separate",
+        ),
         ([[4.0], [4.0]], [1.0, 1.1], "no parameter was varied"),
     ],
 )
@@ -116,7 +120,7 @@ def test_warns_of_what_the_measurements_cannot_tell(X, y, word):
 def test_parameters_varied_together_are_noted_group_by_group(columns, groups):
     a, c = (values.ravel() for values in np.meshgrid(P, P))
     points = np.stack(columns(a, c), axis=1)
-    notes = of_points("abcd"[: points.shape[1]], points, range(points.shape[1]))
+    notes = describe_points("abcd"[: points.shape[1]], points, range(points.shape[1]))
     told = [note.split(" were ")[0] for note in notes]
     assert told == [f"parameters {group}" for group in groups]
 
@@ -129,7 +133,7 @@ def test_misfit_is_said_and_the_nearest_points_are_followed():
     # Two regimes, no noise: no formula of the search space has the jump.
     y = np.where(P < 20, P, 40 * P)
     model = PMNFRegressor(warn=False).fit(np.repeat(P, 3)[:, None], np.repeat(y, 3))
-    assert any("no hypothesis meets the points" in note for note in model.notes_)
+    assert any("no hypothesis fits the points" in note for note in model.notes_)
     assert not model.models_.trusted[0]
     assert model.predict([[128.0]])[0] == pytest.approx(40 * 128, rel=0.5)
 
@@ -209,8 +213,8 @@ def test_wrong_options(wrong):
 
 def test_law_of_the_noise_is_learnt_from_the_call_paths_together():
     rng = np.random.default_rng(0)
-    uniform = centres(1 + 0.05 * rng.uniform(-1, 1, (200, 5, 5)))
-    normal = centres(1 + 0.03 * rng.normal(size=(200, 5, 5)))
+    uniform = estimate_points(1 + 0.05 * rng.uniform(-1, 1, (200, 5, 5)))
+    normal = estimate_points(1 + 0.03 * rng.normal(size=(200, 5, 5)))
     assert uniform.bounded.mean() > 0.9
     assert normal.bounded.mean() < 0.1
 
@@ -218,7 +222,7 @@ def test_law_of_the_noise_is_learnt_from_the_call_paths_together():
 def test_bounded_noise_centres_on_the_middle_of_the_extremes():
     # Repetitions that fill the whole width leave no doubt; equal ones leave the whole width.
     values = np.array([[[0.95, 1.05, 1.0], [1.0, 1.0, 1.0], [0.97, 1.03, 1.0]]])
-    found = centres(values, law="bounded")
+    found = estimate_points(values, law="bounded")
     assert found.centre[0] == pytest.approx([1, 1, 1])
     assert found.error[0, 0] < found.error[0, 2] < found.error[0, 1]
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from toruscast.scaling import FitOptions, Measurements, PMNFRegressor, fit_many
-from toruscast.scaling.fit import _reach as reach
-from toruscast.scaling.measurements import off_zero
-from toruscast.scaling.noise import lifted, outlying, scale_of
+from toruscast.scaling.fit import _growth_factors as reach
+from toruscast.scaling.measurements import replace_zeros
+from toruscast.scaling.noise import estimate_scale, find_outliers, raise_small_values
 
 DOUBLED = 2.0 ** np.arange(7)[:, None]
 P = np.array([4.0, 8, 16, 32, 64])
@@ -97,9 +97,9 @@ def test_a_place_of_value_0_that_was_not_measured():
 
 def test_off_0_every_place_has_a_logarithm_whatever_the_others():
     points = np.array([[0.0], [2.0], [8.0]])
-    assert off_zero(points, points).ravel().tolist() == [1, 2, 8]
-    assert off_zero(points, np.array([[0.0], [1e-9], [1.5]])).ravel().tolist() == [1, 1, 1.5]
-    assert off_zero(points[1:], np.array([[0.0], [1e-9]])).ravel().tolist() == [1, 1e-9]
+    assert replace_zeros(points, points).ravel().tolist() == [1, 2, 8]
+    assert replace_zeros(points, np.array([[0.0], [1e-9], [1.5]])).ravel().tolist() == [1, 1, 1.5]
+    assert replace_zeros(points[1:], np.array([[0.0], [1e-9]])).ravel().tolist() == [1, 1e-9]
     far = np.array([[16.0], [1e-9]])
     assert reach(points, far)[0] == reach(points, far[:1])[0]
 
@@ -107,8 +107,8 @@ def test_off_0_every_place_has_a_logarithm_whatever_the_others():
 def test_the_scale_of_a_value_next_to_nothing():
     rows = np.array([[0, 0, 0, 0, 5], [1e-9, 2, 4, 6, 8], [0, 0, 0, 0, 0], [3, 1e-12, 0, 0, 6.0]])
     expected = [[5, 5, 5, 5, 5], [2, 2, 4, 6, 8], [1, 1, 1, 1, 1], [3, 3, 3, 3, 6]]
-    assert scale_of(rows).tolist() == expected
-    assert lifted(np.array([[0.0, -3, 4, 16]])).tolist() == [[2, 2, 4, 16]]
+    assert estimate_scale(rows).tolist() == expected
+    assert raise_small_values(np.array([[0.0, -3, 4, 16]])).tolist() == [[2, 2, 4, 16]]
 
 
 def test_values_that_fall_at_the_end():
@@ -185,15 +185,15 @@ def test_usual_noise_leaves_nothing_out(law, shape):
     random = np.random.default_rng(1)
     size = (1000, *shape)
     noise = random.uniform(-0.1, 0.1, size) if law == "uniform" else random.normal(0, 0.1, size)
-    assert outlying(1 + noise).any(axis=(1, 2)).mean() < 0.005
+    assert find_outliers(1 + noise).any(axis=(1, 2)).mean() < 0.005
 
 
 def test_repetitions_that_often_are_far_off_are_kept():
     values = np.ones((1, 5, 3)) * np.array([1.0, 1.001, 1.002])
     values[0, :3, 2] = 2.0
-    assert not outlying(values).any()
+    assert not find_outliers(values).any()
     # Two repetitions do not tell which of them is off.
-    assert not outlying(np.array([[[1.0, 1.0], [1.0, 3.0], [1.0, 1.0]]])).any()
+    assert not find_outliers(np.array([[[1.0, 1.0], [1.0, 3.0], [1.0, 1.0]]])).any()
 
 
 def test_several_parameters_name_the_place_of_what_is_left_out():

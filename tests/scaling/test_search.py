@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toruscast.scaling import FitOptions, Measurements, TermSpace, fit_many
-from toruscast.scaling.formula import evaluate
-from toruscast.scaling.search import Problem, sweep
-from toruscast.scaling.search import _screened as screened
+from toruscast.scaling.formula import evaluate_terms
+from toruscast.scaling.search import Problem, score_hypotheses
+from toruscast.scaling.search import _screen_terms as screened
 from toruscast.scaling.select import _least_squares as least_squares
-from toruscast.scaling.terms import SECOND_TERM, structures
+from toruscast.scaling.terms import SECOND_TERM, list_structures
 
 P = np.array([4.0, 8.0, 16.0, 32.0, 64.0])
 PAIRS = TermSpace.published().pairs()
@@ -71,7 +71,7 @@ def test_two_parameter_shapes_come_back_from_exact_data(shape, function):
     models = fit_many(measured(function, x=x))
     far = np.array([[256.0, 200.0]])
     assert models.predict(far)[0] == pytest.approx(function(*far.T), rel=1e-6), shape
-    assert evaluate(models.terms(), far) == pytest.approx(function(*far.T), rel=1e-6), shape
+    assert evaluate_terms(models.terms(), far) == pytest.approx(function(*far.T), rel=1e-6), shape
 
 
 @pytest.mark.parametrize("repetitions", [1, 3])
@@ -163,8 +163,8 @@ def test_sweep_agrees_with_one_problem_after_the_other():
     known = np.ones(4, dtype=bool)
     # A price of nothing: no sign is preferred.
     problem = Problem(P[:, None], [terms], [np.log(space.prior)], y, error, known, np.zeros(4))
-    found = sweep(problem, np.zeros(4), 32)
-    constant, with_one, without = structures(1)
+    found = score_hypotheses(problem, np.zeros(4), 32)
+    constant, with_one, without = list_structures(1)
     for path in range(4):
         twin = naive.one_parameter(
             P,
@@ -228,7 +228,7 @@ def test_spreads_agree_with_a_walk(seed, level):
     models = fit_many(Measurements(["p"], P[:, None], values[None]))
     far = np.array([[256.0]])
     weights = models.probabilities[0]
-    each = [evaluate(models.terms(0, rank), far)[0] for rank in range(weights.size)]
+    each = [evaluate_terms(models.terms(0, rank), far)[0] for rank in range(weights.size)]
     got = models.spread(far, [level])[0, 0, 0]
     # At a tie of the running sum with the level either neighbour is right.
     wanted = [naive.weighted_quantile(each, weights, level + d) for d in (-1e-9, 0.0, 1e-9)]
@@ -256,4 +256,4 @@ def test_predictions_of_positive_values_turn_negative_with_a_note_only(seed):
     models = fit_many(Measurements(["p"], P[:, None], values))
     for place in np.geomspace(1, 1e6, 20):
         negative = (models.evaluate([[place]]) < 0).any()
-        assert negative == any("turns negative" in note for note in models.notes_at([[place]]))
+        assert negative == any("is negative here" in note for note in models.notes_at([[place]]))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from toruscast.errors import InputError
 from toruscast.scaling import FitOptions, Measurements, PMNFRegressor, fit_many
-from toruscast.scaling.fit import interval
+from toruscast.scaling.fit import predict_intervals
 
 ms2 = load("ms2_models")
 P = np.array([4.0, 8, 16, 32, 64])[:, None]
@@ -60,7 +60,8 @@ def test_negative_values_are_fitted_as_the_mirror_of_positive_ones(x, repetition
     scores = ["rss", "adjusted_r2", "smape", "cross_validation", "variation"]
     assert mirror.summary()[scores].equals(models.summary()[scores])
     ends, mirrored = (
-        interval(m, far, FitOptions(), n_bootstrap=5, paths=[0, 1, 3]) for m in (models, mirror)
+        predict_intervals(m, far, FitOptions(), n_bootstrap=5, paths=[0, 1, 3])
+        for m in (models, mirror)
     )
     assert np.array_equal(mirrored, [-ends[1], -ends[0]])
 
@@ -84,7 +85,7 @@ def test_data_overrule_the_prior_with_a_note():
     model = PMNFRegressor(warn=False).fit(grid, falling)
     assert model.terms_[1] == (pytest.approx(-2, rel=0.05), ((0.0, 1.0), (0.0, 0.0)))
     assert any(note.startswith("a coefficient is negative") for note in model.notes_)
-    assert any("turns negative" in note for note in model.models_.notes_at([[4096.0, 10.0]]))
+    assert any("is negative here" in note for note in model.models_.notes_at([[4096.0, 10.0]]))
 
 
 def test_the_prior_decides_where_data_say_little_and_a_note_says_so():
@@ -97,7 +98,7 @@ def test_the_prior_decides_where_data_say_little_and_a_note_says_so():
     # Curved down, but within what a positive sum can be: the note appears for some.
     bent = (10 - 0.002 * P[:, 0] ** 1.5)[None, :, None] * rng.normal(1, 0.03, (200, 5, 3))
     notes = fit_many(Measurements(["p"], P, bent)).notes()
-    assert any("ruled out by the rule" in note for some in notes for note in some)
+    assert any("prior excluded a negative" in note for some in notes for note in some)
 
 
 @pytest.mark.parametrize(("name", "share"), [("p,d", 0.6), ("p,m", 0.6), ("n,m,c", 0.8)])
