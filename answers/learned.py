@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from toruscast._lazy import Slow
+from toruscast._lazy import LazyModule
 from toruscast._slow import pandas as pd
 from toruscast.text import counted, number, percent, shown_name, time_unit
 from toruscast.training.feature_sets import describe_reference
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from toruscast.training import evaluation as curves
 else:
     # It trains, with scikit-learn.
-    curves = Slow("toruscast.training.evaluation")
+    curves = LazyModule("toruscast.training.evaluation")
 
 # Outliers that are named.
 _NAMED = 3

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast._lazy import slow_modules
+from toruscast._lazy import lazy_modules
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.text import shown_name
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from toruscast._features import traffic as routed
     from toruscast.routing import routing
 else:
-    globals().update(slow_modules(__name__))
+    globals().update(lazy_modules(__name__))
 
 # A page of 512 tasks stays below 400 kB, one of 16,384 tasks below 2 MB.
 _MOST_SHARES, _FEWEST = 130_000, 3

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from toruscast._lazy import slow_modules
+from toruscast._lazy import lazy_modules
 
 if TYPE_CHECKING:
     from toruscast import _mesh as mesh
@@ -34,4 +34,4 @@ if TYPE_CHECKING:
     from toruscast.training import evaluation, metrics
     from toruscast.training import samples as training_samples
 else:
-    globals().update(slow_modules(__name__))
+    globals().update(lazy_modules(__name__))

@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from toruscast._lazy import slow_modules
+from toruscast._lazy import lazy_modules
 from toruscast.validation import one_of
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from toruscast.mapping import comm_graph
 else:
-    globals().update(slow_modules(__name__))
+    globals().update(lazy_modules(__name__))
 
 KINDS = ("point_to_point", "collective")
 __all__ = ["load", "names", "path", "provenance", "table_names", "table_path"]

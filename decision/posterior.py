@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from toruscast._jit import kernel
 from toruscast._lazy import lazy
 from toruscast.training.residuals import PriorPrediction
-from toruscast.workers import OneBlasThread
+from toruscast.workers import SingleBlasThread
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -263,7 +263,7 @@ class Posterior:
         network = [point.network for point in self.grid]
         return np.bincount(network, self.weights, len(self.prior_means)).astype(np.float64)
 
-    @OneBlasThread()
+    @SingleBlasThread()
     def marginal(self, candidates: Indices | None = None) -> tuple[Floats, Floats]:
         """Return mean and standard deviation of each logarithm."""
         candidates = np.arange(self.n) if candidates is None else candidates
@@ -271,7 +271,7 @@ class Posterior:
         mean = weights @ means
         return mean, np.sqrt(weights @ (variances + (means - mean) ** 2))
 
-    @OneBlasThread()
+    @SingleBlasThread()
     def joint(self, candidates: Indices) -> tuple[Floats, Floats]:
         """Return mean and covariance of some logarithms."""
         weights, means, covariances = self._moments(candidates)
@@ -296,7 +296,7 @@ class Posterior:
         )
         return median, low, high
 
-    @OneBlasThread()
+    @SingleBlasThread()
     def sample(self, candidates: Indices | None = None, n_draws: int = N_DRAWS) -> Draws:
         """Draw joint times of some candidates; by default, of those likeliest to be the fastest.
 

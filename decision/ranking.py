@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast._features import extract_blocks
-from toruscast._lazy import Slow
+from toruscast._lazy import LazyModule
 from toruscast._slow import pandas as pd
 from toruscast.decision.runs import Runs, Times, select_measured
 from toruscast.errors import InputError
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from toruscast.mapping.problem import Mappings, ProblemLike, TorusLike
 else:
     # It imports scikit-learn, which takes a second.
-    learned_runs = Slow("toruscast.decision.learned_runs")
+    learned_runs = LazyModule("toruscast.decision.learned_runs")
 
 SURE_BOUND = "sure_bound"
 

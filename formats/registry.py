@@ -21,7 +21,7 @@ from pathlib import Path
 
 from toruscast import plugins
 from toruscast.errors import InputError
-from toruscast.files import PROMISED
+from toruscast.files import SIGNATURES
 from toruscast.text import closest
 
 from .dialect import KIND_NAMES, KIND_OPTIONS, DataKind, Dialect
@@ -110,7 +110,7 @@ def dialect_to_write(holds: DataKind, path: AnyPath, name: str | None = None) ->
             expected = ", ".join(dialect.name for dialect in writable)
             raise InputError("format is read-only", found=name, expected=expected)
         suffix = os.path.splitext(os.fspath(path))[1].lower()  # noqa: PTH122
-        if suffix in PROMISED and suffix not in dialect.suffixes:
+        if suffix in SIGNATURES and suffix not in dialect.suffixes:
             expected = f"{' or '.join(dialect.suffixes) or '.txt'} for {dialect.name}"
             raise InputError("suffix of another format", file=path, found=suffix, expected=expected)
         return dialect

@@ -81,7 +81,7 @@ class StructureBlock(NamedTuple):
         return prior + log(2) * self.pairs
 
 
-class SearchResult(NamedTuple):
+class HypothesisScores(NamedTuple):
     """Approximate log evidence of every hypothesis, with only the best pairs of terms."""
 
     score: Array  # (p, h)
@@ -99,7 +99,7 @@ class DecodedHypotheses(NamedTuple):
     log_prior: Array  # (p, h)
 
 
-def score_hypotheses(problem: Problem, enough: Array | None, max_pairs: int) -> SearchResult:
+def score_hypotheses(problem: Problem, enough: Array | None, max_pairs: int) -> HypothesisScores:
     """Approximate the evidence of all hypotheses.
 
     Pairs of terms are searched for call paths whose residual with single terms exceeds `enough`.
@@ -130,10 +130,14 @@ def score_hypotheses(problem: Problem, enough: Array | None, max_pairs: int) -> 
         score = np.concatenate([score, pair_score], axis=1)
         number = np.concatenate([number, pair_number], axis=1)
     picks = [np.broadcast_to(pick, (len(target), pick.shape[1])) for pick in picks]
-    return SearchResult(score, number, np.minimum.accumulate(min_residual, axis=1), blocks, picks)
+    return HypothesisScores(
+        score, number, np.minimum.accumulate(min_residual, axis=1), blocks, picks
+    )
 
 
-def replace_rows(before: SearchResult, again: SearchResult, rows: NDArray[np.bool_]) -> None:
+def replace_rows(
+    before: HypothesisScores, again: HypothesisScores, rows: NDArray[np.bool_]
+) -> None:
     """Replace the results of some call paths by those of another search."""
     for old, new in zip((*before[:3], *before.picks), (*again[:3], *again.picks), strict=True):
         # Read-only arrays are shared by all call paths, and equal in both results.
@@ -141,7 +145,7 @@ def replace_rows(before: SearchResult, again: SearchResult, rows: NDArray[np.boo
             old[rows] = new
 
 
-def select_best(found: SearchResult, keep: int) -> Index:
+def select_best(found: HypothesisScores, keep: int) -> Index:
     """Return the columns, (p, keep), of the largest scores of each row, in any order."""
     n_paths, n = found.score.shape
     # The largest scores are in the groups with the largest maxima.
@@ -157,7 +161,7 @@ def select_best(found: SearchResult, keep: int) -> Index:
     return result
 
 
-def decode(found: SearchResult, place: Index, log_prior: Sequence[Array]) -> DecodedHypotheses:
+def decode(found: HypothesisScores, place: Index, log_prior: Sequence[Array]) -> DecodedHypotheses:
     """Return the terms and the priors of the hypotheses in some columns of the scores."""
     chosen = np.take_along_axis(found.number, place, axis=1)
     width = max(len(b.structure.columns) for b in found.blocks)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast._lazy import Slow, lazy
+from toruscast._lazy import LazyModule, lazy
 from toruscast.errors import InputError
 from toruscast.text import closest
 from toruscast.validation import SEED, Seed, check_type, seed_number, whole_number
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from . import placement_kernels as placement_kernels
 else:
     # numba is slow to import, and few strategies need it.
-    placement_kernels = Slow("toruscast.mapping.strategies.placement_kernels")
+    placement_kernels = LazyModule("toruscast.mapping.strategies.placement_kernels")
 
 
 @dataclass(frozen=True, eq=False)

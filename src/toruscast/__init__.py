@@ -3,18 +3,18 @@
 Ten names do the work; ``help(toruscast.rank)`` and so on has an example of each.
 
     torus("bluegene_q:1024")          a torus by its name or sizes, or of a file
-    read_workload("app.mpiP")         what the application sends; datasets.load("lammps-lj-64")
+    read_workload("app.mpiP")         messages of an application; datasets.load("lammps-lj-64")
     read_mappings("maps/", torus)     candidate mappings; strategies.sample(comm, torus) makes some
     rank(comm, torus, mappings)       which is fastest, by how much, how sure, and why
     plan(comm, torus, mappings, times="runs.csv")   which to run next on the machine
-    search(comm, torus, seconds=30)   a better mapping than those at hand
-    explain(comm, torus, mapping)     why a mapping takes its time
+    search(comm, torus, seconds=30)   a better mapping than the candidates
+    explain(comm, torus, mapping)     the causes of a mapping's time
     simulate(comm, torus, mapping)    its time, packet by packet; simulate_flows for gigabytes
     write_mapping(mapping, "MPICH_RANK_ORDER")      the file that a launcher takes
     write_report(answer, "answer.html")             any of these answers as a page
 
-Every public name stands in ``__init__.pyi``. It is imported when first used, so that
-``import toruscast`` and the command's help cost nothing.
+Every public name is listed in ``__init__.pyi`` and imported when first used, so ``import
+toruscast`` and the command's help are fast.
 """
 
 from __future__ import annotations
@@ -42,5 +42,5 @@ def __dir__() -> list[str]:
     return sorted([*_names(), "__version__"])
 
 
-# What the library records goes nowhere unless its user says where to.
+# Libraries must not log by default.
 logging.getLogger(__name__).addHandler(logging.NullHandler())

@@ -1,4 +1,4 @@
-"""Every numba option of the project, in one place."""
+"""Numba options of all kernels, and the cache of compiled kernels."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from numpy.typing import DTypeLike, NDArray
 
 from .errors import InputWarning
 
-# Its type hints know neither the decorated type nor every option.
+# The type hints of numba are incomplete.
 _njit: Any = numba.njit
-_part: Any = register_jitable
-_register: Any = event.register
+_register_jitable: Any = register_jitable
+_register_listener: Any = event.register
 _Cache: Any = caching.FunctionCache
 _CacheImpl: Any = _Cache._impl_class
 _CacheLocator: Any = caching._CacheLocator
@@ -38,98 +38,96 @@ F = TypeVar("F", bound=Callable[..., Any])
 logger = logging.getLogger(__name__)
 
 
-class _Compilations(event.Listener):
-    """Records the kernels that are compiled, not those that are kept from earlier."""
+class _CompilationListener(event.Listener):
+    """Measures the time of compilations, without kernels from the cache."""
 
     def __init__(self) -> None:
-        # One inside of the other; the compiler has one lock.
-        self.began: list[tuple[float, float]] = []
-        self.wall = 0.0
-        self.of_thread = threading.local()
+        # Start times of nested compilations; the compiler has a global lock.
+        self.starts: list[tuple[float, float]] = []
+        self.wall_seconds = 0.0
+        self.local = threading.local()
 
     def on_start(self, event: Any) -> None:
-        if not self.began and not self.wall:
+        if not self.starts and not self.wall_seconds:
             message = "compiling kernels, once on this machine: about 20 s"
             logger.warning(message, extra={"event": "compiling"})
-        self.began.append((time.monotonic(), time.thread_time()))
+        self.starts.append((time.monotonic(), time.thread_time()))
 
     def on_end(self, event: Any) -> None:
-        wall, thread = self.began.pop()
-        if self.began:
+        wall, thread = self.starts.pop()
+        if self.starts:
             return
         seconds, function = time.monotonic() - wall, event.data["dispatcher"].py_func
-        self.wall += seconds
-        self.of_thread.seconds = self.of_this_thread + time.thread_time() - thread
+        self.wall_seconds += seconds
+        self.local.seconds = self.thread_seconds + time.thread_time() - thread
         name = f"{function.__module__}.{function.__name__}"
-        compiled = {"event": "compiled", "kernel": name, "seconds": seconds}
-        logger.info("compiled %s, in %.3g s", name, seconds, extra=compiled)
+        details = {"event": "compiled", "kernel": name, "seconds": seconds}
+        logger.info("compiled %s, in %.3g s", name, seconds, extra=details)
 
     @property
-    def of_this_thread(self) -> float:
-        return getattr(self.of_thread, "seconds", 0.0)
+    def thread_seconds(self) -> float:
+        return getattr(self.local, "seconds", 0.0)
 
 
-_compilations = _Compilations()
-_register("numba:compile", _compilations)
+_compilations = _CompilationListener()
+_register_listener("numba:compile", _compilations)
 
 
 def compile_seconds() -> tuple[float, float]:
-    """Return the seconds spent on compiling so far: of this thread's processor, and of the wall."""
-    return _compilations.of_this_thread, _compilations.wall
+    """Return the processor time of this thread and the wall time of compilations so far (s)."""
+    return _compilations.thread_seconds, _compilations.wall_seconds
 
 
 def kernel(function: F) -> F:
-    """Compile ``function`` to machine code without the interpreter lock, kept between runs.
+    """Compile ``function`` to cached machine code that releases the interpreter lock.
 
-    Divisions by zero follow C, which saves a branch in each; kernels never divide by data.
+    Divisions by zero follow C, which saves a branch per division.
     """
-    return _compiled(function)
+    return _compile(function)
 
 
 def entry_kernel(function: F) -> F:
-    """Compile a kernel made of bare ones, without counting references to its arrays.
+    """Compile a kernel that calls bare kernels, without reference counting of its arrays.
 
-    Passing a tuple of arrays between functions otherwise costs more than the work inside them.
+    Reference counting of tuples of arrays can take longer than the computation.
     """
-    return _compiled(function, _nrt=False)
+    return _compile(function, _nrt=False)
 
 
 def bare_kernel(function: F) -> F:
-    """Let kernels call ``function``, which allocates nothing; what calls it takes it in.
+    """Let kernels inline ``function``, which must not allocate.
 
-    It is not made callable for Python: to unpack the simulator's state for it, in each of its
-    parts, took more than half of the time of compiling.
+    Without a Python wrapper, which would unpack the simulator's state, it compiles in less than
+    half the time.
     """
-    return _part_of_kernels(function, _nrt=False, forceinline=True)
+    return _compile_callee(function, _nrt=False, forceinline=True)
 
 
 def inner_kernel(function: F) -> F:
-    """Let kernels call ``function``, which may allocate; Python runs it as it stands.
+    """Let kernels call ``function``, which may allocate; Python runs it uncompiled.
 
-    A way in from Python takes about as long to compile as a short function.
+    A Python wrapper takes about as long to compile as a short function.
     """
-    return _part_of_kernels(function)
+    return _compile_callee(function)
 
 
-def _part_of_kernels(function: F, **options: bool) -> F:
+def _compile_callee(function: F, **options: bool) -> F:
     options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    part: F = _part(nogil=True, error_model="numpy", **options)(function)
-    return part
+    callee: F = _register_jitable(nogil=True, error_model="numpy", **options)(function)
+    return callee
 
 
-def _compiled(function: F, **options: bool) -> F:
-    compiled: Any = _njit(error_model="numpy", nogil=True, no_cfunc_wrapper=True, **options)(
-        function
-    )
-    # Without a compiler (NUMBA_DISABLE_JIT) there is nothing to keep.
+def _compile(function: F, **options: bool) -> F:
+    options |= {"nogil": True, "no_cfunc_wrapper": True}
+    compiled: Any = _njit(error_model="numpy", **options)(function)
+    # NUMBA_DISABLE_JIT returns a plain function.
     if hasattr(compiled, "_cache"):
         compiled._cache = _KernelCache(function)
-    kept: F = compiled
-    return kept
+    return compiled  # type: ignore[no-any-return]
 
 
 class _NowhereLocator(_CacheLocator):  # type: ignore[misc]
-    """Stands in where neither beside the source nor for the user anything can be written."""
+    """Locator of a cache without a writable folder."""
 
     def __init__(self, function: Any) -> None:
         self._lineno = function.__code__.co_firstlineno
@@ -153,67 +151,66 @@ class _KernelCacheImpl(_CacheImpl):  # type: ignore[misc]
 
 
 class _KernelCache(_Cache):  # type: ignore[misc]
-    """Machine code kept between runs: in the user's folder, and as a wheel brings it.
+    """Cache of compiled kernels in the user's folder and in the wheel.
 
-    Code is identified by the checksums of the modules that it is made from, not by their dates,
-    which differ wherever a wheel is unpacked.
+    The key contains checksums of the sources, because unpacking a wheel changes their dates.
     """
 
     _impl_class = _KernelCacheImpl
 
     def __init__(self, function: Any) -> None:
         super().__init__(function)
-        room = Path(function.__code__.co_filename).parent
-        base, stamp = self._impl.filename_base, _checksums(room)
-        self._cache_file = _Index(self._cache_path, base, stamp)
-        # Rooms are links to folders beside the package in a clone.
+        folder = Path(function.__code__.co_filename).parent
+        base, stamp = self._impl.filename_base, _compute_checksums(folder)
+        self._cache_file = _KernelIndex(self._cache_path, base, stamp)
+        # In a clone, the folder is outside the package, behind a symbolic link.
         shipped = _SHIPPED / "/".join(function.__module__.split(".")[1:-1])
-        self._shipped = _Index(str(shipped), base, stamp)
+        self._shipped = _KernelIndex(str(shipped), base, stamp)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        # Kept code needs numba's runtime only. What its compiler imports takes .3 s, SciPy with it.
+        # Cached code needs only the runtime. Importing the compiler and SciPy takes 0.3 s.
         rtsys.initialize(target_context)
         return self._load_overload(sig, target_context)
 
     def _load_overload(self, sig: Any, target_context: Any) -> Any:
-        found = super()._load_overload(sig, target_context)
-        if found is None and _runs_shipped_kernels():
-            parts, _, code = self._index_key(sig, target_context.codegen())
-            data = self._shipped.load((parts, _SHIPPED_TARGET, code))
-            found = None if data is None else self._impl.rebuild(target_context, data)
-        return found
+        overload = super()._load_overload(sig, target_context)
+        if overload is None and _supports_shipped_kernels():
+            signature, _, code = self._index_key(sig, target_context.codegen())
+            data = self._shipped.load((signature, _SHIPPED_TARGET, code))
+            overload = None if data is None else self._impl.rebuild(target_context, data)
+        return overload
 
     def _save_overload(self, sig: Any, data: Any) -> None:
         if self._cache_path == os.devnull:
             folder = _config.CACHE_DIR or Path(self._py_func.__code__.co_filename).parent
-            _warn_not_kept(folder, "cannot be written")
+            _warn_not_cached(folder, "cannot be written")
             return
         try:
             super()._save_overload(sig, data)
         except OSError as error:
-            _warn_not_kept(self._cache_path, error.strerror or str(error))
+            _warn_not_cached(self._cache_path, error.strerror or str(error))
 
 
 @cache
-def _warn_not_kept(folder: str | Path, reason: str) -> None:
+def _warn_not_cached(folder: str | Path, reason: str) -> None:
     text = f"{folder}: {reason}; compiled kernels are not kept (NUMBA_CACHE_DIR names a folder)"
     warnings.warn(text, InputWarning, stacklevel=2)
 
 
-class _Index(_IndexFile):  # type: ignore[misc]
+class _KernelIndex(_IndexFile):  # type: ignore[misc]
     def _load_index(self) -> Any:
-        # An older version may have kept names of types that have moved.
+        # The index of another version may contain types that have moved.
         try:
             return super()._load_index()
         except (ImportError, AttributeError, OSError):
             return {}
 
 
-# Kernels that ``make wheel`` puts into a wheel, for processors from about 2013 on.
+# ``make wheel`` compiles kernels for processors from about 2013 on.
 _SHIPPED_TARGET = ("x86_64-unknown-linux-gnu", "x86-64-v3", "")
 _VERSIONS = f"{sys.implementation.cache_tag}-numba{numba.__version__}"
 _SHIPPED = Path(__file__).parent / "_kernels" / _VERSIONS
-# What LLVM assumes of that target, beyond what every processor of this architecture has.
+# Processor features of this target.
 _FEATURES = (
     *("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cx16", "sahf"),
     *("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"),
@@ -221,32 +218,28 @@ _FEATURES = (
 
 
 @cache
-def _runs_shipped_kernels() -> bool:
-    """Whether the wheel has kernels for this Python and numba, which this processor can run."""
+def _supports_shipped_kernels() -> bool:
+    """Return whether the wheel has kernels for this Python, numba and processor."""
     if not _SHIPPED.is_dir() or get_process_triple() != _SHIPPED_TARGET[0]:
         return False
-    known = get_host_cpu_features()
-    return all(known.get(name) for name in _FEATURES)
+    available = get_host_cpu_features()
+    return all(available.get(name) for name in _FEATURES)
 
 
 @cache
-def _checksums(folder: Path) -> list[tuple[str, int]]:
-    """Return those of the modules that kernels of a folder take in: its own, and of routes."""
-    here = Path(__file__).parent
-    rooms = {folder, here / "routing"}
-    sources = [
-        here / "_jit.py",
-        here / "_llvm.py",
-        *(f for room in rooms for f in room.glob("*.py")),
-    ]
+def _compute_checksums(folder: Path) -> list[tuple[str, int]]:
+    """Return the checksums of all modules that kernels of a folder may inline."""
+    package = Path(__file__).parent
+    modules = (module for each in {folder, package / "routing"} for module in each.glob("*.py"))
+    sources = [package / "_jit.py", package / "_llvm.py", *modules]
     return sorted((file.name, zlib.crc32(file.read_bytes())) for file in sources)
 
 
 @bare_kernel
 def trailing_zeros(bits: int) -> int:
-    """Return the number of zero bits below the lowest one of 64; 64 for zero.
+    """Return the number of trailing zero bits of a 64-bit number; 64 for zero.
 
-    LLVM knows this way to count the ones below it, and takes one instruction for all.
+    LLVM compiles this population count of the trailing bits to one instruction.
     """
     below = ~np.uint64(bits) & (np.uint64(bits) - np.uint64(1))
     below -= (below >> np.uint64(1)) & np.uint64(0x5555555555555555)
@@ -257,19 +250,18 @@ def trailing_zeros(bits: int) -> int:
 
 
 _MAX_BYTES = 2**26
-_kept = threading.local()
+_buffers = threading.local()
 
 
 def scratch(name: str, size: int, dtype: DTypeLike = np.float64) -> NDArray[Any]:
-    """Return an array of any content, this thread's own: valid until the name is asked for again.
+    """Return an uninitialised array of this thread, valid until the next call with its name.
 
-    A fresh one costs a page fault every four kilobytes, which takes longer than many a pass over
-    it. Arrays of more than 64 MB are not kept.
+    Reuse avoids a page fault for every four kilobytes. Arrays of more than 64 MB are not reused.
     """
     n_bytes = size * np.dtype(dtype).itemsize
     if n_bytes > _MAX_BYTES:
         return np.empty(size, dtype=dtype)
-    found = _kept.__dict__.get(name)
-    if found is None or found.size < n_bytes:
-        found = _kept.__dict__[name] = np.empty(n_bytes, dtype=np.uint8)
-    return found[:n_bytes].view(dtype)
+    buffer = _buffers.__dict__.get(name)
+    if buffer is None or buffer.size < n_bytes:
+        buffer = _buffers.__dict__[name] = np.empty(n_bytes, dtype=np.uint8)
+    return buffer[:n_bytes].view(dtype)

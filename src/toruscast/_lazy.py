@@ -1,4 +1,4 @@
-"""Attributes that are computed, and packages that are imported, when first asked for."""
+"""Lazy attributes and imports."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any, Generic, TypeVar, overload
 T = TypeVar("T")
 
 
-class Slow:
-    """A module that is imported when an attribute of it is first asked for.
+class LazyModule:
+    """A module that is imported on the first access to an attribute.
 
-    That of `importlib.util.LazyLoader` is not safe in threads, and counts as imported at once.
+    `importlib.util.LazyLoader` is not thread-safe, and adds the module to `sys.modules` at once.
     """
 
     def __init__(self, module: str) -> None:
@@ -25,24 +25,24 @@ class Slow:
         return getattr(import_module(self._module), name)
 
 
-def slow_modules(name: str) -> dict[str, Slow]:
-    """Return what a module imports for type checkers alone, each imported when first used."""
+def lazy_modules(name: str) -> dict[str, LazyModule]:
+    """Return lazy modules for the imports under ``if TYPE_CHECKING`` of a module."""
     loader: Any = sys.modules[name].__loader__
-    found = {}
+    modules = {}
     for block in ast.parse(loader.get_source(name)).body:
         for node in block.body if isinstance(block, ast.If) else ():
             if isinstance(node, ast.Import | ast.ImportFrom):
-                above = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+                package = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
                 for each in node.names:
-                    found[each.asname or each.name] = Slow(above + each.name)
-    return found
+                    modules[each.asname or each.name] = LazyModule(package + each.name)
+    return modules
 
 
 class lazy(Generic[T]):  # noqa: N801
-    """`functools.cached_property` without its lock.
+    """`functools.cached_property` without a lock.
 
-    In Python 3.11 all instances of a class share that lock, so that threads that simulate different
-    mappings wait for each other. Two that ask the same instance at once compute the value twice.
+    In Python 3.11 all instances of a class share its lock, which would serialise threads that
+    simulate different mappings. Concurrent accesses to one instance may compute the value twice.
     """
 
     def __init__(self, function: Callable[[Any], T]) -> None:
@@ -60,16 +60,13 @@ class lazy(Generic[T]):  # noqa: N801
         if instance is None:
             return self
         value = self.function(instance)
-        # Found before this descriptor from now on.
+        # The instance's dictionary precedes this descriptor in later lookups.
         instance.__dict__[self.name] = value
         return value
 
 
 class PickledByFields:
-    """A dataclass that is pickled without its `lazy` values: workers compute their own.
-
-    A torus of 65,536 nodes would else go with each of its mappings, coordinates and all.
-    """
+    """A dataclass that is pickled without its `lazy` values, which workers recompute."""
 
     def __getstate__(self) -> dict[str, Any]:
         instance: Any = self

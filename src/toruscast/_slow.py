@@ -1,8 +1,8 @@
-"""Modules that take long to import or may be absent, each imported when first used."""
+"""Lazy imports of modules that import slowly or may be absent."""
 
 from typing import TYPE_CHECKING
 
-from toruscast._lazy import slow_modules
+from toruscast._lazy import lazy_modules
 
 if TYPE_CHECKING:
     import asyncio as asyncio
@@ -25,4 +25,4 @@ if TYPE_CHECKING:
     from scipy import sparse as sparse
     from sklearn import model_selection as model_selection
 else:
-    globals().update(slow_modules(__name__))
+    globals().update(lazy_modules(__name__))

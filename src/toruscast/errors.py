@@ -16,18 +16,17 @@ class ReportedError(Exception):
 
 
 class InputError(ReportedError, ValueError):
-    """What the user supplied cannot be used; the message says where and why, on one line.
+    """Invalid input of the user, with a message of one line.
 
     Parameters
     ----------
     message : str
-        What is wrong, without a final full stop.
+        Description of the fault, without a final full stop.
     file : path-like, optional
-        The file that holds the fault.
     line : int, optional
-        Its line, counted from 1.
+        Line number, from 1.
     found, expected : object, optional
-        What stood there and what should have.
+        Invalid value, and description of a valid one.
 
     Examples
     --------
@@ -58,7 +57,7 @@ class InputError(ReportedError, ValueError):
         text = f"{where}: {message}" if where else message
         details = [
             f"{word} {_short(value, limit)}"
-            # What was found may be anything; what is expected is ours, and a list of it is whole.
+            # Input may be long, but lists of choices are complete.
             for word, value, limit in (("found", found, 120), ("expected", expected, 500))
             if value is not None
         ]
@@ -67,11 +66,11 @@ class InputError(ReportedError, ValueError):
         super().__init__(text)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Keyword-only arguments need help to survive the trip from a worker process.
+        # Pickling supports keyword-only arguments only in this form.
         return (partial(type(self), **self._details()), (self.message,))
 
     def replace(self, message: str | None = None, **known: Any) -> Self:
-        """Return the same fault with another message, or with what its finder did not know."""
+        """Return the error with another message or more details."""
         details = {name: value for name, value in known.items() if value is not None}
         message = self.message if message is None else message
         return type(self)(message, **(self._details() | details))
@@ -81,7 +80,7 @@ class InputError(ReportedError, ValueError):
 
 
 class MissingFileError(InputError):
-    """There is no file or folder of that name."""
+    """A file or folder does not exist."""
 
 
 class DuplicateEdgeError(InputError):
@@ -89,21 +88,20 @@ class DuplicateEdgeError(InputError):
 
 
 class TaskGridError(InputError):
-    """The sizes of a task grid are not valid, or do not fit the number of tasks."""
+    """The sizes of a task grid are invalid, or do not match the number of tasks."""
 
 
 class TooFewMappingsError(InputError):
-    """There are fewer different mappings than are wanted."""
+    """There are fewer different mappings than requested."""
 
 
 def _short(value: object, limit: int) -> str:
-    """One printable line of at most ``limit`` characters."""
     return shortened(one_line(str(value)), limit)
 
 
 class InputWarning(UserWarning):
-    """Input that can be used, but of which something should be known; the command shows it."""
+    """Valid input that the user should know about."""
 
 
 class WorkersError(ReportedError, RuntimeError):
-    """Processes or machines that the work ran on were lost."""
+    """Worker processes or machines were lost."""

@@ -1,4 +1,4 @@
-"""Files in and out: regular ones on input, whole or not at all on output."""
+"""Safe reading of regular files, and atomic writing."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 _STDIN = "/dev/stdin"
-# A packed file may hold this many times its own size, or this many bytes if that is more.
+# Limit of unpacked bytes: this many times the size of the file, but at least the second constant.
 _MAX_RATIO = 100
 _MIN_LIMIT = 2**25
-# What is made of a file may take this many bytes, or this many times its size if that is more.
+# Limit of memory for the content of a file: at least so many bytes, or a multiple of its size.
 _MIN_CLAIM = 400e6
 _MAX_CLAIM = 1000
 _MAX_DOTS = 16
-# Members of an archive of arrays; the directory of a million takes seconds.
+# Reading the directory of an archive with a million members takes seconds.
 _MAX_MEMBERS = 1000
 _MEMBER = b"PK\x01\x02"
 _PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _UTF8 = "UTF-8 text: save the file as UTF-8"
-_MARKS = (
+_BYTE_ORDER_MARKS = (
     (b"\xff\xfe\0\0", "UTF-32"),
     (b"\0\0\xfe\xff", "UTF-32"),
     (b"\xff\xfe", "UTF-16"),
     (b"\xfe\xff", "UTF-16"),
 )
-# A key of many parts: dots outside of strings, before the equals sign or in the brackets.
+# Keys with many dots outside of strings, which take much memory.
 _DOTTED = re.compile(rf"^[^=\"'#]*(?:\.[^=\"'#.]*){{{_MAX_DOTS},}}")
 
 
 def check_path(path: object) -> None:
-    """Raise `InputError` unless this may name a file."""
+    """Raise `InputError` unless the argument is a possible path."""
     check_type(path, "path", str | os.PathLike, "the name of a file or folder")
     try:
         os.fsencode(path)  # type: ignore[arg-type]
@@ -66,7 +66,7 @@ def check_path(path: object) -> None:
 
 @contextmanager
 def at_file(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn the system's errors into `InputError`, and add the file to errors without one."""
+    """Convert errors of the system to `InputError`, and add the file to errors without one."""
     check_path(path)
     try:
         if not os.fspath(path):
@@ -90,7 +90,7 @@ def at_file(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def check_regular(path: str | os.PathLike[str]) -> None:
-    """Raise unless this names a regular file: reading a device or a pipe may never end."""
+    """Raise `InputError` for devices and pipes, which may block, and for folders."""
     with at_file(path):
         mode = Path(path).stat().st_mode
     if stat.S_ISDIR(mode):
@@ -99,67 +99,60 @@ def check_regular(path: str | os.PathLike[str]) -> None:
         raise InputError("not a regular file", file=path, found="a device or a pipe")
 
 
-def read_limited(path: str | os.PathLike[str], most: int) -> bytes:
-    """Return the content of a regular file, or of standard input, of at most so many bytes."""
+def read_limited(path: str | os.PathLike[str], limit: int) -> bytes:
+    """Read a regular file or standard input of at most ``limit`` bytes."""
     check_path(path)
     is_stdin = os.fspath(path) == _STDIN
     if not is_stdin:
         check_regular(path)
     with at_file(path), Path(path).open("rb") as stream:
-        # Python allocates as many bytes as are asked for.
-        size = most if is_stdin else min(most, os.fstat(stream.fileno()).st_size)
+        # read() allocates the requested size.
+        size = limit if is_stdin else min(limit, os.fstat(stream.fileno()).st_size)
         content = stream.read(size + 1)
-    if len(content) > most:
-        raise InputError("file too large", file=path, expected=f"at most {most} bytes")
+    if len(content) > limit:
+        raise InputError("file too large", file=path, expected=f"at most {limit} bytes")
     return content
 
 
 def note_read(what: str, path: str | os.PathLike[str], began: float, **counts: int) -> None:
-    """Record that something was read, since a moment of `time.perf_counter`.
+    """Log that a file was read since ``began``, a value of `time.perf_counter`.
 
-    ``counts`` say how much is in it, such as ``tasks=64``.
+    ``counts`` describe the content, as in ``tasks=64``.
     """
-    seconds, place = time.perf_counter() - began, Path(path)
-    size = place.stat().st_size if place.is_file() else None
-    known = counts if size is None else {**counts, "bytes": size}
-    amounts = ", ".join(counted(number, noun[:-1]) for noun, number in known.items())
-    found = {"what": what, "file": os.fspath(path), "size": size, "seconds": seconds, **counts}
-    words = f"read %(what)s %(file)s: {amounts}, in %(seconds).3g s"
-    logger.info(words, found, extra={"event": "read", **found})
+    seconds, file = time.perf_counter() - began, Path(path)
+    size = file.stat().st_size if file.is_file() else None
+    amounts = counts if size is None else {**counts, "bytes": size}
+    text = ", ".join(counted(number, noun[:-1]) for noun, number in amounts.items())
+    details = {"what": what, "file": os.fspath(path), "size": size, "seconds": seconds, **counts}
+    message = f"read %(what)s %(file)s: {text}, in %(seconds).3g s"
+    logger.info(message, details, extra={"event": "read", **details})
 
 
-def max_unpacked(path: str | os.PathLike[str], most: int, ratio: int = _MAX_RATIO) -> int:
-    """Return the most bytes that a packed file may hold, ``most`` at the utmost.
+def max_unpacked(path: str | os.PathLike[str], limit: int, ratio: int = _MAX_RATIO) -> int:
+    """Return the maximum unpacked size of a packed file, at most ``limit``.
 
-    Real files are packed to a tenth, and a small file must not fill the memory.
+    Small malicious files must not fill the memory. Compression ratios of real files are about 10.
     """
-    return min(most, max(_MIN_LIMIT, ratio * Path(path).stat().st_size))
+    return min(limit, max(_MIN_LIMIT, ratio * Path(path).stat().st_size))
 
 
 def check_claim(path: str | os.PathLike[str], nbytes: float, found: str) -> None:
-    """Raise unless a file may claim so many bytes of memory, before they are taken.
+    """Raise `InputError` before the content of a small file would fill the memory.
 
-    That is 400 MB, or a thousand times the file's own size if that is more: a text of a few lines
-    must not fill the memory, and real tables are packed less than that.
+    The limit is 400 MB or 1000 times the size of the file, whichever is larger.
     """
-    place = Path(path)
-    size = place.stat().st_size if place.is_file() else 0
-    most = max(_MIN_CLAIM, _MAX_CLAIM * size)
-    if nbytes > most:
-        raise InputError(
-            "file claims too much",
-            file=path,
-            found=f"{found}, {nbytes / 1e9:.3g} GB",
-            expected=f"at most {most / 1e9:.3g} GB for a file of {counted(size, 'byte')}",
-        )
+    file = Path(path)
+    size = file.stat().st_size if file.is_file() else 0
+    limit = max(_MIN_CLAIM, _MAX_CLAIM * size)
+    if nbytes > limit:
+        found = f"{found}, {nbytes / 1e9:.3g} GB"
+        expected = f"at most {limit / 1e9:.3g} GB for a file of {counted(size, 'byte')}"
+        raise InputError("file needs too much memory", file=path, found=found, expected=expected)
 
 
 def check_text(data: bytes, path: str | os.PathLike[str], line: int | None = None) -> None:
-    """Raise, with the remedy, unless bytes are text in UTF-8.
-
-    ``line`` is theirs, if they are one.
-    """
-    if wide := next((name for mark, name in _MARKS if data.startswith(mark)), None):
+    """Raise `InputError` unless the bytes of a file, or of one of its lines, are UTF-8."""
+    if wide := next((name for mark, name in _BYTE_ORDER_MARKS if data.startswith(mark)), None):
         raise InputError(f"{wide} text", file=path, expected=_UTF8)
     if b"\0" in data:
         expected = "text, or --format for a binary format"
@@ -179,14 +172,14 @@ def check_text(data: bytes, path: str | os.PathLike[str], line: int | None = Non
 
 
 def as_string(data: bytes, path: str | os.PathLike[str]) -> str:
-    r"""Return text in UTF-8 without a byte order mark, its line ends all of one kind."""
+    r"""Decode UTF-8 without a byte order mark, and convert line ends to "\n"."""
     data = data.removeprefix(b"\xef\xbb\xbf")
     check_text(data, path)
     return data.decode().replace("\r\n", "\n").replace("\r", "\n")
 
 
 def parse_toml(content: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return what TOML text holds; keys of very many parts, which cost much memory, are refused."""
+    """Parse TOML, without keys of many parts, which take much memory."""
     text = as_string(content, path)
     for number, line in enumerate(text.splitlines(), start=1):
         if _DOTTED.match(line):
@@ -197,19 +190,19 @@ def parse_toml(content: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
     except RecursionError:
         raise InputError("nested too deeply", file=path, expected="TOML") from None
     except ValueError as error:
-        raise InputError("no TOML", file=path, found=error) from None
+        raise InputError("invalid TOML", file=path, found=error) from None
 
 
 def parse_json(text: str, path: str | os.PathLike[str], line: int | None = None) -> Any:
-    """Return what JSON text holds, the whole of a file or the text of one line."""
+    """Parse JSON without repeated keys: the text of a file or of one of its lines."""
 
-    def only_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def to_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if twice := repeated(name for name, _ in pairs):
-            raise InputError("a key stands twice", file=path, line=line, found=twice[0])
+            raise InputError("a key is repeated", file=path, line=line, found=twice[0])
         return dict(pairs)
 
     try:
-        return json.loads(text, object_pairs_hook=only_once)
+        return json.loads(text, object_pairs_hook=to_unique)
     except InputError:
         raise
     except json.JSONDecodeError as error:
@@ -218,15 +211,15 @@ def parse_json(text: str, path: str | os.PathLike[str], line: int | None = None)
     except RecursionError:
         raise InputError("is nested too deeply", file=path, line=line) from None
     except ValueError:
-        # The only other error: Python limits the digits of whole numbers.
+        # Python limits the number of digits of integers.
         raise InputError("a number has too many digits", file=path, line=line) from None
 
 
-def arrays_of_npz(data: bytes, path: str | os.PathLike[str], most: int) -> dict[str, NDArray[Any]]:
-    """Return the arrays of an ``.npz`` archive, of at most so many bytes unpacked.
+def arrays_of_npz(data: bytes, path: str | os.PathLike[str], limit: int) -> dict[str, NDArray[Any]]:
+    """Return the arrays of an ``.npz`` archive of at most ``limit`` unpacked bytes.
 
-    Nothing is unpickled. A member is unpacked once, and only after its sizes were compared: that of
-    the archive's directory, that of its own header and the limit.
+    Nothing is unpickled. The sizes of the archive's directory, of the headers of its members and
+    the limit are compared before unpacking.
     """
     if data.count(_MEMBER) > _MAX_MEMBERS:
         expected = f"at most {_MAX_MEMBERS} arrays"
@@ -234,58 +227,54 @@ def arrays_of_npz(data: bytes, path: str | os.PathLike[str], most: int) -> dict[
     with as_damaged(path, ".npz file"), zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = archive.infolist()
         names = [member.filename.removesuffix(".npy") for member in members]
-        if (size := sum(member.file_size for member in members)) > most:
-            expected = f"at most {most} bytes"
+        if (size := sum(member.file_size for member in members)) > limit:
+            expected = f"at most {limit} bytes"
             raise InputError("archive too large", file=path, found=size, expected=expected)
         if twice := [name for name, count in Counter(names).items() if count > 1]:
             raise InputError("array named twice in an archive", file=path, found=twice[0])
         if any(each.compress_type not in _PACKED for each in members):
-            raise ValueError("another kind of packing")
+            raise ValueError("unknown compression")
         pairs = zip(names, members, strict=True)
         return {name: _read_array(archive.read(member)) for name, member in pairs}
 
 
 def array_of_npy(data: bytes, path: str | os.PathLike[str]) -> NDArray[Any]:
-    """Return the array of a ``.npy`` file; nothing is unpickled."""
+    """Return the array of a ``.npy`` file without unpickling."""
     with as_damaged(path, "NumPy array"):
         return _read_array(data)
 
 
 @contextmanager
 def as_damaged(path: str | os.PathLike[str], what: str) -> Iterator[None]:
-    """Turn other errors into one that the file is damaged; add the file to ours."""
+    """Convert other errors to an `InputError` for a damaged file, and add the file."""
     check_path(path)
     try:
         yield
     except InputError as error:
         raise error.replace(file=error.file or path) from None
-    # Hostile bytes give errors of many kinds: struct.error, zlib.error, KeyError, ...
+    # Damaged files cause many errors: struct.error, zlib.error, KeyError, ...
     except (Exception, MemoryError) as error:
-        clear = isinstance(error, ValueError | EOFError | OSError | zipfile.BadZipFile)
-        found = error if clear else type(error).__name__
+        is_clear = isinstance(error, ValueError | EOFError | OSError | zipfile.BadZipFile)
+        found = error if is_clear else type(error).__name__
         raise InputError(f"damaged {what}", file=path, found=found) from None
 
 
 def _read_array(raw: bytes) -> NDArray[Any]:
-    """Return the array of a .npy file that holds nothing else."""
     stream = io.BytesIO(raw)
-    form = np.lib.format
-    is_first = form.read_magic(stream)[0] == 1
-    read_header = form.read_array_header_1_0 if is_first else form.read_array_header_2_0
+    npy = np.lib.format
+    is_version_1 = npy.read_magic(stream)[0] == 1
+    read_header = npy.read_array_header_1_0 if is_version_1 else npy.read_array_header_2_0
     shape, _, dtype = read_header(stream)
     if not dtype.itemsize or math.prod(shape) * dtype.itemsize != len(raw) - stream.tell():
         raise ValueError("array and header differ in size")
     stream.seek(0)
-    array: NDArray[Any] = form.read_array(stream, allow_pickle=False)
+    array: NDArray[Any] = npy.read_array(stream, allow_pickle=False)
     return array
 
 
-# Errors of a full disk.
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # First bytes of files with these suffixes.
-PROMISED = {
+SIGNATURES = {
     ".npz": b"PK",
     ".zip": b"PK",
     ".npy": b"\x93NUMPY",
@@ -302,30 +291,29 @@ _GZIP = b"\x1f\x8b"
 
 
 def check_target(path: str | os.PathLike[str], *, text: bool = False) -> Path:
-    """Return the file that ``path`` names behind its symbolic links, if it can be written."""
+    """Return the target of ``path`` after symbolic links, or raise if it cannot be written."""
     check_path(path)
     try:
-        # A symbolic link stays one; the file it names is replaced.
+        # Replace the target of a symbolic link, not the link.
         target = Path(os.path.realpath(path))
-        found: object = _why_not_written(path, target)
+        found: object = _find_write_obstacle(path, target)
     except (OSError, ValueError) as error:
         found = getattr(error, "strerror", None) or error
     if found:
         raise InputError("cannot be written", file=path, found=found, expected="a file name")
-    if text and target.suffix.lower() in PROMISED:
+    if text and target.suffix.lower() in SIGNATURES:
         raise _other_content(path, target)
     return target
 
 
-def _why_not_written(path: str | os.PathLike[str], target: Path) -> str | None:
-    """Return why a file cannot be written."""
+def _find_write_obstacle(path: str | os.PathLike[str], target: Path) -> str | None:
     if not os.fspath(path):
         return "an empty path"
     if target.is_symlink():
         return "a loop of symbolic links"
     if target.is_dir():
         return "a folder"
-    # Writing them would replace the files of another process.
+    # Writing to descriptors in /proc and /dev would replace files of other processes.
     if _DEVICES.match(os.fspath(path)) or (target.exists() and not target.is_file()):
         return "a device or a pipe; - is stdout where an option takes it"
     if not target.parent.is_dir():
@@ -334,21 +322,17 @@ def _why_not_written(path: str | os.PathLike[str], target: Path) -> str | None:
 
 
 def _other_content(path: str | os.PathLike[str], target: Path) -> InputError:
-    return InputError(
-        "suffix of another kind of content",
-        file=path,
-        found=target.suffix,
-        expected="the suffix of what is written, such as .txt, .csv or .json, or .gz behind it",
-    )
+    expected = "a suffix of the written format, such as .txt, .csv or .json, optionally with .gz"
+    return InputError("suffix of another format", file=path, found=target.suffix, expected=expected)
 
 
 @contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a temporary file to write, which becomes ``path`` once the block ends without an error.
+    """Yield a temporary file, which replaces ``path`` if the block succeeds.
 
-    The temporary file lies in the same folder, ends with the same suffix and exists, empty. If the
-    block raises, it is removed and what stood at ``path`` before stays as it was. Where ``path``
-    ends in ``.gz`` and the block wrote no gzip, it is packed.
+    The temporary file is empty and has the folder and the suffix of ``path``. If the block raises,
+    it is removed, and ``path`` is unchanged. If ``path`` ends in ``.gz``, uncompressed content is
+    compressed.
     """
     target = check_target(path)
     try:
@@ -357,8 +341,8 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
             size = _finish_file(temporary, target, path)
             temporary.replace(target)
     except OSError as error:
-        # The error of a full disk names no file.
-        if error.errno in _FULL:
+        # Add the file name, which is missing if the disk is full.
+        if error.errno in _DISK_FULL:
             raise OSError(error.errno, os.strerror(error.errno), os.fspath(path)) from None
         raise
     written = {"event": "wrote", "file": os.fspath(path), "size": size}
@@ -367,10 +351,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def temporary_beside(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give an empty hidden file in the folder of ``path``; it is removed unless moved.
-
-    A process that is killed leaves it.
-    """
+    """Yield an empty hidden file in the folder of ``path``, and remove it unless it was moved."""
     temporary = _hidden_path(Path(os.path.realpath(path)))
     try:
         temporary.touch(exist_ok=False)
@@ -383,13 +364,13 @@ def temporary_beside(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def _finish_file(temporary: Path, target: Path, path: str | os.PathLike[str]) -> int:
-    """Return the size of what was written, packed where the name says so."""
+    """Check the written file, compress it if necessary, and return its size."""
     with temporary.open("rb") as file:
         start = file.read(16)
     if not start:
         raise OSError(errno.EIO, "nothing was written", os.fspath(path))
     suffix = target.suffix.lower()
-    if not start.startswith(PROMISED.get(suffix, b"")):
+    if not start.startswith(SIGNATURES.get(suffix, b"")):
         raise _other_content(path, target)
     if suffix == ".gz" and not start.startswith(_GZIP):
         with temporary_beside(target) as packed:
@@ -404,14 +385,14 @@ def _finish_file(temporary: Path, target: Path, path: str | os.PathLike[str]) ->
 
 
 @contextmanager
-def folder_beside(target: Path, place: Path) -> Iterator[Path]:
-    """Give an empty hidden folder in ``place`` for what becomes ``target``, then remove it."""
-    stage = _hidden_path(place / target.name)
+def folder_beside(target: Path, parent: Path) -> Iterator[Path]:
+    """Yield an empty hidden folder in ``parent`` for the content of ``target``, then remove it."""
+    folder = _hidden_path(parent / target.name)
     try:
-        stage.mkdir()
-        yield stage
+        folder.mkdir()
+        yield folder
     finally:
-        shutil.rmtree(stage, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _hidden_path(target: Path) -> Path:
@@ -420,18 +401,18 @@ def _hidden_path(target: Path) -> Path:
 
 @contextmanager
 def folder_to_fill(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Make a folder if it is missing; where the block raises, leave no empty new one behind."""
+    """Create a folder if necessary, and remove new empty folders if the block raises."""
     try:
-        place = Path(path)
-        new = [folder for folder in (place, *place.parents) if not folder.exists()]
-        place.mkdir(parents=True, exist_ok=True)
+        folder = Path(path)
+        created = [each for each in (folder, *folder.parents) if not each.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
         found = getattr(error, "strerror", None) or error
-        raise InputError("folder cannot be made", file=path, found=found) from None
+        raise InputError("folder cannot be created", file=path, found=found) from None
     try:
-        yield place
+        yield folder
     except BaseException:
-        for folder in new:
+        for each in created:
             with suppress(OSError):
-                folder.rmdir()
+                each.rmdir()
         raise

@@ -1,4 +1,4 @@
-"""Formats, features, strategies and machines that other installed packages bring.
+"""Formats, features, strategies and machines of other installed packages.
 
 A package names them as entry points in its pyproject.toml::
 
@@ -23,21 +23,21 @@ Group = Literal["formats", "features", "strategies", "machines"]
 
 @cache
 def load(group: Group) -> tuple[tuple[str, Any], ...]:
-    """Return the name and the object of each entry point of a group; each is loaded once.
+    """Return the name and the object of each entry point of a group.
 
-    A module that registers its features or strategies needs only to be loaded. A package that
-    cannot be loaded is left out, with an `InputWarning` that names it.
+    Loading a module registers its features and strategies. A package that cannot be loaded is
+    skipped with an `InputWarning`.
     """
-    found = []
+    plugins = []
     for point in sorted(entry_points(group=f"toruscast.{group}")):
         try:
-            found.append((point.name, point.load()))
-        except Exception as error:  # Whatever a stranger's module raises.
-            warnings.warn(_fault(group, point, error), InputWarning, stacklevel=2)
-    return tuple(found)
+            plugins.append((point.name, point.load()))
+        except Exception as error:  # Any error of another package.
+            warnings.warn(_describe_fault(group, point, error), InputWarning, stacklevel=2)
+    return tuple(plugins)
 
 
-def _fault(group: Group, point: EntryPoint, error: Exception) -> str:
+def _describe_fault(group: Group, point: EntryPoint, error: Exception) -> str:
     package = point.dist.name if point.dist else "a package"
     reason = " ".join(str(error).split()) or type(error).__name__
     return f"{group} of {package} are left out: {point.value} cannot be loaded: {reason}"

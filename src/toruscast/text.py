@@ -10,26 +10,25 @@ from typing import Any
 
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 _BYTES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
-# Letters of a name in a sentence or a table.
-_LONGEST = 200
-# Decimals of a share.
-_EXACT = 12
+_MAX_NAME_LENGTH = 200
+# Shares with equal decimals up to this one differ by rounding errors only.
+_SHARE_DECIMALS = 12
 
 
 def time_unit(values: Iterable[float]) -> tuple[float, str]:
-    """Return the seconds and the name of the unit in which these times read best."""
+    """Return the seconds and the name of the unit for these times."""
     return _best_unit(values, _TIMES)
 
 
 def byte_unit(values: Iterable[float]) -> tuple[float, str]:
-    """Return the bytes and the name of the unit in which these amounts read best."""
+    """Return the bytes and the name of the unit for these amounts."""
     return _best_unit(values, _BYTES)
 
 
 def _best_unit(values: Iterable[float], units: tuple[tuple[float, str], ...]) -> tuple[float, str]:
-    """Return the largest unit of which the smallest value that is not 0 has one or more."""
-    least = min((abs(v) for v in values if v and math.isfinite(v)), default=units[-1][0])
-    return next((unit for unit in units if least >= unit[0]), units[-1])
+    """Return the largest unit that no nonzero value is smaller than."""
+    minimum = min((abs(v) for v in values if v and math.isfinite(v)), default=units[-1][0])
+    return next((unit for unit in units if minimum >= unit[0]), units[-1])
 
 
 def seconds(value: float) -> str:
@@ -47,13 +46,13 @@ def nbytes(value: float) -> str:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Return a number to ``digits`` significant digits, all those before the point shown.
+    """Format a number to ``digits`` significant digits, with all digits before the point.
 
-    Those too long to read that way are given with an exponent.
+    Very large and very small numbers have an exponent.
     """
     if not value or not math.isfinite(value):
         return f"{value:.{digits - 1}f}"
-    # Rounding first settles values such as 99.96.
+    # Rounding may change the order of magnitude, as of 99.96.
     size = math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}"))))
     if not -6 < size < 16:
         return f"{value:.{digits - 1}e}"
@@ -61,113 +60,113 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def large(count: float) -> str:
-    """Return a count to three digits, in millions, billions or trillions where it is large."""
+    """Format a count; large ones to three digits in millions, billions or trillions."""
     for scale, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
-        # What rounds up to the next unit is given in that.
+        # Counts that round up to a unit are given in this unit.
         if count >= 0.9995 * scale:
             return f"{float(f'{count / scale:.3g}'):g} {word}"
     return f"{count:,.0f}"
 
 
 def part_of(what: str) -> Callable[[int, int], str]:
-    """Return what says, of (done, all), which part of so many is done."""
+    """Return a function that formats (done, total) as a share of the total."""
     return lambda done, total: f"{percent(done / max(total, 1))} of {large(total)} {what}"
 
 
 def percent(share: float, decimals: int = 0, digits: int = 0) -> str:
-    """Return a share in per cent, to ``decimals`` or to so many significant ``digits``.
+    """Format a share in per cent, to ``decimals`` or to significant ``digits``.
 
-    Only 0 is 0 %, and only 1 is 100 %: what rounds to them is given as below or above.
+    Shares near 0 and 1 are given as inequalities such as "< 1 %" and "> 99 %".
     """
-    # Numbers that differ by the rounding of their sum or quotient are one.
-    share = round(share, _EXACT)
+    share = round(share, _SHARE_DECIMALS)
     value = 100 * share
     text = f"{float(f'{value:.{digits}g}'):g}" if digits else f"{value:.{decimals}f}"
-    least = 0.01 if digits else 10.0**-decimals
-    if 0 < abs(value) <= least / 2:
-        return f"< {least:g} %" if share > 0 else f"> -{least:g} %"
+    resolution = 0.01 if digits else 10.0**-decimals
+    if 0 < abs(value) <= resolution / 2:
+        return f"< {resolution:g} %" if share > 0 else f"> -{resolution:g} %"
     if abs(float(text)) == 100 and abs(share) != 1:
-        step = 10.0 ** (2 - digits) if digits else least
+        step = 10.0 ** (2 - digits) if digits else resolution
         text = f"{100 - step * (abs(share) < 1):g}"
         return f"> {text} %" if share > 0 else f"< -{text} %"
     return f"{text} %"
 
 
 def change(share: float, decimals: int = 0) -> str:
-    """Return a relative change in per cent, with its sign."""
+    """Format a relative change in per cent, with its sign."""
     if not math.isfinite(share):
         return "-"
-    share = round(share, _EXACT)
+    share = round(share, _SHARE_DECIMALS)
     text = percent(share, decimals) if share else "0 %"
     return re.sub(r"(?=\d)", "+", text, count=1) if share > 0 else text
 
 
 def probability(share: float) -> str:
-    """Return a probability in per cent; none of a forecast is given as certainty."""
+    """Format a probability in per cent, never as 100 %."""
     return "over 99 %" if share > 0.99 else percent(share)
 
 
 def factor(ratio: float) -> str:
-    """Return a large or small ratio in words."""
+    """Format a large or small ratio as text."""
     return f"{ratio:,.0f} times" if ratio > 1 else f"1/{1 / ratio:,.0f} of"
 
 
 def rounded(value: float, digits: int = 4) -> str:
-    """Return a number to ``digits`` significant digits, without noughts behind; a dash for NaN."""
+    """Format a number to ``digits`` significant digits without trailing zeros; NaN as a dash."""
     return "-" if math.isnan(value) else f"{value:.{digits}g}"
 
 
 def counted(number: float, noun: str) -> str:
-    """Return a number and what it counts, in the plural unless it is one."""
+    """Format a number with a noun, in the plural unless the number is 1."""
     return f"{number:.15g} {noun}" + ("" if number == 1 else "s")
 
 
 def spanned(numbers: Iterable[int]) -> str:
-    """Return the range of one number or more, such as "1 to 3"."""
-    every = sorted(numbers)
-    return f"{every[0]}" if every[0] == every[-1] else f"{every[0]} to {every[-1]}"
+    """Format the range of numbers, such as "1 to 3"."""
+    ordered = sorted(numbers)
+    low, high = ordered[0], ordered[-1]
+    return f"{low}" if low == high else f"{low} to {high}"
 
 
 def printable(text: str) -> str:
-    r"""Return a name as a terminal can show it: no control characters."""
+    """Replace control characters, which a terminal would interpret."""
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def shown_name(value: object) -> str:
-    """Return a name as it stands in a sentence or a table: printable, and cut if very long."""
-    shown = printable(str(value))
-    return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"
+    """Format a name for a sentence or a table: printable, and shortened if very long."""
+    name = printable(str(value))
+    return name if len(name) <= _MAX_NAME_LENGTH else f"{name[: _MAX_NAME_LENGTH - 1]}…"
 
 
 def shortened(text: str, limit: int) -> str:
-    """Return a text of at most ``limit`` characters; dots show that something is left out."""
+    """Shorten a text to at most ``limit`` characters, with trailing dots."""
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
 def one_line(text: str) -> str:
-    """Return a text as one line that a terminal can show."""
+    """Format a text as one printable line."""
     return printable(" ".join(text.split()))
 
 
 def joined(names: Iterable[object], most: int = 4) -> str:
-    """Return names with commas and an "and"; those after the first ``most`` are counted.
+    """Join names by commas and "and"; those after the first ``most`` are counted.
 
     Examples
     --------
     >>> joined("abc"), joined("abcdef", 4)
     ('a, b and c', 'a, b, c, d and 2 others')
     """
-    every = [shown_name(name) for name in names]
-    shown, more = every[:most], len(every) - most
-    last = [counted(more, "other")] if more > 0 else [shown.pop()] if len(shown) > 1 else []
-    return " and ".join([", ".join(shown), *last])
+    printed = [shown_name(name) for name in names]
+    first, n_others = printed[:most], len(printed) - most
+    last = [counted(n_others, "other")] if n_others > 0 else [first.pop()] if first[1:] else []
+    return " and ".join([", ".join(first), *last])
 
 
 def closest(name: str, known: Iterable[str], otherwise: str = "") -> str:
-    """Return the names like ``name``, or where there are none, ``otherwise`` or all."""
+    """Return the names similar to ``name``, else ``otherwise``, else all names."""
     names = list(known)
-    close = get_close_matches(name, names, n=2, cutoff=0.6)
-    return " or ".join(close) or otherwise or " or ".join(names)
+    similar = get_close_matches(name, names, n=2, cutoff=0.6)
+    return " or ".join(similar) or otherwise or " or ".join(names)
 
 
 def plain(value: Any) -> Any:

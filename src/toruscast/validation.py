@@ -1,4 +1,4 @@
-"""Numbers checked on input, each fault in one clear line."""
+"""Validation of arguments, and parsing of amounts with units."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SEEDS = 2**63
 
 
 def whole_number(value: object, what: str, low: int, high: int | None = None) -> int:
-    """Return ``value`` as an int from ``low`` to ``high``; 3.0 counts as whole, True does not."""
+    """Return ``value`` as an int from ``low`` to ``high``; 3.0 is accepted, True is not."""
     expected = f"{low} or more" if high is None else f"{low} to {high}"
     real = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
     if not real or (isinstance(value, float | np.floating) and not math.isfinite(value)):
@@ -40,9 +40,8 @@ def whole_number(value: object, what: str, low: int, high: int | None = None) ->
 def real_number(value: object, what: str, low: float, high: float = math.inf) -> float:
     """Return ``value`` as a finite float from ``low`` to ``high``."""
     try:
-        # An array without dimensions is a number too.
-        single = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
-        number = float(single) if isinstance(single, Real) else math.nan
+        scalar = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
+        number = float(scalar) if isinstance(scalar, Real) else math.nan
     except OverflowError:
         number = math.inf
     if not math.isfinite(number) or not low <= number <= high:
@@ -52,9 +51,9 @@ def real_number(value: object, what: str, low: float, high: float = math.inf) ->
 
 
 def job_count(value: object) -> int:
-    """Return how many tasks run at once, as joblib counts.
+    """Return the number of parallel jobs, as in joblib.
 
-    -1 is one for each core; None what `joblib.parallel_config` asks for, else 1.
+    -1 means one per core, None the number of `joblib.parallel_config`, else 1.
     """
     is_count = isinstance(value, Integral) and not isinstance(value, bool)
     number = int(value) if isinstance(value, Integral) else 1
@@ -62,20 +61,20 @@ def job_count(value: object) -> int:
         raise InputError(
             "bad n_jobs", found=repr(value), expected="1 or more, or -1 for one a core"
         )
-    # Whoever chose a backend has imported joblib, which takes long.
+    # Without joblib, which is slow to import, no backend was chosen.
     if "joblib" in sys.modules or number < 0:
         return int(joblib.effective_n_jobs(value))
     return number
 
 
 def check_type(value: object, what: str, kind: Any, expected: str) -> None:
-    """Raise `InputError` unless a value is an instance of a type, or of a union of types."""
+    """Raise `InputError` unless a value is an instance of a type or a union of types."""
     if not isinstance(value, kind):
         raise InputError(f"bad {what}", found=repr(value), expected=expected)
 
 
 def check_call(function: object, what: str = "progress") -> None:
-    """Raise `InputError` unless this can be called or is None."""
+    """Raise `InputError` unless the argument is callable or None."""
     check_type(function, what, Callable | None, "a function")
 
 
@@ -103,13 +102,13 @@ def seed_number(seed: Seed) -> int:
 
 
 def one_of(value: object, what: str, choices: tuple[str, ...]) -> None:
-    """Raise `InputError` unless ``value`` is one of the texts; it names those that are like it."""
+    """Raise `InputError` with similar choices unless ``value`` is one of the choices."""
     if not isinstance(value, str) or value not in choices:
         raise InputError(f"bad {what}", found=value, expected=closest(str(value), choices))
 
 
 def read_sizes(text: str) -> tuple[int, ...] | None:
-    """Read whole numbers joined by ``x``, of at most 12 digits each; None if they are not such."""
+    """Parse whole numbers of at most 12 digits joined by ``x``; None for any other text."""
     parts = text.lower().split("x")
     if not all(part.isascii() and part.isdigit() and len(part) <= 12 for part in parts):
         return None
@@ -117,12 +116,12 @@ def read_sizes(text: str) -> tuple[int, ...] | None:
 
 
 def repeated(names: Iterable[Name]) -> list[Name]:
-    """Return the names that stand more than once, each once, in their order."""
+    """Return the names that occur more than once, in order of their first occurrence."""
     return [name for name, count in Counter(names).items() if count > 1]
 
 
 def whole_sizes(values: object, what: str) -> tuple[int, ...]:
-    """Return sizes of 1 or more, from one or a sequence of them."""
+    """Return one size or a sequence of sizes as a tuple of integers above 0."""
     if isinstance(values, Real):
         values = (values,)
     if not isinstance(values, Iterable) or isinstance(values, str | bytes):
@@ -135,20 +134,19 @@ def as_array(values: ArrayLike, what: str, expected: str) -> NDArray[Any]:
     try:
         return np.asarray(values)
     except ValueError:
-        raise InputError(
-            f"bad {what}", found="rows of different length", expected=expected
-        ) from None
+        found = "rows of different length"
+        raise InputError(f"bad {what}", found=found, expected=expected) from None
 
 
 def whole_array(values: ArrayLike, what: str) -> NDArray[np.int64]:
-    """Return a flat array of whole numbers, whatever their type; empty if there are none."""
+    """Return whole numbers of any type as a one-dimensional array of integers."""
     array = as_array(values, what, "a column of whole numbers")
     if array.ndim == 1 and array.size == 0:
         return np.zeros(0, dtype=np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iuf":
         raise InputError(f"bad {what}", found=array.dtype, expected="a column of whole numbers")
     if array.dtype.kind == "f":
-        # Beyond 2**53 a float does not tell whole numbers apart.
+        # Floats above 2**53 do not represent all whole numbers.
         bad = np.flatnonzero(~((array == np.floor(array)) & (np.abs(array) <= 2.0**53)))
         if bad.size:
             raise InputError(f"bad {what}", found=array[bad[0]], expected="whole numbers")
@@ -158,20 +156,20 @@ def whole_array(values: ArrayLike, what: str) -> NDArray[np.int64]:
 def check_below(values: NDArray[Any], what: str, size: int) -> None:
     """Raise `InputError` unless whole numbers are from 0 to ``size`` - 1.
 
-    ``what`` is completed by the place of the first that is not, such as "node of task".
+    The message consists of ``what``, such as "node of task", and the index of the first bad value.
     """
     if values.size and not (values.min() >= 0 and values.max() < size):
-        place = int(np.flatnonzero((values < 0) | (values >= size))[0])
+        index = int(np.flatnonzero((values < 0) | (values >= size))[0])
         expected = f"0 to {size - 1}"
-        raise InputError(f"{what} {place} out of range", found=values[place], expected=expected)
+        raise InputError(f"{what} {index} out of range", found=values[index], expected=expected)
 
 
 Routing = Literal["deterministic", "adaptive", "by_size"]
-"""How messages are routed: in dimension order, over any minimal route, or by their length."""
+"""Routing in dimension order, over any minimal route, or by the length of the message."""
 
 
 def check_routing(routing: str) -> None:
-    """Raise `InputError` unless this is a known routing."""
+    """Raise `InputError` for an unknown routing."""
     one_of(routing, "routing", get_args(Routing))
 
 
@@ -187,18 +185,18 @@ _AMOUNT = re.compile(r"((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[-+]?[0-9]{1,3})?)\s*([^
 
 
 def read_seconds(text: str) -> float:
-    """Return a time in seconds; units from ``s`` to ``ps``, seconds without one."""
+    """Parse a time in units from ``s`` to ``ps``, by default seconds; return seconds."""
     units = SECONDS | {"": 1.0, "\u00b5s": 1e-6}
     return _read_amount(text, units, "time", "90ns, 1us or 2.5e-6")
 
 
 def read_bytes(text: str) -> float:
-    """Return an amount of bytes; the case of its unit does not count."""
+    """Parse an amount of bytes; units are case-insensitive."""
     return _read_amount(text, _SIZES, "size", "64MB, 16KiB or 1e6")
 
 
 def read_bandwidth(text: str) -> float:
-    """Return a bandwidth in bytes per second; ``b`` is bits, ``B`` bytes."""
+    """Parse a bandwidth, with ``b`` for bits and ``B`` for bytes; return bytes per second."""
     value = _read_amount(text, _BANDWIDTHS, "bandwidth", "125MBps, 10Gbps or 4GB/s")
     return value / (8 if "b" in text else 1)
 
@@ -208,5 +206,5 @@ def _read_amount(text: str, units: Mapping[str, float], what: str, examples: str
     value = float(match[1]) * units.get(match[2].lower(), math.nan) if match else math.nan
     if not math.isfinite(value):
         raise InputError(f"bad {what}", found=text, expected=f"a {what} such as {examples}")
-    # Without the error of the multiplication.
+    # Remove the rounding error of the multiplication.
     return float(f"{value:.15g}")

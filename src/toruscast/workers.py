@@ -1,11 +1,10 @@
-"""Calls of one function, run by threads, by processes or by a cluster: the same results from each.
+"""Parallel calls of one function by threads, processes or a cluster.
 
-Threads are the default. `joblib.parallel_config` chooses others, as it does in scikit-learn. Those
-are executors of `concurrent.futures`, with what these do not do: calls of a lost process are made
-again; what calls record with the standard `logging` comes back with their results; processes end
-with the one that started them, however that ended. Processes are those of joblib's loky, which
-takes functions of a script or a notebook too; a cluster is asked through `dask.distributed`, for
-joblib's backend waits for ever where a call ends its workers.
+Threads are the default; `joblib.parallel_config` selects other backends, as in scikit-learn. Their
+executors repeat the calls of lost processes, return log records with the results, and end processes
+with their parent. Processes are those of joblib's loky, which also supports functions of scripts
+and notebooks. Clusters are used by `dask.distributed`, because joblib's backend waits forever if a
+call ends its workers.
 """
 
 from __future__ import annotations
@@ -34,57 +33,56 @@ R = TypeVar("R")
 Recorded = tuple[R, list[logging.LogRecord]]
 logger = logging.getLogger(__name__)
 _LIBRARY = logging.getLogger("toruscast")
-# Workers that may be lost in a row without a result in between.
+# Maximum number of workers lost without a result in between.
 LOSSES = 3
-# Inputs of different functions that a worker keeps.
-_KEPT = 4
-# Calls that wait for each worker, and after how many it is looked anew how many workers there are.
-_AHEAD, _LOOK = 2, 256
-# Seconds after which an idle process ends.
+# Number of different functions whose shared inputs a worker caches.
+_CACHE_SIZE = 4
+# Calls submitted ahead for each worker, and calls between counts of the workers.
+_AHEAD, _COUNT_INTERVAL = 2, 256
+# Lifetime of an idle process, in seconds.
 _IDLE = 300
-# Variables that keep the libraries of a process to its share of the cores.
+# Variables that limit the threads of a process to its share of the cores.
 _THREADS = [f"{name}_NUM_THREADS" for name in ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMBA")]
-_kept: dict[str, _Call] = {}
+_cached_calls: dict[str, _Call] = {}
 
 
-class OneBlasThread(ContextDecorator):
-    """Keeps BLAS to one thread while small matrices are worked on; a decorator too.
+class SingleBlasThread(ContextDecorator):
+    """Context manager and decorator that limits BLAS to one thread, for small matrices.
 
-    Its threads wait for each other in a loop: over matrices of 84 x 84 they take fifty times the
-    processor time of one. The number of threads is one of the whole process, so the last one out
-    restores it.
+    BLAS threads wait actively: for matrices of 84 x 84 they take fifty times the processor time of
+    a single thread. The limit is global, so the last exit restores it.
     """
 
     _lock = threading.Lock()
     _depth = 0
-    _held: Any = None
+    _limiter: Any = None
 
     def __enter__(self) -> None:
-        kind = OneBlasThread
-        with kind._lock:
-            if not kind._depth:
-                kind._held = _blas().limit(limits=1)
-                kind._held.__enter__()
-            kind._depth += 1
+        cls = type(self)
+        with cls._lock:
+            if not cls._depth:
+                cls._limiter = _find_blas().limit(limits=1)
+                cls._limiter.__enter__()
+            cls._depth += 1
 
     def __exit__(self, *raised: object) -> None:
-        kind = OneBlasThread
-        with kind._lock:
-            kind._depth -= 1
-            if not kind._depth:
-                kind._held.__exit__(*raised)
+        cls = type(self)
+        with cls._lock:
+            cls._depth -= 1
+            if not cls._depth:
+                cls._limiter.__exit__(*raised)
 
 
+# Finding the libraries takes longer than limiting them.
 @lru_cache(1)
-def _blas() -> Any:
-    """The BLAS libraries of this process; to look for them takes longer than to limit them."""
+def _find_blas() -> Any:
     return ThreadpoolController().select(user_api="blas")
 
 
 class Task(Generic[R]):
-    """A function, and the inputs that all its calls share: a worker gets them once.
+    """A function and the inputs that all its calls share, which each worker receives once.
 
-    Two calls with equal arguments must return the same: one whose worker was lost is made again.
+    Calls must be deterministic, because those of lost workers are repeated.
     """
 
     def __init__(self, function: Callable[..., R], *shared: Any) -> None:
@@ -98,9 +96,9 @@ class Task(Generic[R]):
         processes: bool = False,
         progress: Callable[[int, int], object] | None = None,
     ) -> list[R]:
-        """Return the results of all items, in their order.
+        """Return the results of all items in order.
 
-        ``progress`` is called with the number of results and of items, at first with none.
+        ``progress`` is called with the number of results, from 0, and the number of items.
         """
         total = len(items)
         report = None if progress is None else lambda done: progress(done, total)
@@ -114,47 +112,44 @@ class Task(Generic[R]):
         processes: bool = False,
         progress: Callable[[int], object] | None = None,
     ) -> Iterator[R]:
-        """Give the results in the order of the items, each as soon as those before it are there.
+        """Yield the results in the order of the items, as soon as possible.
 
-        ``progress`` is called with the number of results, at first with 0. The other parameters and
-        the errors are those of `each`.
+        ``progress`` is called with the number of results, from 0.
         """
         report = progress or (lambda done: None)
-        early: dict[int, R] = {}
-        due = 0
+        pending: dict[int, R] = {}
+        n_yielded = 0
         report(0)
         for number, result in self.each(items, n_jobs, processes=processes):
-            early[number] = result
-            report(due + len(early))
-            while due in early:
-                yield early.pop(due)
-                due += 1
+            pending[number] = result
+            report(n_yielded + len(pending))
+            while n_yielded in pending:
+                yield pending.pop(n_yielded)
+                n_yielded += 1
 
     def each(
         self, items: Iterable[Any], n_jobs: int, *, processes: bool = False
     ) -> Iterator[tuple[int, R]]:
-        """Give the number of each item and its result, as soon as it is there."""
+        """Yield the number of each item and its result in order of completion."""
         errors: list[Exception] = []
-        yield from self._started(_until_error(items, errors), n_jobs, processes)
+        yield from self._run(_iterate_until_error(items, errors), n_jobs, processes)
         if errors:
             raise errors[0]
 
-    def _started(
-        self, items: Iterator[Any], n_jobs: int, processes: bool
-    ) -> Iterator[tuple[int, R]]:
-        # Whoever chose a backend has imported joblib, which takes long.
+    def _run(self, items: Iterator[Any], n_jobs: int, processes: bool) -> Iterator[tuple[int, R]]:
+        # Without joblib, which is slow to import, no backend was chosen.
         if "joblib" in sys.modules:
             kind = "processes" if processes else "threads"
             backend, _ = joblib.parallel.get_active_backend(prefer=kind)
             if hasattr(backend, "client"):
-                return self._on_cluster(backend.client, items)
+                return self._run_on_cluster(backend.client, items)
             processes = not getattr(backend, "supports_sharedmem", False)
         if n_jobs == 1:
             return ((i, self.function(*self.shared, item)) for i, item in enumerate(items))
-        return (self._in_processes if processes else self._in_threads)(items, n_jobs)
+        return (self._run_in_processes if processes else self._run_in_threads)(items, n_jobs)
 
-    def _in_threads(self, items: Iterator[Any], n_jobs: int) -> Iterator[tuple[int, R]]:
-        """Have calls made by threads, for which an interruption does not wait."""
+    def _run_in_threads(self, items: Iterator[Any], n_jobs: int) -> Iterator[tuple[int, R]]:
+        """Run calls in daemon threads, so that an interruption does not wait for them."""
         source, lock = enumerate(items), threading.Lock()
         results: Queue[tuple[int, R] | BaseException | None] = Queue(_AHEAD * n_jobs)
 
@@ -184,11 +179,11 @@ class Task(Generic[R]):
         finally:
             with lock:
                 source = enumerate(())
-            # Room for what threads that are at work still put.
+            # Threads that still run need space for their results.
             while not results.empty():
                 results.get()
 
-    def _in_processes(self, items: Iterable[Any], n_jobs: int) -> Iterator[tuple[int, R]]:
+    def _run_in_processes(self, items: Iterable[Any], n_jobs: int) -> Iterator[tuple[int, R]]:
         from joblib.externals.loky import get_reusable_executor
 
         share = str(max(joblib.cpu_count() // n_jobs, 1))
@@ -202,55 +197,54 @@ class Task(Generic[R]):
             initargs=(os.getpid(),),
         )
         try:
-            yield from _in_pool(items, start, self._call(), lambda: n_jobs)
+            yield from _run_in_pool(items, start, self._make_call(), lambda: n_jobs)
         except BaseException:
             start().shutdown(kill_workers=True)
             raise
 
-    def _on_cluster(self, client: Any, items: Iterable[Any]) -> Iterator[tuple[int, R]]:
-        """Have calls made by the workers of a scheduler."""
+    def _run_on_cluster(self, client: Any, items: Iterable[Any]) -> Iterator[tuple[int, R]]:
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
-            call = client.submit(_same, self._call(), pure=False)
-        client.subscribe_topic("all", _note_lost_worker)
+            call = client.submit(_identity, self._make_call(), pure=False)
+        client.subscribe_topic("all", _log_lost_worker)
         start = partial(client.get_executor, pure=False)
         try:
-            yield from _in_pool(items, start, call, lambda: sum(client.nthreads().values()))
+            yield from _run_in_pool(items, start, call, lambda: sum(client.nthreads().values()))
         except distributed.KilledWorker as error:
+            n_workers = error.args[2] + 1 if len(error.args) > 2 else "several"
             raise WorkersError(
-                f"a task was running on {error.args[2] + 1 if len(error.args) > 2 else 'several'} "
-                "workers of the cluster as they ended: it may need more memory than they have"
+                f"{n_workers} workers of the cluster ended while they ran the same task, which may "
+                "need more memory than they have"
             ) from None
         except (futures.CancelledError, OSError) as error:
-            raise WorkersError(
-                f"the cluster's scheduler at {client.scheduler.address} went away or started anew"
-            ) from error
+            scheduler = client.scheduler.address
+            raise WorkersError(f"the cluster's scheduler at {scheduler} was lost") from error
 
-    def _call(self) -> _Call:
+    def _make_call(self) -> _Call:
         level = _LIBRARY.getEffectiveLevel()
         return _Call(uuid4().hex, self.function, self.shared, level)
 
 
-def _in_pool(
+def _run_in_pool(
     items: Iterable[Any],
     start: Callable[[], futures.Executor],
     call: Any,
     count: Callable[[], int],
 ) -> Iterator[tuple[int, Any]]:
-    """Give the number of each item and the result of its call, as soon as it is there."""
+    """Yield the number of each item and its result; ``count`` returns the number of workers."""
     source: Iterator[tuple[int, Any]] = enumerate(items)
     sent: dict[int, Any] = {}
-    lost, most = 0, _AHEAD * max(count(), 1)
+    lost, max_running = 0, _AHEAD * max(count(), 1)
     while True:
         source = chain(list(sent.items()), source)
         running: dict[futures.Future[Any], int] = {}
         try:
             executor = start()
             while True:
-                for number, item in islice(source, max(most - len(running), 0)):
+                for number, item in islice(source, max(max_running - len(running), 0)):
                     sent[number] = item
-                    running[executor.submit(_on_worker, call, item)] = number
-                    if number % _LOOK == 0:
-                        most = _AHEAD * max(count(), 1)
+                    running[executor.submit(_call_on_worker, call, item)] = number
+                    if number % _COUNT_INTERVAL == 0:
+                        max_running = _AHEAD * max(count(), 1)
                 if not running:
                     return
                 for future in futures.wait(running, return_when="FIRST_COMPLETED").done:
@@ -258,26 +252,25 @@ def _in_pool(
                     number = running.pop(future)
                     del sent[number]
                     lost = 0
-                    _repeat(records)
+                    _handle_records(records)
                     yield number, result
         except futures.BrokenExecutor:
             lost += 1
             if lost > LOSSES:
                 raise WorkersError(
-                    f"worker processes ended {lost} times without a result: the system may have "
-                    "ended them for lack of memory; fewer of them need less"
+                    f"worker processes ended {lost} times without a result, possibly for lack of "
+                    "memory; try fewer processes"
                 ) from None
             event = {"event": "worker lost", "in_a_row": lost, "again": len(sent)}
-            logger.warning(
-                "a worker process was lost; %(again)d calls are made again", event, extra=event
-            )
+            message = "a worker process was lost; %(again)d calls are repeated"
+            logger.warning(message, event, extra=event)
         finally:
             for future in running:
                 future.cancel()
 
 
-def _until_error(items: Iterable[Any], errors: list[Exception]) -> Iterator[Any]:
-    """Give the items; an error ends them and is kept, for other threads may take them."""
+def _iterate_until_error(items: Iterable[Any], errors: list[Exception]) -> Iterator[Any]:
+    """Yield items until an error, and store it, because any thread may consume the items."""
     try:
         yield from items
     except Exception as error:
@@ -285,66 +278,66 @@ def _until_error(items: Iterable[Any], errors: list[Exception]) -> Iterator[Any]
 
 
 class _Call(NamedTuple):
-    """What all calls of a function share."""
+    """The part that all calls of a function share."""
 
     name: str
     function: Callable[..., Any]
     shared: tuple[Any, ...]
-    level: int
-    """From which on records come back."""
+    level: int  # minimum level of returned log records
 
 
-def _on_worker(call: _Call, item: Any) -> Recorded[Any]:
-    """Call the function in a worker, with the first copy of the shared inputs."""
-    if call.name not in _kept:
-        while len(_kept) >= _KEPT:
-            del _kept[next(iter(_kept))]
-        _kept[call.name] = call
-    kept = _kept[call.name]
-    return _recorded(call.level, kept.function, *kept.shared, item)
+def _call_on_worker(call: _Call, item: Any) -> Recorded[Any]:
+    """Call the function with the cached copy of the shared inputs."""
+    if call.name not in _cached_calls:
+        while len(_cached_calls) >= _CACHE_SIZE:
+            del _cached_calls[next(iter(_cached_calls))]
+        _cached_calls[call.name] = call
+    cached = _cached_calls[call.name]
+    return _call_with_records(call.level, cached.function, *cached.shared, item)
 
 
-def _same(call: _Call) -> _Call:
+def _identity(call: _Call) -> _Call:
     return call
 
 
-def _note_lost_worker(event: tuple[float, Any]) -> None:
-    """Record that a worker ended without being asked to; its calls are made again by others."""
-    _, what = event
-    if not isinstance(what, dict) or what.get("action") != "remove-worker" or what["expected"]:
+def _log_lost_worker(event: tuple[float, Any]) -> None:
+    """Log that a worker of the cluster ended unexpectedly."""
+    _, details = event
+    is_removal = isinstance(details, dict) and details.get("action") == "remove-worker"
+    if not is_removal or details["expected"]:
         return
-    again = len(what["processing-tasks"])
-    found = {"event": "worker lost", "worker": what["worker"], "again": again}
-    words = "worker %(worker)s of the cluster was lost; %(again)d calls are made again"
-    logger.warning(words, found, extra=found)
+    again = len(details["processing-tasks"])
+    lost = {"event": "worker lost", "worker": details["worker"], "again": again}
+    message = "worker %(worker)s of the cluster was lost; %(again)d calls are repeated"
+    logger.warning(message, lost, extra=lost)
 
 
-def _recorded(least: int, function: Callable[..., R], *arguments: Any) -> Recorded[R]:
-    """Return the result of a call, and what it recorded from a level on, fit to be sent."""
-    kept: SimpleQueue[logging.LogRecord] = SimpleQueue()
-    handler, thread = QueueHandler(kept), threading.get_ident()
-    # A worker of a cluster makes several calls at a time.
+def _call_with_records(level: int, function: Callable[..., R], *arguments: Any) -> Recorded[R]:
+    """Return the result of a call and its picklable log records."""
+    records: SimpleQueue[logging.LogRecord] = SimpleQueue()
+    handler, thread = QueueHandler(records), threading.get_ident()
+    # A worker of a cluster runs several calls concurrently.
     handler.addFilter(lambda record: record.thread == thread)
-    _LIBRARY.setLevel(least)
+    _LIBRARY.setLevel(level)
     _LIBRARY.addHandler(handler)
     try:
         result = function(*arguments)
     finally:
         _LIBRARY.removeHandler(handler)
-    return result, [kept.get() for _ in range(kept.qsize())]
+    return result, [records.get() for _ in range(records.qsize())]
 
 
-def _repeat(records: Iterable[logging.LogRecord]) -> None:
+def _handle_records(records: Iterable[logging.LogRecord]) -> None:
     for record in records:
         logging.getLogger(record.name).handle(record)
 
 
 def _end_with_parent(parent: int) -> None:
-    """End this process soon after its parent has, which may have had no time to say so."""
-    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+    # A killed parent cannot notify its children.
+    threading.Thread(target=_watch_parent, args=(parent,), daemon=True).start()
 
 
-def _watch(parent: int) -> None:
+def _watch_parent(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(0.5)
     os._exit(1)

@@ -94,7 +94,7 @@ def test_packed_and_misnamed_answers(here, option):
     for suffix in (".npz", ".parquet", ".zip", ".xz"):
         result = run("formats", option, f"a{suffix}")
         assert result.exit_code == 2
-        assert f"a{suffix}: suffix of another kind of content" in result.stderr
+        assert f"a{suffix}: suffix of another format" in result.stderr
     assert sorted(file.name for file in here.iterdir()) == ["a.txt.gz", "ring.edges"]
 
 

@@ -148,7 +148,7 @@ def test_bad_targets(tmp_path):
     with pytest.raises(InputError, match="does not fit the torus"):
         write_mapping(EXPECTED, tmp_path / "a.map", torus=Torus((2, 2)))
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="folder cannot be made"):
+    with pytest.raises(InputError, match="folder cannot be created"):
         write_mappings([EXPECTED.renamed("a")], tmp_path / "file", torus=TORUS)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 

@@ -550,5 +550,5 @@ def test_zones_count_where_they_change_something(store, computed):
 def test_a_small_file_of_very_many_samples_is_refused(tmp_path):
     path = tmp_path / "many.parquet"
     pq.write_table(pa.table({"key": pa.repeat("k", 10_000_000)}), path)
-    with pytest.raises(InputError, match="file claims too much: found 10000000 samples"):
+    with pytest.raises(InputError, match="file needs too much memory: found 10000000 samples"):
         read_samples(path)

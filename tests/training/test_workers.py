@@ -24,7 +24,7 @@ from toruscast.decision import posterior
 from toruscast.errors import InputError, WorkersError
 from toruscast.mapping import Torus, patterns, strategies
 from toruscast.training import build_samples
-from toruscast.workers import OneBlasThread, Task
+from toruscast.workers import SingleBlasThread, Task
 
 HALO, TORUS = patterns.halo_2d((4, 4), 4096, periodic=True), Torus((4, 4))
 MAPPINGS = strategies.sample(HALO, TORUS, n=10)
@@ -230,7 +230,7 @@ def test_a_scheduler_that_starts_anew_is_told_on_one_line(client, cluster):
         next(results)
         cluster.scheduler.kill()
         cluster.scheduler.wait()
-        with pytest.raises(WorkersError, match=r"scheduler at tcp://.* went away or started anew"):
+        with pytest.raises(WorkersError, match=r"scheduler at tcp://.* was lost"):
             list(results)
 
 
@@ -278,11 +278,11 @@ def test_small_matrices_get_one_blas_thread(monkeypatch):
         before = blas_threads()
         prior.condition(np.array([0]), posterior.FULL, np.array([1.0])).marginal()
         assert blas_threads() == before
-        with OneBlasThread():
-            with OneBlasThread():
+        with SingleBlasThread():
+            with SingleBlasThread():
                 pass
             assert blas_threads() == {1}
-        with pytest.raises(KeyError), OneBlasThread():
+        with pytest.raises(KeyError), SingleBlasThread():
             raise KeyError
         assert blas_threads() == before
     assert seen == [{1}]
