@@ -21,7 +21,7 @@ from toruscast.files import as_string, at_file, check_path, parse_json, parse_to
 from toruscast.validation import check_type, one_of
 
 from .fit import fit_many
-from .formula import FittedModel, Formula
+from .formula import Formula, SupportsFormula
 from .readers import read_formulas, read_measurements
 
 _MAX_SIZE = 1e30
@@ -75,7 +75,7 @@ class Application:
     def __init__(
         self,
         name: str,
-        requirements: Mapping[str, str | Formula | FittedModel],
+        requirements: Mapping[str, str | Formula | SupportsFormula],
         notes: tuple[str, ...] | list[str] = (),
         smallest: float = 1.0,
         file: str | os.PathLike[str] | None = None,

@@ -17,7 +17,7 @@ from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.validation import check_type, one_of, whole_number
 
-from .formula import FittedModel, Formula, Powers
+from .formula import Formula, Powers, SupportsFormula
 from .stages import (
     RangePart,
     Stage,
@@ -199,7 +199,7 @@ PATTERNS = {
 }
 
 
-def sequential(name: str, model: str | Formula | FittedModel, path: int = 0) -> Expression:
+def sequential(name: str, model: str | Formula | SupportsFormula, path: int = 0) -> Expression:
     """Return a sequential task with a scaling model of its time per item.
 
     The model is a formula or a fitted model; ``path`` is the number of the call path in `Models`.

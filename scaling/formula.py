@@ -71,7 +71,7 @@ _OPERAND = "a number, a parameter or a function"
 
 
 @runtime_checkable
-class FittedModel(Protocol):
+class SupportsFormula(Protocol):
     """A model with a formula, such as `PMNFRegressor` and `Models`."""
 
     def formula(self, path: int = 0) -> Formula:
@@ -132,7 +132,7 @@ class Formula:
     @classmethod
     def from_model(
         cls,
-        model: str | Formula | FittedModel,
+        model: str | Formula | SupportsFormula,
         path: int = 0,
         file: str | os.PathLike[str] | None = None,
         place: str = "",
@@ -140,7 +140,7 @@ class Formula:
         """Return the formula of a text or of a fitted model."""
         if isinstance(model, Formula):
             return model
-        if isinstance(model, FittedModel):
+        if isinstance(model, SupportsFormula):
             return model.formula(path)
         return cls(model, file=file, place=place)
 

@@ -14,7 +14,7 @@ from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.validation import check_type
 
-from .formula import FittedModel, Formula
+from .formula import Formula, SupportsFormula
 from .measurements import Measurements, as_real_array, check_points
 from .models import Models
 from .noise import estimate_scale
@@ -72,7 +72,7 @@ def variations(measurements: Measurements) -> pd.DataFrame:
 
 def run_plans(
     values: Mapping[str, Sequence[float]],
-    cost: str | Formula | FittedModel = "1",
+    cost: str | Formula | SupportsFormula = "1",
     together: Sequence[Sequence[str]] = (),
 ) -> tuple[pd.DataFrame, dict[str, Array]]:
     """List sets of runs that models can be fitted to, from the cheapest to the whole grid.
@@ -171,7 +171,7 @@ def next_runs(
     models: Models,
     goal: ArrayLike,
     candidates: ArrayLike | None = None,
-    cost: str | Formula | FittedModel = "1",
+    cost: str | Formula | SupportsFormula = "1",
     budget: float | None = None,
 ) -> pd.DataFrame:
     """Return the points to measure next for more certain predictions at a goal.
@@ -274,7 +274,9 @@ def _compute_spread(covariance: Array) -> float:
     return float(np.sqrt(np.einsum("pgg->pg", covariance).mean().clip(0)))
 
 
-def _compute_costs(cost: str | Formula | FittedModel, names: Sequence[str], points: Array) -> Array:
+def _compute_costs(
+    cost: str | Formula | SupportsFormula, names: Sequence[str], points: Array
+) -> Array:
     """Return the cost of each point, which must be positive."""
     formula = Formula(Formula.from_model(cost, place="cost").text, names, place="cost")
     value = formula(**dict(zip(names, points.T, strict=True)))

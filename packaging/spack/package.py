@@ -6,7 +6,7 @@ from spack.package import *
 
 
 class PyToruscast(PythonPackage):
-    """Forecast which task mapping of a parallel application runs fastest on a torus network."""
+    """Predict which process mapping of an MPI application or sharded model is fastest on a torus."""
 
     pypi = "toruscast/toruscast-0.1.0.tar.gz"
 

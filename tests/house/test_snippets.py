@@ -39,7 +39,7 @@ def test_a_torus_with_failed_nodes_and_links():
     assert 3 not in np.asarray(ranking.best)
     broken = torus.without(links=["(0,0) +X"])
     assert broken.n_existing_links == torus.n_existing_links - 1
-    with pytest.raises(tc.InputError, match="a mapping whose routes keep off it"):
+    with pytest.raises(tc.InputError, match="a mapping whose routes avoid it"):
         tc.rank(COMM, broken, tc.strategies.make("identity", COMM, broken))
 
 
