@@ -6,7 +6,7 @@ from spack.package import *
 
 
 class PyToruscast(PythonPackage):
-    """Predict which process mapping of an MPI application or sharded model is fastest on a torus."""
+    """Predict which process mapping of an MPI application or sharded model is fastest on a torus."""  # noqa: E501
 
     pypi = "toruscast/toruscast-0.1.0.tar.gz"
 
