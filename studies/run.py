@@ -60,7 +60,7 @@ def run(
             found: dict[str, Findings] = {}
             try:
                 for title, part in study.parts.items():
-                    progress(next(done), total, f"{study.name}: {title}")
+                    progress(f"{study.name}: {title}", next(done), total)
                     found[title] = part(inputs)
             except Exception as error:
                 if len(chosen) == 1:

@@ -41,7 +41,7 @@ def measure(
     repetitions: int = 5,
     integers: int = INTEGERS,
     blocks: int = BLOCKS,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
 ) -> pd.DataFrame:
     """Run tasks alone and in patterns.
 
@@ -98,7 +98,7 @@ def measure(
             undisturbed = sum(not timing.waited > QUIET for timing in kept[key])
             if undisturbed < repetitions:
                 kept[key].append(run())
-            progress(number * len(runs) + place + 1, rounds * len(runs))
+            progress("runs", number * len(runs) + place + 1, rounds * len(runs))
     rows = [
         (pattern, n, 1e6 * timing.seconds, timing.waited)
         for (pattern, n), timings in kept.items()

@@ -218,7 +218,7 @@ def build(
     block: Block,
     *,
     n_jobs: int = 1,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> pd.DataFrame:
     """Simulate the samples of a block into a table; a run that was killed goes on.
 
@@ -254,7 +254,7 @@ def _simulate(
     protocol: dict[str, int],
     names: tuple[str, ...],
     n_jobs: int,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> pd.DataFrame:
     start = process_time()
     table = build_samples(

@@ -115,7 +115,7 @@ def test_measure_runs_all_and_keeps_the_undisturbed(monkeypatch):
     rows = measure(
         ["tpool_2(inc)"], [4, 8], 1, integers=64, blocks=4, progress=lambda *x: done.append(x)
     )
-    assert done[-1] == (12, 12)
+    assert done[-1] == ("runs", 12, 12)
     assert rows[rows.pattern == "inc"].microseconds.tolist() == [2, 2]
     assert rows[rows.pattern == "inc"].waited.tolist() == [0.03, 0.03]
     assert (rows[rows.pattern == "tpool_2(inc)"].microseconds > 0).all()

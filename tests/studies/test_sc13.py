@@ -101,14 +101,14 @@ def test_what_others_add_while_a_block_is_settled_stays(tmp_path, monkeypatch):
     other = patterns.halo_2d((2, 2), 8).renamed("other"), Torus((2, 2)), TaskMapping(range(4), 4)
     adding = []
 
-    def joined(tables, joined=plan.joined):
+    def join_tables(tables, join=plan.join_tables):
         if not adding:
             # It waits until the block is settled.
             adding.append(Thread(target=build_samples, args=([other], store)))
             adding[0].start()
-        return joined(tables)
+        return join(tables)
 
-    monkeypatch.setattr(plan, "joined", joined)
+    monkeypatch.setattr(plan, "join_tables", join_tables)
     plan.build(store, block)
     adding[0].join()
     assert sorted(set(read_samples(store)["workload"])) == ["other", "small"]

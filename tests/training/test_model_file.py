@@ -178,7 +178,7 @@ class Bomb:
         (zipped(("metadata.npy", npy(np.zeros(3), shape=(4,)))), "damaged .npz file"),
         (zipped(("metadata.npy", npy(np.zeros(3), shape=(10**12,)))), "damaged .npz file"),
         (zipped(("metadata.npy", npy(np.zeros(3), descr="|V0"))), "damaged .npz file"),
-        (zipped(("a.npy", npy(np.zeros(3))), packing=zipfile.ZIP_LZMA), "kind of packing"),
+        (zipped(("a.npy", npy(np.zeros(3))), packing=zipfile.ZIP_LZMA), "unknown compression"),
     ],
 )
 def test_hostile_files_are_refused_in_one_line(path, content, message):
