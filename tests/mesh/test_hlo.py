@@ -599,7 +599,6 @@ def test_a_branch_is_chosen():
         (COND, {"branches": {"conditional.1.clone": 2}}, "found 2, expected 0 to 1"),
         (WHILE, {"branches": {"x": 0}}, "no conditional that sends: found x, expected no --branch"),
         (COND, {"branches": {"": 1}}, "no conditional that sends: expected conditional.1.clone"),
-        (COND, {"branches": 1}, "bad branches: found 1"),
         (WHILE, {"trips": {1: 2}}, "found 1, expected while.9"),
     ],
 )
@@ -608,6 +607,12 @@ def test_what_is_stated_of_nothing_is_refused(file, how, message):
         with pytest.raises(InputError, match=message) as error:
             reader(file, **how)
         assert error.value.file == str(file)
+
+
+@pytest.mark.parametrize("reader", [read_hlo, tc.read_workload])
+def test_branches_of_a_wrong_type_are_refused(reader):
+    with pytest.raises(InputError, match="bad branches: found 1"):
+        reader(COND, branches=1)
 
 
 def test_files_without_a_program_have_no_loops(tmp_path):
