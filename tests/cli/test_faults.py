@@ -147,7 +147,7 @@ def test_tables_of_very_many_columns(tmp_path):
 
     header = ",".join(f"c{i}" for i in range(60_000))
     (tmp_path / "wide.csv").write_text(f"{header}\n{header}\n")
-    with pytest.raises(InputError, match="no table of measurements"):
+    with pytest.raises(InputError, match="not a table of measurements"):
         read_measurements(tmp_path / "wide.csv")
     with pytest.raises(InputError, match="expected job"):
         read_jobs(tmp_path / "wide.csv")
