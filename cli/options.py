@@ -275,7 +275,7 @@ def named_numbers_reader(
 
 
 def refuse_options(reason: str, *names: str | type) -> None:
-    """Raise if one of these options is given; a class stands for all its options.
+    """Raise if one of these options is given; a class includes all its options.
 
     The message is the option followed by ``reason``, such as "needs --times".
     """

@@ -151,7 +151,7 @@ def identify(source: Source, holds: DataKind, name: str = "auto") -> Dialect:
 
 
 def match_dialects(source: Source, holds: DataKind | None = None) -> list[Dialect]:
-    """Return the dialects that the first applicable rule selects; ``None`` stands for all kinds."""
+    """Return the dialects that the first applicable rule selects; ``None`` includes all kinds."""
     candidates = dialects(holds)
     file = Path(source.path).name.lower().removesuffix(".gz")
     by_name = [d for d in candidates if any(s[0] != "." and file.startswith(s) for s in d.suffixes)]

@@ -81,7 +81,7 @@ def compute_load_change(
         task = moved[i]
         old, new = np.int64(node[task]), np.int64(change.node[task])
         n = 0
-        # Look up the entries of all edges first, so that cache misses overlap.
+        # Look up all edges before any update, so that their cache misses overlap.
         for e in range(edges.first[task], edges.first[task + 1]):
             partner = edges.partner[e]
             is_source = edges.is_source[e]

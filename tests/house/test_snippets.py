@@ -1,4 +1,4 @@
-"""Calls as users guess them: each runs as it stands, or fails with a message that names the fix."""
+"""Guessed calls of the public interface run unchanged or name the fix in their message."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Arguments of another type than is meant are told in words."""
+"""Arguments of a wrong type raise an InputError that names the argument."""
 
 import pandas as pd
 import pytest
