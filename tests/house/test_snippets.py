@@ -102,13 +102,14 @@ def test_a_mesh_for_jax():
     assert "jax.sharding.Mesh" in layouts.jax_program()
 
 
-def test_simulate_and_plot(tmp_path):
+def test_simulate_and_plot(tmp_path, monkeypatch):
+    # Importing it fails.
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     simulation = tc.simulate(COMM, "4x4", np.arange(16), progress=lambda stage, done, total: None)
     figure = simulation.plot()
     assert figure._repr_svg_().startswith("<svg")
     figure.save(tmp_path / "timeline.svg")
     assert (tmp_path / "timeline.svg").read_text().startswith("<svg")
-    assert "matplotlib" not in sys.modules
     with pytest.raises(tc.InputError, match=r"expected \.svg or \.png or \.pdf"):
         figure.save(tmp_path / "timeline.jpg")
 
