@@ -13,6 +13,7 @@ from toruscast import answers
 from toruscast._slow import pandas as pd
 from toruscast.answers.table import Column, Table
 from toruscast.files import check_target
+from toruscast.mapping.network import RULES
 
 from .options import (
     MEASURED_HELP,
@@ -178,7 +179,7 @@ def _weight_networks(
     fit: Calibration, workload: tc.Workload, options: _CalibrateOptions
 ) -> Calibration:
     """Return the machine with unknown rules, and the probabilities of networks with other rules."""
-    torus = fit.torus.with_network(rules="unknown")
+    torus = fit.torus.with_network(unknown_rules=RULES)
     mappings = tc.read_mappings(options.mappings or "", torus)
     networks = tc.rank(workload, torus, mappings, times=options.runs).networks
     return replace(fit, torus=torus, networks={} if networks is None else networks.weights)

@@ -471,9 +471,10 @@ class TorusOptions:
     torus: str | None = option(TORUS, "TORUS")
     changes: tuple[str, ...] = multi_option(
         "Set a constant of the network, such as overhead=1us, tie_break=random, "
-        "bandwidth=1e9,2e9 (one per dimension), routing_order=1,0 or buffer_packets=8. With "
-        "unknown, for machines with unpublished FIFO and arbitration rules, rank averages over "
-        "plausible networks.",
+        "bandwidth=1e9,2e9 (one per dimension), routing_order=1,0 or buffer_packets=8. If the "
+        "rules of FIFOs, ties and arbitration are unknown, as for sizes such as 8x8x8, times are "
+        "means over plausible networks; known uses the rules of Blue Gene/Q, and unknown averages "
+        "for a named machine too.",
         "KEY=VALUE",
         "--network",
     )

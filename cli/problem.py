@@ -16,6 +16,7 @@ import toruscast as tc
 from toruscast import datasets
 from toruscast._slow import numpy as np
 from toruscast.errors import InputError, MissingFileError
+from toruscast.mapping.network import RULES
 from toruscast.text import closest, counted, nbytes, part_of, percent, printable, shortened, spanned
 from toruscast.validation import read_bytes, read_seconds, read_sizes
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 _LONG_TIME = 1e-3
 # Keys of --network that are fields of `Torus` instead of `Network`.
 _TORUS_KEYS = ("tie_break", "bandwidth", "routing_order", "zones")
+_KNOWLEDGE = {"unknown": f"unknown_rules={','.join(RULES)}", "known": "unknown_rules=none"}
 _TIME_KEYS = ("hop_latency", "overhead", "short_overhead", "start")
 _SIZE_KEYS = (
     *("bandwidth", "memory_bandwidth", "payload", "header"),
@@ -287,8 +289,9 @@ def change_network(torus: Torus, changes: Sequence[str], unused: Collection[str]
 
     Keys are the fields of `Network`, and of the torus ``routing_order=1,0``, ``zones=0,1/2``
     (groups of dimensions, or ``bluegene_q``), ``tie_break=random`` and ``bandwidth=1e9`` or
-    ``bandwidth=1e9,2e9``. ``unknown`` is short for ``rules=unknown``. Keys in ``unused`` are
-    refused because they affect only packets, which the caller does not simulate.
+    ``bandwidth=1e9,2e9``. ``unknown`` means that the rules of the network are unknown, and
+    ``known`` that they are. Keys in ``unused`` are refused because they affect only packets, which
+    the caller does not simulate.
 
     Examples
     --------
@@ -302,8 +305,7 @@ def change_network(torus: Torus, changes: Sequence[str], unused: Collection[str]
     known = [key for key in keys if key not in unused]
     texts: dict[str, str] = {}
     for change in changes:
-        change = "rules=unknown" if change.strip() == "unknown" else change
-        key, text = read_pair(change, "--network")
+        key, text = read_pair(_KNOWLEDGE.get(change.strip(), change), "--network")
         if key in unused:
             raise InputError(
                 "--network key that has no effect without packets",
@@ -320,7 +322,9 @@ def change_network(torus: Torus, changes: Sequence[str], unused: Collection[str]
     try:
         values = {key: _parse_constant(key, text) for key, text in texts.items()}
         of_torus = {key: values.pop(key) for key in _TORUS_KEYS if key in values}
-        return replace(torus.with_network(**values), **of_torus)  # type: ignore[arg-type]
+        torus = torus.with_network(**values)
+        torus = replace(torus, network=torus.network.with_known(*of_torus))
+        return replace(torus, **of_torus)  # type: ignore[arg-type]
     except InputError as error:
         raise error.replace(f"--network: {error.message}") from None
 
@@ -328,6 +332,8 @@ def change_network(torus: Torus, changes: Sequence[str], unused: Collection[str]
 def _parse_constant(key: str, text: str) -> object:
     if key in _TIME_KEYS:
         return read_time(text, key)
+    if key == "unknown_rules":
+        return () if text == "none" else tuple(text.split(","))
     if key == "routing_order" or (key == "zones" and not text.isidentifier()):
         parts = text.split("/") if key == "zones" else [text]
         zones = [[number.strip() for number in part.split(",")] for part in parts]

@@ -54,7 +54,7 @@ PACKET_KEYS = frozenset(
         "reception_ports",
         "zones",
         "escape",
-        "rules",
+        "unknown_rules",
     )
 )
 _FLOW_NOTE = (

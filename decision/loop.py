@@ -99,6 +99,9 @@ class Budget:
 class Decision:
     """State of the simulation loop: times, posterior and remaining budget.
 
+    If several networks are plausible, the times are geometric means over them, and an answer is
+    proved if the best candidate is the fastest on each.
+
     Parameters
     ----------
     posterior : Posterior
@@ -159,8 +162,20 @@ class Decision:
         return int(self.sort_by_time()[0])
 
     def rivals(self) -> Indices:
-        """Return the candidates whose lower bound is below the best simulated time."""
-        return np.flatnonzero(~self.is_simulated & (self.posterior.bounds < self.best_time))
+        """Return the candidates that no lower bound excludes: on some network, it is smaller."""
+        if not self.n_simulated:
+            return np.arange(self.posterior.n)
+        best = self.simulator.times[int(np.nanargmin(self.times))]
+        return np.flatnonzero(~self.is_simulated & (self.simulator.bounds < best).any(axis=1))
+
+    def n_proved(self) -> int:
+        """Return the number of networks on which the best candidate is proved to be the fastest."""
+        if not self.n_simulated:
+            return 0
+        times, bounds = self.simulator.times, self.simulator.bounds
+        best = times[int(np.nanargmin(self.times))]
+        others = np.where(self.is_simulated[:, None], times, bounds)
+        return int((others >= best).all(axis=0).sum())
 
     def draws(self) -> Draws:
         """Draw joint times of the best simulated candidates and their likeliest rivals."""
@@ -171,6 +186,8 @@ class Decision:
         """Return the probability that no candidate is faster than the best by over `REGRET`."""
         if not self.n_simulated:
             return 0.0
+        if not self.rivals().size:
+            return 1.0
         rivals, chances = self.likely_rivals(REGRET)
         best = int(np.nanargmin(self.times))
         loss = self.posterior.sample(np.concatenate([[best], rivals])).loss(best)
@@ -179,7 +196,7 @@ class Decision:
 
     def verdict(self) -> tuple[Literal["proved", "sure", "undecided"], float]:
         """Return whether the best simulated candidate is the fastest, with the probability."""
-        if self.n_simulated and not self.rivals().size:
+        if self.n_simulated and self.n_proved() == len(self.simulator.networks):
             return "proved", 1.0
         certainty = self.certainty()
         return ("sure" if certainty >= SURE else "undecided"), certainty

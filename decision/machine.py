@@ -112,12 +112,8 @@ def hyperparameter_grid(
 
 
 def with_network_error(prior: Posterior) -> Posterior:
-    """Return the posterior of the mean time over several networks, before any simulation.
-
-    The prior is of one network, so its bounds do not apply to the others.
-    """
-    std = np.full(prior.n, _NETWORK_STD)
-    posterior = replace(prior, bounds=np.zeros(prior.n))
+    """Return the posterior of the mean time over several networks from the prior of one."""
+    std, posterior = np.full(prior.n, _NETWORK_STD), prior
     for source in (TIME, FULL):
         posterior = posterior.with_error(source, "networks", ErrorComponent(std, _NETWORK_KERNEL))
     return posterior

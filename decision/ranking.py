@@ -58,7 +58,12 @@ from .results import (
     candidate_names,
     default_order,
 )
-from .simulations import CandidateSimulator
+from .simulations import (
+    CandidateSimulator,
+    average_networks,
+    bound_candidates,
+    candidate_networks,
+)
 
 if TYPE_CHECKING:
     from toruscast.decision import learned_runs
@@ -66,8 +71,6 @@ if TYPE_CHECKING:
 else:
     # It imports scikit-learn, which takes a second.
     learned_runs = LazyModule("toruscast.decision.learned_runs")
-
-SURE_BOUND = "sure_bound"
 
 
 def rank(
@@ -97,8 +100,9 @@ def rank(
     are likeliest to be in the wrong order with real packets, until the expected RCC is that of the
     budget or its seconds are spent. `Verdict.rcc` is the expected RCC.
 
-    If the rules of the network are unknown (`Network.rules`), candidates are simulated on several
-    networks that the machine may have, and ranked by the mean; nothing is proved then.
+    If rules of the network are unknown (`Network.unknown_rules`), candidates are simulated on
+    several networks that the machine may have and ranked by the mean. A proof then is one on each
+    of these networks.
 
     The first simulation after installation takes 10 to 15 seconds longer because it is compiled.
 
@@ -110,7 +114,7 @@ def rank(
         A model fitted on named features; by default, the one that comes with toruscast.
     times : path, dict of names to seconds, DataFrame or Runs, optional
         Measured times (`Runs.from_times`) of six or more of the candidates. A model of measured
-        times predicts the other candidates, without a simulation loop. If the rules of the network
+        times predicts the other candidates, without a simulation loop. If rules of the network
         are unknown, any number of runs weighs the networks that the machine may have.
     goal : {"fastest", "order"}
         Whether to find the fastest candidate, or the order of all.
@@ -153,12 +157,9 @@ def rank(
         raise InputError("a model and times", expected="one of them: times make their own model")
     loaded = load_model(model) if isinstance(model, str) else model
     fitted.check_model(loaded)
-    is_unknown = problem.torus.network.rules == "unknown" and n_allowed > 0
-    if check and is_unknown:
-        expected = "no check, known rules, or times of the machine"
-        raise InputError("one simulation cannot check several networks", expected=expected)
+    is_averaged = bool(problem.torus.network.unknown_rules) and n_allowed > 0
     # A model of measured times does not depend on the rules of the network.
-    is_measured = loaded.target == "measured" or (times is not None and not is_unknown)
+    is_measured = loaded.target == "measured" or (times is not None and not is_averaged)
     if goal == "order" and (is_measured or times is not None):
         expected = "goal fastest: measured times are predicted without simulations for the order"
         raise InputError("simulations for the order, and times of a machine", expected=expected)
@@ -219,21 +220,21 @@ def describe_candidates(
         problem,
         mappings,
         features=tuple(dict.fromkeys((*model.required_columns, *TABLE_FEATURES, BOUND))),
-        extra={SURE_BOUND: attrgetter("sure_bound"), ROUNDS_APART: attrgetter("rounds_apart")},
+        extra={ROUNDS_APART: attrgetter(ROUNDS_APART)},
         n_jobs=n_jobs,
         progress=None if progress is None else lambda n: progress(n, len(mappings)),
     )
     features = pd.concat(blocks)
     prediction, unseen_traffic = predict_prior(model, features, problem, mappings)
     # The lower bound is that of links and nodes. The release bound is closer to the time, but not a
-    # bound in adaptive routing. No simulated time is below the sure bound, even after rounding.
-    lower, release, sure = (
-        features[name].to_numpy(dtype=np.float64) for name in ("lower_bound", BOUND, SURE_BOUND)
-    )
-    simulator = CandidateSimulator(problem, mappings, lower, release, n_jobs)
+    # bound in adaptive routing.
+    lower, release = (features[name].to_numpy(dtype=np.float64) for name in ("lower_bound", BOUND))
+    networks = candidate_networks(problem.torus, problem.routing)
+    bounds = bound_candidates(problem, mappings, networks, n_jobs)
+    simulator = CandidateSimulator(problem, mappings, lower, release, n_jobs, networks, bounds)
     simulator.spent["bound"] = time.monotonic() - start
-    posterior = Posterior.from_prediction(prediction, sure, seed)
-    if len(simulator.networks) > 1:
+    posterior = Posterior.from_prediction(prediction, average_networks(bounds), seed)
+    if len(networks) > 1:
         posterior = machine.with_network_error(posterior)
     return CandidateSet(problem, mappings, model, features, posterior, unseen_traffic), simulator
 
@@ -259,9 +260,8 @@ def _rank_by_simulations(
         )
     )
     n_networks, is_simulated = len(simulator.networks), decision.is_simulated
-    posterior, bounds = decision.posterior, candidates.posterior.bounds
-    kind: Kind | None = None
-    networks = None
+    posterior, networks = decision.posterior, None
+    kind, certainty = decision.verdict()
     if n_networks > 1:
         posterior = machine.with_machine_error(posterior)
         summary = PosteriorSummary.from_posterior(posterior, coverage)
@@ -273,9 +273,7 @@ def _rank_by_simulations(
         spread[~is_known] = spread[is_known].mean() if is_known.any() else 0.0
         low, high = summary.low * np.exp(-spread), summary.high * np.exp(spread)
         summary = summary._replace(low=low, high=high)
-        bounds = np.minimum(candidates.column("lower_bound"), summary.time)
     else:
-        kind, certainty = decision.verdict()
         draws = decision.draws() if is_simulated.any() else posterior.sample()
         # Report simulated times exactly, without the rounding of their logarithms.
         time, low, high = (
@@ -306,10 +304,11 @@ def _rank_by_simulations(
         source,
         cost,
         coverage,
-        bounds=bounds,
+        bounds=np.minimum(candidates.posterior.bounds, summary.time),
         is_leading=is_leading if goal == "fastest" else None,
         rcc=expected_rcc(posterior),
-        kind=kind,
+        kind=kind if kind == "proved" or n_networks == 1 else None,
+        n_proved=decision.n_proved(),
         networks=networks,
         goal=goal,
     )
@@ -320,7 +319,7 @@ def _rank_by_simulations(
         first = candidate_names(candidates.mappings)[int(release.argmin())]
         physical = ReleaseBoundRanking(first, model.provenance_.get(HELD_OUT))
     if check:
-        times, rest = decision.times.copy(), np.flatnonzero(~is_simulated)
+        times, rest = decision.times, np.flatnonzero(~is_simulated)
         if rest.size:
             times[rest] = simulator.simulate(rest)
         table.insert(4, "observed_time", times[rows])
@@ -336,7 +335,7 @@ def _rank_by_simulations(
     return replace(
         ranking,
         table=checked.reset_index(drop=True),
-        verdict=Verdict("proved", 1.0, (), 1.0),
+        verdict=Verdict("proved", 1.0, (), 1.0, n_proved=decision.n_proved()),
         unchecked=ranking,
     )
 
@@ -450,6 +449,7 @@ def _build_ranking(
     is_leading: NDArray[np.bool_] | None = None,
     rcc: float | None = None,
     kind: Kind | None = None,
+    n_proved: int = 0,
     **fields: Any,
 ) -> tuple[Ranking, Indices]:
     """Return the ranking, leading candidates first, and the candidate of each row."""
@@ -474,7 +474,7 @@ def _build_ranking(
         fitted=candidates.model,
         coverage=coverage,
         table=table,
-        verdict=Verdict.from_table(table, certainty, rcc, kind),
+        verdict=Verdict.from_table(table, certainty, rcc, kind, n_proved),
         cost=cost,
         unseen_traffic=candidates.unseen_traffic,
         **fields,

@@ -45,11 +45,12 @@ class Verdict:
     Attributes
     ----------
     kind : {"proved", "sure", "indistinguishable", "not_worth_more", "undecided"}
-        Confidence in the fastest mapping, for both goals. *proved*: the best simulated time is not
-        longer than the lower bound of every other candidate. *sure*: ``certainty`` is 95 % or more.
-        *undecided*: neither, because the budget was spent or more runs are worth their cost. A plan
-        may also be *not_worth_more*: more runs cost more than their expected gain; or
-        *indistinguishable*: only many more runs would separate the rivals from the noise.
+        Confidence in the fastest mapping, for both goals. *proved*: on each plausible network, the
+        simulated time of the best is not longer than the lower bound of every other candidate.
+        *sure*: ``certainty`` is 95 % or more. *undecided*: neither, because the budget was spent or
+        more runs are worth their cost. A plan may also be *not_worth_more*: more runs cost more
+        than their expected gain; or *indistinguishable*: only many more runs would separate the
+        rivals from the noise.
     certainty : float
         Probability that no candidate is faster than the best by more than ``tolerance``.
     rivals : tuple of str
@@ -60,6 +61,8 @@ class Verdict:
     tolerance : float
         Relative difference in time that is not worth more simulations or runs; larger if the kind
         is *indistinguishable* or *not_worth_more*.
+    n_proved : int
+        Number of plausible networks on which the best is proved to be the fastest.
     """
 
     kind: Kind
@@ -67,6 +70,7 @@ class Verdict:
     rivals: tuple[str, ...]
     rcc: float | None = None
     tolerance: float = REGRET
+    n_proved: int = 0
 
     @classmethod
     def from_table(
@@ -75,12 +79,15 @@ class Verdict:
         certainty: float,
         rcc: float | None = None,
         kind: Kind | None = None,
+        n_proved: int = 0,
     ) -> Self:
         """Return the verdict on a sorted table; ``certainty`` decides a kind that is not given."""
         kind = kind or ("sure" if certainty >= SURE else "undecided")
         rest = table.iloc[1:].sort_values("p_best", ascending=False, kind="stable")
-        rivals = rest["mapping"][rest["p_best"] >= MIN_RIVAL_PROBABILITY]
-        return cls(kind, certainty, () if kind == "proved" else tuple(rivals), rcc)
+        rivals = tuple(rest["mapping"][rest["p_best"] >= MIN_RIVAL_PROBABILITY])
+        return cls(
+            kind, certainty, () if kind == "proved" else tuple(rivals), rcc, n_proved=n_proved
+        )
 
     def in_words(self, workload: Workload) -> str:
         """Return the kind, and the scope of a proof."""

@@ -12,17 +12,19 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 
-from toruscast._features import RoutedTraffic
+from toruscast._features import RoutedTraffic, extract_blocks
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.routing import dilations
 from toruscast.routing.messages import mean_message_packets, packet_counts
 from toruscast.simulation.flows import flow_messages
+from toruscast.simulation.simulator import simulate_packets
 from toruscast.simulation.state import LARGEST_PACKET
 from toruscast.training.residuals import correction_scale
 from toruscast.validation import Routing
@@ -30,6 +32,8 @@ from toruscast.workers import Task
 
 from .posterior import COARSE, ErrorComponent, Floats, Indices, Kernel, Posterior
 
+SURE_BOUND = "sure_bound"
+"""Property of `RoutedTraffic`: no simulated time is below it, even after rounding."""
 HOPS_PER_SECOND = 5e6
 """Packet-hops that a core simulates per second, a low estimate."""
 MAX_HOPS = 100e6
@@ -45,9 +49,12 @@ _COARSE_KERNEL = Kernel(common=0.25, smooth=0.2, independent=0.55)
 # times is moved by this share towards the release bound, which then orders better
 # (`python -m studies run unseen`).
 _LENGTH_ERROR, _BOUND_SHARE = 0.32, 0.3
-# Tolerance of the flow rates: half the work for a change of .001 in the RCC of measured times
-# (`studies/real_mpi`).
-_FLOW_ERROR = 0.2
+_BY_DIRECTION = {
+    "fifo_rule": "first_dimension",
+    "feeding": "messages",
+    "arbitration": "round_robin",
+    "tie_break": "sum_parity",
+}
 
 
 class CandidateNetwork(NamedTuple):
@@ -60,20 +67,32 @@ class CandidateNetwork(NamedTuple):
 
 
 def candidate_networks(torus: Torus, routing: Routing = "deterministic") -> list[CandidateNetwork]:
-    """Return the networks that a machine may have: one, unless its rules are unknown.
+    """Return the networks that a machine may have: one, unless some of its rules are unknown.
 
-    They are the network as described; one whose injection FIFOs belong to a direction and send
-    packets of their messages in turn; and, in deterministic routing, one of flows without buffers.
+    They are the network as described; one whose injection FIFOs belong to a direction, which sends
+    the messages of one task after the other and whose links serve their inputs in turn; and, in
+    deterministic routing, one of flows without buffers. They also differ in their tie rules. No
+    network interleaves the packets of messages between the same tasks, as no transport does.
     """
-    given = torus.with_network(rules="given")
-    networks = [CandidateNetwork("as described", given)]
-    if torus.network.rules == "given":
+    unknown = torus.network.unknown_rules
+    known = torus.with_network(unknown_rules=())
+    networks = [CandidateNetwork("as described", known)]
+    if not unknown:
         return networks
-    in_turn = given.with_network(fifo_rule="first_dimension", feeding="packets")
-    networks.append(CandidateNetwork("packets in turn", in_turn))
+    networks.append(CandidateNetwork("by direction", _with_rules(known, unknown, _BY_DIRECTION)))
     if routing == "deterministic":
-        networks.append(CandidateNetwork("flows", given, flows=True))
+        flows = _with_rules(known, unknown, {"tie_break": "split"})
+        networks.append(CandidateNetwork("flows", flows, flows=True))
     return networks
+
+
+def _with_rules(torus: Torus, unknown: Sequence[str], rules: Mapping[str, str]) -> Torus:
+    """Return the torus with those of the rules that are unknown."""
+    rules = {name: value for name, value in rules.items() if name in unknown}
+    tie_break = rules.pop("tie_break", torus.tie_break)
+    # Twisted tori define no other tie rule.
+    tie_break = torus.tie_break if torus.twist else tie_break
+    return replace(torus.with_network(**rules), tie_break=tie_break)  # type: ignore[arg-type]
 
 
 class CandidateSimulator:
@@ -83,6 +102,10 @@ class CandidateSimulator:
     ----------
     lower, release : ndarray, shape (n,)
         Bounds in seconds, by which coarse times are corrected.
+    networks : sequence of CandidateNetwork, optional
+        Networks that the machine may have; by default, `candidate_networks`.
+    bounds : ndarray, shape (n, n_networks), optional
+        Lower bounds of the simulated seconds on each network.
     """
 
     def __init__(
@@ -93,13 +116,15 @@ class CandidateSimulator:
         release: Floats,
         n_jobs: int = 1,
         networks: Sequence[CandidateNetwork] | None = None,
+        bounds: Floats | None = None,
     ) -> None:
         self.lower, self.release = lower, release
         self.packets = problem.derive(mean_message_packets)
         """Packets of the mean message."""
         self.problem, self.mappings, self.n_jobs = problem, mappings, n_jobs
         self.networks = networks or candidate_networks(problem.torus, problem.routing)
-        self.times = np.full((len(mappings), len(self.networks)), np.nan)
+        self.bounds = np.zeros((len(mappings), len(self.networks))) if bounds is None else bounds
+        self.times = np.full_like(self.bounds, np.nan)
         """Latest simulated seconds on each network, ``(n, n_networks)``."""
         self.spent: dict[str, float] = {}
         """Wall-clock seconds of coarse and of full simulations, for information only."""
@@ -114,10 +139,7 @@ class CandidateSimulator:
             self.times[candidates, column] = task.in_order(items, self.n_jobs)
         source = "full" if coarsening == 1 else "coarse"
         self.spent[source] = self.spent.get(source, 0.0) + time.monotonic() - start
-        times = self.times[candidates]
-        if times.shape[1] == 1:
-            return times[:, 0]
-        return np.asarray(np.exp(np.log(times).mean(axis=1)))
+        return average_networks(self.times[candidates])
 
     def hops(self, coarsening: int = 1) -> float:
         """Return the mean packet-hops of a candidate, summed over networks."""
@@ -149,12 +171,65 @@ class CandidateSimulator:
         return posterior.condition(candidates, COARSE, np.exp(logs))
 
 
+def average_networks(times: Floats) -> Floats:
+    """Return the geometric mean over networks, ``(n, n_networks) -> (n,)``."""
+    # Relative to the minimum, so that the mean of equal times is exact.
+    smallest = times.min(axis=1)
+    ratios = np.divide(times, smallest[:, None], out=np.ones_like(times), where=times > 0)
+    return np.asarray(smallest * np.exp(np.log(ratios).mean(axis=1)))
+
+
+def simulate_mean(
+    problem: MappingProblem, mapping: TaskMapping, error: float
+) -> tuple[float, float]:
+    """Return the simulated seconds of a mapping, and their relative error, at most ``error``.
+
+    If several networks are plausible, the seconds are the geometric mean over them.
+    """
+    times, is_exact = [], True
+    for network in candidate_networks(problem.torus, problem.routing):
+        on_network = replace(problem, torus=network.torus)
+        if network.flows:
+            times.append(flow_messages(on_network, mapping, error=error).time)
+        else:
+            simulation = simulate_packets(on_network, mapping, error=error)
+            is_exact &= simulation.coarsening == 1
+            times.append(simulation.time)
+    is_exact &= len(times) == 1
+    return float(average_networks(np.array([times]))[0]), 0.0 if is_exact else error
+
+
+def bound_candidates(
+    problem: MappingProblem,
+    mappings: Sequence[TaskMapping],
+    networks: Sequence[CandidateNetwork],
+    n_jobs: int,
+) -> Floats:
+    """Return lower bounds of the simulated times, ``(n_mappings, n_networks)``.
+
+    Ranks wait in flows for less than in rounds of packets, so flows of dependent rounds have only
+    the bounds of links and nodes.
+    """
+    bounds = []
+    for network in networks:
+        has_waits = network.flows and problem.workload.dependent
+        blocks = extract_blocks(
+            replace(problem, torus=network.torus),
+            mappings,
+            features=("lower_bound",) if has_waits else (),
+            extra={} if has_waits else {SURE_BOUND: attrgetter(SURE_BOUND)},
+            n_jobs=n_jobs,
+        )
+        bounds.append(np.concatenate([block.iloc[:, 0] for block in blocks]))
+    return np.column_stack(bounds).astype(np.float64)
+
+
 def _simulate_mapping(
     problem: MappingProblem, network: CandidateNetwork, item: tuple[TaskMapping, int]
 ) -> float:
     mapping, coarsening = item
     if network.flows:
-        return flow_messages(problem, mapping, error=_FLOW_ERROR).time
+        return flow_messages(problem, mapping).time
     merged = None if coarsening == 1 else coarsening
     return RoutedTraffic(problem, mapping, merged).simulation.time
 

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import groupby
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.validation import one_of, real_number, whole_number
+from toruscast.validation import check_type, one_of, real_number, whole_number
 
 FifoRule = Literal["bluegene_q", "first_dimension", "round_robin", "first_free"]
 DeadlockRule = Literal["bubble", "dateline"]
 Arbitration = Literal["first_come", "round_robin"]
 Feeding = Literal["tasks", "messages", "packets"]
 Escape = Literal["returns", "stays"]
-Rules = Literal["given", "unknown"]
 
 # The maxima exceed those of any machine, and keep array sizes and sums manageable.
 _RANGES: dict[str, tuple[int, float]] = {
@@ -32,13 +31,15 @@ _RANGES: dict[str, tuple[int, float]] = {
 }
 _UNBOUNDED = ("deterministic_limit", "eager_limit")
 
+RULES = ("fifo_rule", "feeding", "arbitration", "tie_break")
+"""Rules of a network that vendors rarely publish; the last is a field of `Torus`."""
+
 _CHOICES: dict[str, tuple[str, Any]] = {
     "fifo_rule": ("FIFO rule", FifoRule),
     "deadlock": ("deadlock rule", DeadlockRule),
     "arbitration": ("arbitration", Arbitration),
     "feeding": ("feeding", Feeding),
     "escape": ("escape", Escape),
-    "rules": ("rules", Rules),
 }
 
 
@@ -100,9 +101,11 @@ class Network:
     start : float
         Seconds before the first messages of a phase, once for all dependent rounds, such as the
         time of a compiled program to start a collective.
-    rules : {"given", "unknown"}
-        Whether ``fifo_rule``, ``feeding`` and ``arbitration`` are known for the machine. If not,
-        `rank` averages over several networks, while a simulation uses the given rules.
+    unknown_rules : tuple of str
+        Which of `RULES` (``fifo_rule``, ``feeding``, ``arbitration`` and the torus's ``tie_break``)
+        nobody stated: all by default, none for a named machine. `rank`, `search` and `plan` average
+        over several plausible networks, while `simulate` uses the values of the fields. A rule that
+        differs from its default is stated.
 
     Notes
     -----
@@ -149,15 +152,20 @@ class Network:
     eager_limit: float = math.inf
     escape: Escape = "returns"
     start: float = 0.0
-    rules: Rules = "given"
+    unknown_rules: tuple[str, ...] = RULES
 
     def __post_init__(self) -> None:
         for name, (label, choices) in _CHOICES.items():
             one_of(getattr(self, name), label, get_args(choices))
+        check_type(self.unknown_rules, "unknown_rules", list | tuple, "names of rules")
+        for name in self.unknown_rules:
+            one_of(name, "unknown rule", RULES)
+        unknown = [name for name in self.unknown_rules if not self._states(name)]
+        object.__setattr__(self, "unknown_rules", tuple(unknown))
         for item in fields(self):
             value, name = getattr(self, item.name), item.name
             is_infinite = np.isscalar(value) and value == math.inf
-            if name in _CHOICES or (name in _UNBOUNDED and is_infinite):
+            if name in _CHOICES or name == "unknown_rules" or (name in _UNBOUNDED and is_infinite):
                 continue
             low, high = _RANGES.get(name, (0, math.inf))
             if name == "buffer_packets" and self.deadlock == "bubble":
@@ -167,6 +175,14 @@ class Network:
                 object.__setattr__(self, item.name, whole_number(value, name, low, int(high)))
             else:
                 real_number(value, name, low, high)
+
+    def with_known(self, *rules: str) -> Network:
+        """Return the same network, in which some rules are not unknown."""
+        unknown = tuple(name for name in self.unknown_rules if name not in rules)
+        return replace(self, unknown_rules=unknown)
+
+    def _states(self, rule: str) -> bool:
+        return rule in _CHOICES and getattr(self, rule) != getattr(type(self), rule)
 
 
 Groups = tuple[tuple[int, ...], ...]

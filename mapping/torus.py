@@ -194,6 +194,8 @@ class Torus(NotebookCard, PickledByFields):
             ("axes", _check_axes(self.axes, ndim)),
         ):
             object.__setattr__(self, name, value)
+        if self.tie_break != type(self).tie_break:
+            object.__setattr__(self, "network", self.network.with_known("tie_break"))
         if self.twist and (self.tie_break not in _TWISTED_TIES or isinstance(self.zones, str)):
             expected = f"tie_break {' or '.join(_TWISTED_TIES)}, and not zones bluegene_q"
             raise InputError("bad twisted torus", found=self.tie_break, expected=expected)
@@ -468,12 +470,16 @@ class Torus(NotebookCard, PickledByFields):
         return array.astype(np.int32, copy=False)
 
     def with_network(self, **changes: object) -> Torus:
-        """Return the same torus with some fields of its `Network` changed."""
+        """Return the same torus with some fields of its `Network` changed.
+
+        Rules among the changes are no longer unknown.
+        """
         known = [item.name for item in fields(Network)]
         for name in changes:
             if name not in known:
                 raise InputError("unknown field of Network", found=name, expected=", ".join(known))
-        return replace(self, network=replace(self.network, **changes))  # type: ignore[arg-type]
+        network = replace(self.network, **changes)  # type: ignore[arg-type]
+        return replace(self, network=network.with_known(*changes))
 
     def without(self, *, nodes: ArrayLike = (), links: ArrayLike = ()) -> Torus:
         """Return the same torus with excluded nodes and without some directed links.

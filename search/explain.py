@@ -13,13 +13,13 @@ from toruscast._features import RoutedTraffic, features
 from toruscast._features.reasons import Reasons, hottest_links
 from toruscast._features.reasons import explain as explain_bounds
 from toruscast._slow import pandas as pd
+from toruscast.decision.simulations import simulate_mean
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.mapping.problem import as_problem
 from toruscast.mapping.task_mapping import Allocation
 from toruscast.notebook import Result
 from toruscast.routing.messages import mean_message_packets
-from toruscast.simulation.simulator import simulate_packets
 from toruscast.text import seconds, shown_name
 from toruscast.training.default_model import ROUNDS_APART, classify_traffic, load_default
 from toruscast.validation import Routing, whole_number
@@ -122,7 +122,7 @@ def explain(
 
 
 def _simulated_time(problem: MappingProblem, mapping: TaskMapping) -> float:
-    return float(simulate_packets(problem, mapping, error=_SIMULATION_ERROR).time)
+    return simulate_mean(problem, mapping, _SIMULATION_ERROR)[0]
 
 
 def _heaviest_pairs(

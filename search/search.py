@@ -17,7 +17,7 @@ from toruscast._slow import pandas as pd
 from toruscast.decision.loop import Budget
 from toruscast.decision.ranking import rank
 from toruscast.decision.results import Ranking, Verdict
-from toruscast.decision.simulations import HOPS_PER_SECOND
+from toruscast.decision.simulations import HOPS_PER_SECOND, simulate_mean
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.mapping.problem import as_problem
@@ -56,11 +56,11 @@ _START_SHARE, _ANNEALING_SHARE, _COMPARISON_SHARE = 0.5, 0.5, 0.25
 _BOUND_TOLERANCE = 1e-4
 # Accepted error of the reported times.
 _ERROR = 0.01
+# Accepted slowdown against the first mapping if all messages start at once.
+_TOLERANCE = 0.01
 # Minimum seconds for the comparison loop of a forecast, its maximum mappings, and the winners that
 # are simulated again. With fewer seconds, the first mappings are simulated directly.
 _MIN_LOOP_SECONDS, _MAX_LOOP_MAPPINGS, _N_WINNERS = 0.2, 150, 2
-# Accepted slowdown against the first mapping if all messages start at once.
-_TOLERANCE = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,9 +137,9 @@ def search(
     Starts are the given mappings and those of all strategies, including multilevel ones. Simulated
     annealing improves them. Its energy is a smooth maximum of the loads of links, injection FIFOs
     and receivers, plus a share of hop-bytes. The best distinct mappings are compared as in
-    `forecast`, and the winners are simulated to 1 %. If the rules of the network are unknown, a
-    mapping of dependent rounds is penalised if it depends on synchronised ranks: if, with all
-    messages at once, it is slower than the first of ``mappings``.
+    `rank`, on the same networks, and the winners are simulated to 1 %. A mapping of dependent
+    rounds must not depend on synchronised ranks: with all messages at once, it must not be slower
+    than the first of ``mappings``.
 
     Parameters
     ----------
@@ -318,6 +318,7 @@ class ComparedMapping:
     value: float
     error: float  # relative
     when: float  # seconds since the start of the search
+    key: float  # the value, increased if the mapping depends on synchronised ranks
 
 
 class MappingComparison:
@@ -346,7 +347,7 @@ class MappingComparison:
         """The mappings that were better than all before them; the last is the best."""
         better: list[ComparedMapping] = []
         for each in self.measured.values():
-            if each.value < (better[-1].value if better else np.inf):
+            if each.key < (better[-1].key if better else np.inf):
                 better.append(each)
         return better
 
@@ -369,7 +370,8 @@ class MappingComparison:
 
     def _record(self, mapping: TaskMapping, value: float, error: float, origin: str = "") -> float:
         origin = origin or _origin_of(mapping)
-        row = ComparedMapping(mapping, origin, value, error, time.monotonic() - self.began)
+        when, key = time.monotonic() - self.began, self._penalise(value, mapping)
+        row = ComparedMapping(mapping, origin, value, error, when, key)
         self.measured[mapping.node.tobytes()] = row
         if row is self.best:
             report = {"event": "better mapping", "mapping": mapping.name, "value": value}
@@ -417,17 +419,14 @@ class MappingComparison:
     def _simulate_winners(self, answer: Ranking, clock: Clock) -> None:
         """Simulate the winners of the loop to the final error; reuse times of real packets."""
         is_exact = candidate_coarsenings(self.problem.derive(max_message_packets)) == [1]
-        is_exact &= self.problem.torus.network.rules == "given"
-        winners = 0
-        for row in answer.table.to_dict("records"):
-            if winners == _N_WINNERS or clock.is_over():
+        for row in answer.table.head(_N_WINNERS).to_dict("records"):
+            if clock.is_over():
                 break
             mapping = answer.named(row["mapping"])
             is_measured = mapping.node.tobytes() in self.measured
-            if is_exact and row["source"] == "simulated" and not is_measured:
-                self._record(mapping, row["time"], 0.0)
-            value = self.measure(mapping)
-            winners += self._first is None or value <= self._first[0]
+            if is_exact and row["source"] in ("simulated", "averaged") and not is_measured:
+                self._record(mapping, row["time"], 0.0 if row["source"] == "simulated" else _ERROR)
+            self.measure(mapping)
 
     def table(self) -> pd.DataFrame:
         """Return the compared mappings, the best first."""
@@ -444,7 +443,11 @@ class MappingComparison:
                 row |= {name: each[name] for name in ("low", "high", "p_best")}
         table = pd.DataFrame(list(rows.values()))
         is_known = ~table["source"].isin(["predicted", "coarse"])
-        order = np.lexsort((table["value"], ~is_known))
+        keys = [
+            self.measured[k].key if k in self.measured else each["value"]
+            for k, each in rows.items()
+        ]
+        order = np.lexsort((keys, ~is_known))
         return table.iloc[order].reset_index(drop=True)
 
     def _avoids_missing_links(self, mapping: TaskMapping) -> bool:
@@ -454,28 +457,26 @@ class MappingComparison:
             return False
         return True
 
-    def _compute_objective(self, mapping: TaskMapping) -> tuple[float, float]:
-        """Return the objective and its relative error; infinity for routes over missing links."""
-        problem = self.problem
-        if not self._avoids_missing_links(mapping):
-            return np.inf, 0.0
-        if self.objective == TIME:
-            simulation = simulate_packets(problem, mapping, error=_ERROR)
-            error = 0.0 if simulation.coarsening == 1 else _ERROR
-            return self._penalised_time(simulation.time, mapping), error
-        return float(FEATURES[self.objective].function(RoutedTraffic(problem, mapping))), 0.0
-
-    def _penalised_time(self, time: float, mapping: TaskMapping) -> float:
+    def _penalise(self, time: float, mapping: TaskMapping) -> float:
         """Return the time of a mapping, increased if the mapping depends on synchronised ranks."""
         rounds = self.problem.workload
-        has_known_rules = self.problem.torus.network.rules == "given"
-        if has_known_rules or not rounds.dependent or len(rounds) == 1:
+        is_known = self.objective != TIME or not self.problem.torus.network.unknown_rules
+        if is_known or not rounds.dependent or len(rounds) == 1 or time == np.inf:
             return time
         total_time = simulate_packets(self.problem.total, mapping, error=_ERROR).time
         if self._first is None:
             self._first = time, total_time
         slowdown = total_time / self._first[1]
         return max(time, slowdown * self._first[0]) if slowdown > 1 + _TOLERANCE else time
+
+    def _compute_objective(self, mapping: TaskMapping) -> tuple[float, float]:
+        """Return the objective and its relative error; infinity for routes over missing links."""
+        problem = self.problem
+        if not self._avoids_missing_links(mapping):
+            return np.inf, 0.0
+        if self.objective == TIME:
+            return simulate_mean(problem, mapping, _ERROR)
+        return float(FEATURES[self.objective].function(RoutedTraffic(problem, mapping))), 0.0
 
 
 def _make_row(mapping: TaskMapping, value: float, source: str, origin: str) -> dict[str, Any]:

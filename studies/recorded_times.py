@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.decision.simulations import CandidateSimulator
+from toruscast.decision.simulations import CandidateNetwork, CandidateSimulator
+from toruscast.mapping import Torus
 
 Floats = NDArray[np.float64]
 
@@ -24,11 +25,16 @@ class RecordedTimes(CandidateSimulator):
         costs: Mapping[int, float] | None = None,
     ) -> None:
         self.recorded, self.lower, self.release, self.packets = recorded, lower, release, packets
+        self.networks = [CandidateNetwork("recorded", Torus((1,)))]
+        self.bounds = lower[:, None]
+        self.times = np.full_like(self.bounds, np.nan)
         self.costs = {level: 1 / level for level in recorded} if costs is None else costs
 
     def simulate(self, candidates: NDArray[np.int64], coarsening: int = 1) -> Floats:
         """Return recorded seconds."""
-        return self.recorded[coarsening][candidates]
+        times = self.recorded[coarsening][candidates]
+        self.times[candidates, 0] = times
+        return times
 
     def hops(self, coarsening: int = 1) -> float:
         """Return the cost that was given, or that of real packets over their number."""

@@ -102,7 +102,7 @@ def _problem_key(problem: MappingProblem, options: SampleOptions) -> str:
         options.coarsening,
         host,
         # A simulation does not depend on whether rules are known.
-        {key: value for key, value in asdict(torus.network).items() if key != "rules"},
+        {key: value for key, value in asdict(torus.network).items() if key != "unknown_rules"},
         workload.n_tasks,
         workload.dependent,
         *arrays,

@@ -19,7 +19,7 @@ from toruscast.files import parse_toml
 from toruscast.text import closest
 from toruscast.validation import check_type, one_of, read_sizes, whole_number, whole_sizes
 
-from ..network import Network, routing_order
+from ..network import RULES, Network, routing_order
 from ..torus import Torus, expand_wrap
 from ..twist import CAN_BE_TWISTED, Twist, default_twist, require_default_twist, split_twist
 
@@ -254,6 +254,8 @@ def read_machine(content: dict[str, Any], name: str) -> Machine:
     check_keys(network, NETWORK_KEYS, "key of [network]")
     check_keys(rules, tuple(item.name for item in fields(ShapeRules)), "key of [shapes]")
     check_keys(content, TORUS_KEYS, "key of a torus")
+    unknown = [rule for rule in RULES if rule not in {*network, *content}]
+    network.setdefault("unknown_rules", unknown)
     if "shape" not in content:
         raise InputError("no shape", expected="shape = [8, 8, 8], or machine = a machine's name")
     rules["blocks"] = {int(nodes): shape for nodes, shape in rules.get("blocks", {}).items()}
@@ -328,7 +330,10 @@ def names() -> tuple[str, ...]:
 @cache
 def _read_packaged(name: str) -> Machine:
     path = _FOLDER / f"{name}.toml"
-    return read_machine(parse_toml(path.read_bytes(), path), name)
+    content = parse_toml(path.read_bytes(), path)
+    # The rules of a named machine are those of its file.
+    content.setdefault("network", {})["unknown_rules"] = []
+    return read_machine(content, name)
 
 
 def _parse_machine(text: str) -> Torus:

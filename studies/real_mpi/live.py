@@ -202,12 +202,11 @@ class _Launch:
     def candidates(self) -> list[tc.TaskMapping]:
         """Rank and search from the trace; write and return the mappings to measure."""
         torus, n = self.network.torus, self.setup.n_mappings
-        unknown = torus.with_network(rules="unknown")
         workload = tc.read_workload(self.folder / "trace")
         several = tc.strategies.sample(workload, torus, n=2 * n, seed=SEED)
-        table = tc.rank(workload, unknown, several).table
+        table = tc.rank(workload, torus, several).table
         by_name = {each.name: each for each in several}
-        found = tc.search(workload, unknown, seconds=SEARCH_SECONDS, seed=SEED).best
+        found = tc.search(workload, torus, seconds=SEARCH_SECONDS, seed=SEED).best
         # The fastest forecast, and others from the fastest to the slowest.
         names = [name for name in table["mapping"] if name != IDENTITY]
         spread = np.linspace(0, len(names) - 1, n - 2).round().astype(int)

@@ -171,7 +171,7 @@ def score(programs: Sequence[Program], n_jobs: int) -> Findings:
         "A pair of mappings counts if their measured times are more than 5 % apart. *Bound* is the "
         "lower bound that knows when messages are released; *simulated* is one network, with Blue "
         "Gene/Q's choice of FIFOs; *averaged networks* is the geometric mean over the networks "
-        "that a machine of unknown rules may have (`--network unknown`).\n\nWith rounds and "
+        "that a machine of unknown rules may have.\n\nWith rounds and "
         f"averaged networks the RCC is {mean[AVERAGED]:.3f} in the mean, with one network "
         f"{mean['rounds, simulated']:.3f}; from the sum {mean['sum, averaged networks']:.3f} and "
         f"{mean['sum, simulated']:.3f}. The excess says by how much the mapping that each "
@@ -199,7 +199,6 @@ def score(programs: Sequence[Program], n_jobs: int) -> Findings:
 def _forecasts(program: Program, n_jobs: int) -> dict[str, np.ndarray]:
     """Return seconds of each mapping by each method."""
     found: dict[str, np.ndarray] = {}
-    unknown = program.torus.with_network(rules="unknown")
     for label, workload in (("sum", program.workloads[SUM]), ("rounds", program.workloads[ROUNDS])):
         routed = [
             RoutedTraffic(MappingProblem(workload, program.torus), each)
@@ -207,7 +206,7 @@ def _forecasts(program: Program, n_jobs: int) -> dict[str, np.ndarray]:
         ]
         found[f"{label}, bound"] = np.array([each.release_bound for each in routed])
         found[f"{label}, simulated"] = np.array([each.simulation.time for each in routed])
-        problem = tc.MappingProblem(workload, unknown)
+        problem = tc.MappingProblem(workload, program.torus)
         found[f"{label}, averaged networks"] = _simulated(problem, program.mappings, n_jobs)[0]
     return found
 

@@ -152,7 +152,7 @@ CHANGED = {
     "bandwidth": 1e9,
     "zones": "0/1",
     "escape": "stays",
-    "rules": "unknown",
+    "unknown_rules": "feeding",
     "start": 1e-5,
 }
 # Other constants that a constant needs to have an effect.

@@ -9,7 +9,9 @@ from click.testing import CliRunner
 import toruscast as tc
 from toruscast.cli import main
 from toruscast.decision.calibration import MeasuredTransfer, read_microbenchmark
+from toruscast.decision.simulations import candidate_networks
 from toruscast.errors import InputError
+from toruscast.mapping.network import RULES
 
 TRUTH = {"start": 3e-6, "overhead": 4e-7, "hop_latency": 1e-6, "bandwidth": 5e9}
 BASE = tc.Torus((8, 8)).with_network(payload=1024, header=16)
@@ -146,12 +148,12 @@ def test_the_command_writes_a_machine_file(tmp_path, capsys, rows):
 
 
 def test_timed_mappings_weigh_the_rules_that_no_microbenchmark_tells(tmp_path, rows):
-    """The machine feeds packets of its messages in turn, from a FIFO a direction."""
+    """The machine has a FIFO a direction, and links that serve their inputs in turn."""
     times = tmp_path / "times.csv"
     lines = [f"0,{r.destination},{r.nbytes},{r.time}" for r in rows if r.kind == "message"]
     times.write_text("\n".join(["source,destination,bytes,time", *lines]))
     known = tc.calibrate(times, BASE).torus
-    truth = known.with_network(fifo_rule="first_dimension", feeding="packets")
+    truth = candidate_networks(known)[1].torus
     comm = tc.patterns.halo_2d((8, 8), 60_000)
     maps = tc.strategies.sample(comm, truth, n=12, seed=3)
     tc.write_comm(comm, tmp_path / "halo.csv")
@@ -167,8 +169,8 @@ def test_timed_mappings_weigh_the_rules_that_no_microbenchmark_tells(tmp_path, r
     )
     assert result.exit_code == 0, result.output
     shown = [line.split() for line in result.output.splitlines() if line.rstrip().endswith("%")]
-    assert shown[0][:3] == ["packets", "in", "turn"]
-    assert tc.read_torus(tmp_path / "mine.toml").network.rules == "unknown"
+    assert shown[0][:2] == ["by", "direction"]
+    assert tc.read_torus(tmp_path / "mine.toml").network.unknown_rules == RULES
     result = CliRunner().invoke(main, [*words, "-q"])
     assert result.exit_code == 2
     assert "--mappings needs --times" in result.output

@@ -21,7 +21,7 @@ from toruscast.simulation import simulate
 from toruscast.training import TimePredictor, save_predictor
 from toruscast.training.default_model import load_default
 
-TORUS = Torus((4, 4, 2))
+TORUS = Torus((4, 4, 2)).with_network(unknown_rules=())
 COMM = patterns.halo_3d((4, 4, 2), 4096, corner_nbytes=0)
 CANDIDATES = strategies.sample(COMM, TORUS, n=30, seed=5)
 

@@ -34,7 +34,7 @@ from toruscast.mapping import MappingProblem, Torus, patterns, strategies
 from toruscast.simulation import simulate
 from toruscast.training.metrics import rcc
 
-TORUS = Torus((4, 4, 2))
+TORUS = Torus((4, 4, 2)).with_network(unknown_rules=())
 COMM = patterns.halo_3d((4, 4, 2), 40_000, corner_nbytes=0)
 PROBLEM = MappingProblem(COMM, TORUS)
 CANDIDATES = strategies.sample(COMM, TORUS, n=30, seed=5)

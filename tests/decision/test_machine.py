@@ -8,7 +8,7 @@ from toruscast.decision.runs import possible_rcc, tied_share
 from toruscast.mapping import patterns, strategies
 from toruscast.training.feature_sets import BOUND, LOWER_BOUND, REFERENCES, references_to_try
 
-TORUS = Torus((4, 4))
+TORUS = Torus((4, 4)).with_network(unknown_rules=())
 HALO = patterns.halo_2d((4, 4), 4096)
 MAPPINGS = strategies.sample(HALO, TORUS, n=16, seed=5)
 NETWORK = {mapping.name: tc.simulate(HALO, TORUS, mapping).time for mapping in MAPPINGS}

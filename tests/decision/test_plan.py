@@ -16,7 +16,7 @@ from toruscast.decision.posterior import FULL, RUN, TIME, ErrorComponent, Kernel
 from toruscast.mapping import TaskMapping, Torus, patterns, strategies
 from toruscast.simulation import simulate
 
-TORUS = Torus((4, 4, 2))
+TORUS = Torus((4, 4, 2)).with_network(unknown_rules=())
 COMM = patterns.halo_3d((4, 4, 2), 4096, periodic=True)
 CANDIDATES = strategies.sample(COMM, TORUS, n=24, seed=1)
 TIMES = np.array([simulate(COMM, TORUS, mapping).time for mapping in CANDIDATES])

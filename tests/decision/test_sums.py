@@ -12,8 +12,9 @@ from toruscast.cli import main
 from toruscast.decision.results import SUMMED_PROFILE_FACTORS
 from toruscast.formats import read_workload
 from toruscast.mapping import Torus, Workload, patterns, strategies
+from toruscast.mapping.network import RULES
 
-TORUS = Torus((4, 4))
+TORUS = Torus((4, 4)).with_network(unknown_rules=())
 HALO = patterns.halo_2d((4, 4), 16384, periodic=True)
 MAPPINGS = strategies.sample(HALO, TORUS, n=6, seed=1)
 STUDY = Path(__file__).parents[2] / "docs" / "studies" / "real_mpi.md"
@@ -41,9 +42,9 @@ def test_intervals_of_a_sum_are_those_of_the_study():
     assert tuple(map(float, found.groups())) == SUMMED_PROFILE_FACTORS
 
 
-@pytest.mark.parametrize("rules", ["given", "unknown"])
+@pytest.mark.parametrize("rules", [(), RULES])
 def test_intervals_of_a_sum_are_as_wide_as_rounds_make_them(rules):
-    torus = TORUS.with_network(rules=rules)
+    torus = TORUS.with_network(unknown_rules=rules)
     alone, summed = (
         tc.rank(Workload([HALO], summed=value), torus, MAPPINGS, n_jobs=1).table
         for value in (False, True)

@@ -16,7 +16,7 @@ from toruscast.simulation import simulate
 
 
 def test_pairs_of_a_link_add_up_to_its_load():
-    halo, torus = halo_2d((4, 4), 2048), Torus((4, 4))
+    halo, torus = halo_2d((4, 4), 2048), Torus((4, 4)).with_network(unknown_rules=())
     for routing in ("deterministic", "adaptive"):
         mapping = strategies.make("random", halo, torus)
         why = explain(halo, torus, mapping, routing=routing, top=64)
@@ -37,7 +37,7 @@ def test_the_phase_that_heats_a_link_is_named():
 
 def test_the_exchange_it_names_gains_what_it_says():
     line = CommGraph(8, range(7), range(1, 8), [50_000] * 7)
-    torus = Torus((8,))
+    torus = Torus((8,)).with_network(unknown_rules=())
     node = np.arange(8)
     node[[1, 5]] = node[[5, 1]]
     why = explain(line, torus, TaskMapping(node, torus))
@@ -48,7 +48,7 @@ def test_the_exchange_it_names_gains_what_it_says():
 
 
 def test_a_mapping_beside_itself_differs_in_nothing():
-    halo, torus = halo_2d((4, 4), 2048), Torus((4, 4))
+    halo, torus = halo_2d((4, 4), 2048), Torus((4, 4)).with_network(unknown_rules=())
     mapping = strategies.make("random", halo, torus)
     why = explain(halo, torus, mapping, mapping)
     assert (why.weights["effect"] == 0).all()
@@ -65,7 +65,7 @@ def test_the_command_writes_all_of_it(tmp_path):
 
 
 def test_what_does_not_fit_is_refused():
-    halo, torus = halo_2d((4, 4), 2048), Torus((4, 4))
+    halo, torus = halo_2d((4, 4), 2048), Torus((4, 4)).with_network(unknown_rules=())
     with pytest.raises(InputError):
         explain(halo, torus, TaskMapping([0, 1], 16))
     with pytest.raises(InputError):

@@ -155,7 +155,8 @@ def test_a_twisted_torus_is_searched_but_for_ways_that_divide():
 
 def test_links_that_are_missing_are_kept_off():
     ring = CommGraph(8, range(8), [*range(1, 8), 0], [5000] * 8)
-    torus = Torus((4, 4)).without(links=[Torus((4, 4)).link(1, 1, 1)])
+    torus = Torus((4, 4)).with_network(unknown_rules=())
+    torus = torus.without(links=[torus.link(1, 1, 1)])
     found = tc.search(ring, torus, n_sweeps=24)
     assert simulate(ring, torus, found.best).time == found.value
 
@@ -293,7 +294,8 @@ def test_layouts_of_a_product_end_with_the_time():
 
 def test_a_shuffled_sharded_model_is_laid_as_its_mesh_would_be():
     """Rings of 8, rings of 8 and chains of 4, laid as those of a mesh."""
-    comm, torus = product_of((5e4, LINE(4)), (1e5, RING(8)), (4e5, RING(8))), Torus((16, 16))
+    comm = product_of((5e4, LINE(4)), (1e5, RING(8)), (4e5, RING(8)))
+    torus = Torus((16, 16)).with_network(unknown_rules=())
     layout = tc.mesh(
         torus,
         {"p": 4, "d": 8, "t": 8},
