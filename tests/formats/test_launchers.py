@@ -630,7 +630,7 @@ def test_meshes_as_frameworks_print_them(tmp_path, text, ids):
         ("NamedSharding(mesh=Mesh('x': 2), spec=P('x'))", r"JAX .*expected print\(mesh.device_ids"),
         ("mesh = Mesh(axis_sizes=(2, 4), axis_names=('x', 'y'))", r"print\(mesh.device_ids\)"),
         ("DeviceMesh((dp=2, tp=4), device: 'cuda', stride: (4,))", "a stride for each size"),
-        ("DeviceMesh([[0, 1], [2, 3]]) of 4", "more than a mesh"),
+        ("DeviceMesh([[0, 1], [2, 3]]) of 4", "text besides the mesh"),
         ("DeviceMesh([0, 1])\nDeviceMesh([2, 3])", "one sharding"),
         ("=== OTF2-PRINT ===\n\n=== Events ===\n", "the trace, such as"),
     ],
