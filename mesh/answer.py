@@ -70,7 +70,7 @@ def _headline(found: MeshLayouts) -> tuple[Headline, str]:
 def _notes(found: MeshLayouts) -> list[str]:
     """Return the layout, its distance from a bound, and what its time leaves out."""
     best = found.best
-    scope = "all possible ones" if found.all_considered else "not all possible ones"
+    scope = "the full enumeration" if found.all_considered else "part of the enumeration"
     notes = [
         f"Layout 1: {best.description}.",
         f"{counted(found.considered, 'layout')} compared, {scope}.",

@@ -212,7 +212,9 @@ def _rank_layouts(
         n = traffic.n_devices
     torus = mesh_devices.split_chips(load_torus(machine), n, step.devices_per_chip)
     devices = None if step.devices is None else mesh_devices.read_devices(step.devices, torus)
-    compare = step.compare and mesh_devices.read_layout(step.compare, torus, devices)
+    compare = None
+    if step.compare is not None:
+        compare = mesh_devices.read_layout(step.compare, torus, devices)
     with output.progress("Laying out") as progress:
         found = tc.mesh(
             torus,

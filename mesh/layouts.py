@@ -298,9 +298,9 @@ class RankedLayout(PickledByFields):
     @lazy
     def nodes(self) -> Ints:
         """The node at each mesh coordinate, in mesh shape."""
-        placement = self.placement
-        is_by_axis = isinstance(placement, tuple)
-        return build_mesh(self.problem.torus, placement) if is_by_axis else placement
+        if isinstance(self.placement, tuple):
+            return build_mesh(self.problem.torus, self.placement)
+        return self.placement
 
     @property
     def description(self) -> str:
