@@ -52,7 +52,6 @@ def answer(found: MeshLayouts, *, setting: str = "") -> Answer:
 
 
 def _headline(found: MeshLayouts) -> tuple[Headline, str]:
-    """Return the recommended layout, and a badge with the scope of the search."""
     best, baseline = found.best, found.compared or found.in_order
     against = _rank_candidates(found)[0].against
     gain = 1 - best.time / baseline.time if baseline.time else 0.0
@@ -68,7 +67,6 @@ def _headline(found: MeshLayouts) -> tuple[Headline, str]:
 
 
 def _notes(found: MeshLayouts) -> list[str]:
-    """Return the layout, its distance from a bound, and what its time leaves out."""
     best = found.best
     scope = "the full enumeration" if found.all_considered else "part of the enumeration"
     notes = [
@@ -114,7 +112,6 @@ def _sections(found: MeshLayouts) -> list[Section]:
 
 
 def _draw_chips(found: MeshLayouts) -> list[Section]:
-    """Return a picture of the layout for each axis of the mesh."""
     if found.torus.n_nodes > _MAX_DRAWN:
         return []
     return [
@@ -225,7 +222,6 @@ def _list_reasons(found: MeshLayouts) -> list[str]:
 
 
 def _chip_chart(found: MeshLayouts, axis: int) -> Chart:
-    """Return the chips, coloured by their position along an axis of the mesh."""
     position = np.full(found.torus.n_nodes, -1)
     coordinate = np.indices(found.best.nodes.shape)[axis]
     position[found.best.nodes.ravel()] = coordinate.ravel()
@@ -247,7 +243,6 @@ def _list_link_uses(found: MeshLayouts, most: int) -> list[LinkUse]:
 
 
 def _content(found: MeshLayouts) -> dict[str, object]:
-    """Return the fields of the JSON output."""
     return {
         "torus": str(found.torus),
         "axes": dict(zip(found.axes.names, found.axes.sizes, strict=True)),

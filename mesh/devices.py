@@ -297,7 +297,6 @@ def read_devices(path: str | os.PathLike[str], torus: TorusLike) -> Devices:
 
 
 def _parse_fields(source: Source) -> list[tuple[int, dict[str, Any]]]:
-    """Return line and fields of each device in a file."""
     if OBJECTS.match(source.start[:4096]):
         return _parse_objects(source.text)
     return _parse_printed(source.text)

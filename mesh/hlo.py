@@ -476,7 +476,6 @@ def count_bytes(text: str) -> float:
 
 
 def _list_arrays(text: str) -> Iterator[tuple[str, int]]:
-    """Yield element type and number of elements of each array of a type."""
     for kind, dims in _ARRAY.findall(text):
         count = 1
         # Cut longer numbers, which are not sizes, so that the product stays small.
@@ -588,7 +587,6 @@ def _group_mesh_axes(mesh: str, devices: str, axes: str) -> Ints | None:
 
 
 def _parse_device_order(devices: str, n: int) -> Ints | None:
-    """Return the devices of a mesh in C order: ascending, permuted or listed."""
     text = devices.replace(" ", "")
     if not text:
         return np.arange(n)

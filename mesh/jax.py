@@ -90,7 +90,6 @@ def make_mesh(
 
 
 def _list_slice_devices(devices: Sequence[Any]) -> Sequence[Any]:
-    """Return all devices of the slices, including unused ones."""
     client: Any = getattr(devices[0], "client", None) if devices else None
     return client.devices() if hasattr(client, "devices") else devices
 

@@ -109,7 +109,7 @@ def find_repeating_part(torus: Torus, pieces: Pieces) -> Torus:
     for dimension, stride, size in pieces:
         shape[dimension] = max(shape[dimension], stride * size)
     # The part is at most half of a ring or all of it, so shortest routes stay inside.
-    return cut_box(torus, shape)
+    return cut_box(torus, tuple(shape))
 
 
 class GridWalk(NamedTuple):
@@ -350,7 +350,6 @@ class LayoutScorer:
     _alltoall: dict[tuple[float, tuple[int, ...], bytes], CollectiveScore] = field(
         default_factory=dict
     )
-    _parts: dict[tuple[int, ...] | Pieces, Torus] = field(default_factory=dict)
     _walks: dict[Pieces, list[tuple[AxisLayout, CollectiveGroups]]] = field(default_factory=dict)
 
     def score_mesh(self, mesh: Ints, name: str = "") -> RankedLayout:
@@ -434,10 +433,7 @@ class LayoutScorer:
         part = self.problem.torus
         if not self.problem.overlap:
             pieces = tuple(piece for layout in layouts for piece in layout.pieces)
-            if pieces not in self._parts:
-                part = find_repeating_part(part, pieces)
-                self._parts[pieces] = self._parts.setdefault(part.shape, part)
-            part = self._parts[pieces]
+            part = find_repeating_part(part, pieces)
         return CollectiveGroups(list_axis_lines(part, layouts), part)
 
     def _list_axis_layouts(self, pieces: Pieces) -> list[tuple[AxisLayout, CollectiveGroups]]:
@@ -527,7 +523,6 @@ def _take_fastest(fastest: _LayoutsByTimes, n: int) -> _LayoutsByTimes:
 
 
 def _rank_in_boxes(scorer: LayoutScorer, devices: Devices, n: int) -> Iterator[RankedLayout]:
-    """Yield the fastest layouts in each box of the torus that the mesh fills."""
     axes, torus = scorer.problem.axes, scorer.problem.torus
     for box, nodes in islice(find_boxes(torus, axes.n_tasks, devices.nodes), _BOXES):
         hosts = None if scorer.hosts is None else scorer.hosts[nodes]

@@ -165,7 +165,6 @@ def _build_slice(
 
 
 def _build_slice_by_ids(devices: Sequence[Any], own: Sequence[int], torus: Torus) -> DeviceSlice:
-    """Return a slice of devices without coordinates, numbered by id."""
     torus = split_chips(torus, len(own))
     if len(own) != torus.n_nodes:
         expected = f"coordinates, or the {torus.n_nodes} devices of {torus} (without TPUs: "
@@ -238,7 +237,6 @@ def _count_bytes_between(traffic: MeshTraffic, axes: MeshAxes, cuts: Sequence[in
 def _restrict_traffic(
     sends: Sequence[MeshTraffic], axes: MeshAxes, inner: MeshAxes
 ) -> Iterator[MeshTraffic]:
-    """Yield the traffic within a slice: the groups without members in other slices."""
     number = np.full(axes.sizes, -1, dtype=np.int64)
     number[tuple(map(slice, inner.sizes))] = np.arange(inner.n_tasks).reshape(inner.sizes)
     for each in sends:

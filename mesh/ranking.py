@@ -376,7 +376,6 @@ class _Simulations:
         self.times: dict[_Key, float | None] = {}
 
     def run(self, layouts: Sequence[RankedLayout]) -> None:
-        """Simulate the collectives of layouts."""
         items = {key: item for each in layouts for key, item in self._list_items(each).items()}
         keys = [key for key in items if key not in self.times]
         total = len(self.times) + len(keys)
@@ -415,7 +414,6 @@ def _simulate_item(item: _Item) -> float | None:
 
 
 def _read_nodes(layout: TaskMapping | ArrayLike, problem: MeshProblem) -> Ints:
-    """Return the nodes of the caller's layout in mesh shape."""
     given = layout.node if isinstance(layout, TaskMapping) else layout
     axes, torus = problem.axes, problem.torus
     shapes = axes.sizes, (axes.n_tasks,)
@@ -619,7 +617,6 @@ def _symmetric_orders(torus: Torus) -> Iterator[list[int]]:
 
 
 def _count_largest_box(torus: Torus, free: Bools) -> int:
-    """Return the number of nodes of the largest free box."""
     best = 0
     # Dimension, volume so far, and whether a box of that volume at each node is free.
     boxes = [(0, 1, free.reshape(torus.shape))]

@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import accumulate, groupby, islice, product
 from operator import truediv
 from typing import NamedTuple
@@ -145,7 +146,7 @@ class CollectiveGroups(PickledByFields):
             moved[..., d] = 0
             if (np.unique(moved, axis=0, return_counts=True)[1] == size).all():
                 coords, shape[d] = coords[plane == 0], 1
-        part = cut_box(torus, shape)
+        part = cut_box(torus, tuple(shape))
         return CollectiveGroups(np.asarray(part.node(coords), dtype=np.int64), part)
 
 
@@ -154,13 +155,13 @@ def has_separable_routes(torus: Torus) -> bool:
     return not (torus.twist or torus.exclusions or TIE_RULES[torus.tie_break].with_others)
 
 
-def cut_box(torus: Torus, shape: Sequence[int]) -> Torus:
+# Equal boxes are one object, so that they share the tables of their links.
+@lru_cache(1_000)
+def cut_box(torus: Torus, shape: tuple[int, ...]) -> Torus:
     """Return a box of a torus; its dimensions wrap where it spans a whole ring."""
     triples = zip(torus.wrap, shape, torus.shape, strict=True)
     wrap = tuple(w and part == size for w, part, size in triples)
-    return replace(
-        torus, shape=tuple(shape), wrap=wrap, zones=(), twist=(), exclusions=Exclusions()
-    )
+    return replace(torus, shape=shape, wrap=wrap, zones=(), twist=(), exclusions=Exclusions())
 
 
 def list_messages(traffic: MeshTraffic, groups: CollectiveGroups) -> Iterator[Endpoints]:
@@ -258,7 +259,6 @@ def _build_score(
     hops: NDArray[np.integer] | Floats,
     max_messages: float,
 ) -> CollectiveScore:
-    """Return a score from the seconds of every link and the hops of every message."""
     mean = float(hops.mean()) if hops.size else 0.0
     longest = int(hops.max(initial=0))
     return CollectiveScore(
@@ -267,7 +267,6 @@ def _build_score(
 
 
 def _wire_bytes(nbytes: float, torus: Torus) -> float:
-    """Return the bytes of a message with the headers of its packets."""
     network = torus.network
     return nbytes + network.header * max(math.ceil(nbytes / network.payload), 1)
 
@@ -275,7 +274,6 @@ def _wire_bytes(nbytes: float, torus: Torus) -> float:
 def _ring_rounds(
     traffic: MeshTraffic, groups: CollectiveGroups, directions: int
 ) -> tuple[int, float]:
-    """Return the number of rounds on the ring and the wire bytes of each message."""
     wire = _wire_bytes(traffic.nbytes / groups.n / directions, groups.torus)
     return RING_PASSES[traffic.collective] * (groups.n - 1), wire
 

@@ -238,7 +238,6 @@ def read_bindings(source: Source, options: MappingOptions) -> TaskMapping:
 
 
 def _bound_nodes(text: TextFile, entries: list[tuple[int, dict[str, str]]]) -> list[int]:
-    """Return the device of each rank, or else its host in the mesh."""
     expected = "one mesh, a device or a host for each rank; or a table rank,node with the nodes"
     nodes: list[str] = []
     for line, entry in entries:

@@ -42,6 +42,5 @@ def mesh_ids(
 
 
 def _find_number(attributes: Mapping[str, Any], index: int) -> int:
-    """Return the number in a device's name, or else its index."""
     named = re.search(r":(\d{1,9})$", str(attributes.get("name", "")))
     return int(named[1]) if named else index

@@ -318,7 +318,6 @@ def _match_axes(one: HloCollective, axes: MeshAxes) -> MeshTraffic:
 
 
 def _list_axis_groups(kind: str, axes: MeshAxes) -> Iterator[tuple[str, tuple[str, ...], Ints]]:
-    """Yield the groups of a collective along axes, or the pairs of a permute along an axis."""
     mesh = np.arange(axes.n_tasks).reshape(axes.sizes)
     for n in range(1, 2 if kind == "permute" else len(axes.names) + 1):
         for names in combinations(axes.names, n):
