@@ -657,7 +657,7 @@ def test_devices_of_several_slices(tmp_path, form):
         if slices == 1:
             assert read_mapping(path, Torus((4,))).node.tolist() == [0, 1, 2, 3]
     with pytest.raises(
-        InputError, match="devices of several slices: found 0, 1, expected the devices of one"
+        InputError, match="devices of several slices: found 0, 1"
     ):
         read_mapping(path, Torus((4,)))
 
