@@ -656,9 +656,7 @@ def test_devices_of_several_slices(tmp_path, form):
         path.write_text(f"[{', '.join(form.format(i=i, x=x, s=s) for i, x, s in each)}]")
         if slices == 1:
             assert read_mapping(path, Torus((4,))).node.tolist() == [0, 1, 2, 3]
-    with pytest.raises(
-        InputError, match="devices of several slices: found 0, 1"
-    ):
+    with pytest.raises(InputError, match="devices of several slices: found 0, 1"):
         read_mapping(path, Torus((4,)))
 
 
