@@ -24,8 +24,13 @@ from numpy.typing import NDArray
 import toruscast as tc
 import toruscast._mesh.jax
 from toruscast._mesh import step_times
-from toruscast._mesh.devices import usual_devices
-from toruscast._mesh.step_times import Groups, MeshProblem, score, simulated_time
+from toruscast._mesh.devices import default_devices
+from toruscast._mesh.step_times import (
+    CollectiveGroups,
+    MeshProblem,
+    score_collective,
+    simulate_collective,
+)
 from toruscast._mesh.traffic import ALGORITHMS, MeshAxes, MeshTraffic
 
 MORE: dict[str, list[tuple[int, ...]]] = {
@@ -42,11 +47,13 @@ STEPS = ("two-way-ring", "training", "exchange")
 step_times.MAX_MESSAGES = 600_000
 
 
-def messages(traffic: MeshTraffic, groups: Groups, algorithm: str) -> tc.MappingProblem | None:
+def messages(
+    traffic: MeshTraffic, groups: CollectiveGroups, algorithm: str
+) -> tc.MappingProblem | None:
     """Return what a collective's groups send, task ``i`` on node ``i``; None if too much."""
     if algorithm not in ALGORITHMS:
-        return step_times.messages_at_once(traffic, groups)
-    phases = step_times.messages_in_rounds(traffic, groups, algorithm)
+        return step_times.build_single_round(traffic, groups)
+    phases = step_times.list_rounds(traffic, groups, algorithm)
     if sum(times * phase.n_edges for times, phase in phases) > step_times.MAX_MESSAGES:
         return None
     rounds = tc.Workload([phase for times, phase in phases for _ in range(times)], dependent=True)
@@ -61,8 +68,8 @@ def times(nodes: NDArray[np.int64], problem: MeshProblem) -> dict[str, float]:
         groups = problem.groups(traffic, nodes)
         if groups.n == 1:
             continue
-        algorithm = score(traffic, groups).algorithm
-        packets = simulated_time(traffic, groups, algorithm)
+        algorithm = score_collective(traffic, groups).algorithm
+        packets = simulate_collective(traffic, groups, algorithm)
         sent = messages(traffic, groups, algorithm)
         found["packets"] += np.nan if packets is None else packets
         flows = sent and tc.simulate_flows(sent.workload, sent.torus, mapping).time
@@ -120,7 +127,7 @@ def compare(text: str, shape: tuple[int, ...], *, hybrid: bool = False) -> Itera
             assert {device.slice_index for device in first} == {0}
             ids = np.array([device.id for device in first]).reshape(shape)
             both[name] = times(
-                usual_devices(torus).nodes[ids], MeshProblem(torus, axes, tuple(sends))
+                default_devices(torus).nodes[ids], MeshProblem(torus, axes, tuple(sends))
             )
             row |= {f"{name}_{how}_us": 1e6 * value for how, value in both[name].items()}
         gains = {f"gain_{how}": both["jax"][how] / both["ours"][how] for how in both["ours"]}

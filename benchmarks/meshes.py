@@ -24,7 +24,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import toruscast as tc
-from toruscast._mesh.devices import usual_devices
+from toruscast._mesh.devices import default_devices
 from toruscast._mesh.traffic import MeshAxes, MeshTraffic
 
 KINDS = {
@@ -76,7 +76,7 @@ class Device:
 def devices(torus: tc.Torus, slice_index: int = 0) -> list[Device]:
     """Return the devices of a slice."""
     found = []
-    for number, node in enumerate(usual_devices(torus).nodes):
+    for number, node in enumerate(default_devices(torus).nodes):
         place = tuple(torus.coords[node].tolist())
         core = place[3] if len(place) == 4 else 0
         kind = KINDS[torus.name]
@@ -97,7 +97,7 @@ def jax_mesh(torus: tc.Torus, shape: tuple[int, ...], *, hybrid: bool) -> NDArra
     else:
         mesh = mesh_utils.create_device_mesh(shape, devices(torus), allow_split_physical_axes=True)
     ids = np.array([device.id for device in mesh.ravel()]).reshape(shape)
-    return usual_devices(torus).nodes[ids]
+    return default_devices(torus).nodes[ids]
 
 
 def steps(names: tuple[str, ...]) -> Iterator[tuple[str, list[MeshTraffic]]]:
@@ -158,7 +158,7 @@ def row(text: str, shape: tuple[int, ...], *, hybrid: bool = False) -> Iterator[
             "jax_over_ours": answer.compared.time / answer.best.time,
             "ours_over_best": answer.best.time / best,
             "seconds": seconds,
-            "layout": answer.best.words,
+            "layout": answer.best.description,
         }
 
 

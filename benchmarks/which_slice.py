@@ -49,16 +49,16 @@ class Model:
         tensor, experts = self.axes.get("tensor", 1), self.axes.get("expert", 1)
         weights = self.layer_bytes / tensor / experts
         sends = [
-            MeshTraffic("allgather", weights, ("fsdp",), times=2 * self.layers),
-            MeshTraffic("reduce_scatter", weights, ("fsdp",), times=self.layers),
+            MeshTraffic("allgather", weights, ("fsdp",), runs=2 * self.layers),
+            MeshTraffic("reduce_scatter", weights, ("fsdp",), runs=self.layers),
         ]
         activations = 2.0 * TOKENS * tensor * self.width
         if tensor > 1:
             for kind in ("allgather", "reduce_scatter"):
-                sends.append(MeshTraffic(kind, activations, ("tensor",), times=4 * self.layers))
+                sends.append(MeshTraffic(kind, activations, ("tensor",), runs=4 * self.layers))
         if experts > 1:
             sends.append(
-                MeshTraffic("alltoall", 2 * activations, ("expert",), times=4 * self.layers)
+                MeshTraffic("alltoall", 2 * activations, ("expert",), runs=4 * self.layers)
             )
         return sends
 

@@ -1,4 +1,4 @@
-"""The answer of `mesh`: how to lay the axes of a sharded model over a torus."""
+"""The answer of `mesh`: the fastest layout of a sharded model on a torus, and its bottlenecks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from toruscast._mesh import MeshLayouts, RankedLayout
-from toruscast._mesh.devices import counts_devices
+from toruscast._mesh.devices import has_device_dimension
 from toruscast.answers import svg
 from toruscast.answers.blocks import Answer, Chart, File, Headline, Section, Sentence
 from toruscast.answers.candidates import CandidateRanking, less
@@ -17,32 +17,32 @@ from toruscast.answers.links import LinkMap, LinkUse
 from toruscast.answers.table import Column, Table
 from toruscast.text import counted, percent, seconds, shown_name, time_unit
 
-# Most devices for a program on a page, for one in a terminal, and for a picture of the chips.
-_MOST_DEVICES, _MOST_SHOWN, _MOST_DRAWN = 20_000, 64, 4096
-# Share of the time that is not worth another layout.
-_WORTH, _EQUAL = 0.01, 1e-6
+# Most devices for a program on a page, for a program in a terminal, and for a picture of the chips.
+_MAX_PAGE_DEVICES, _MAX_TERMINAL_DEVICES, _MAX_DRAWN = 20_000, 64, 4096
+# Shares of the time from which another layout is recommended, and from which it is faster at all.
+_MIN_GAIN, _MIN_DIFFERENCE = 0.01, 1e-6
 
 
 def answer(found: MeshLayouts, *, setting: str = "") -> Answer:
-    """Return how to lay a mesh, how much that gains, and what slows a step down."""
+    """Return the recommended layout, its gain, and what slows a step down."""
     head, badge = _headline(found)
     notes, sections = _notes(found), _sections(found)
     file = None
-    if found.ids.size <= _MOST_DEVICES:
+    if found.ids.size <= _MAX_PAGE_DEVICES:
         file = File("mesh.py", found.jax_program(), "JAX program")
     else:
-        notes.append("The program is too long for a page: --write mesh.py writes it.")
+        notes.append("The program is too long for a page; --write mesh.py writes it.")
     return Answer(
-        setting=setting or f"{found.axes} on {found.torus}, what a step sends {_order(found)}",
+        setting=setting or f"{found.axes} on {found.torus}, collectives run {_order(found)}",
         title=f"{found.axes} on {found.torus}",
         headline=head,
         badge=badge,
         notes=notes,
         sections=sections,
         content=_content(found),
-        table=Table(found.step_rows(found.best), ()),
+        table=Table(found.collective_rows(found.best), ()),
         file=file,
-        omitted=found.omitted,
+        omitted=found.problem.omitted,
         facts=[
             ("mesh", str(found.axes)),
             ("torus", f"{found.torus}, {counted(found.torus.n_nodes, 'node')}"),
@@ -52,72 +52,74 @@ def answer(found: MeshLayouts, *, setting: str = "") -> Answer:
 
 
 def _headline(found: MeshLayouts) -> tuple[Headline, str]:
-    """Return which layout to use, and out of how many it is the best."""
-    best, yours = found.best, found.compared or found.in_order
-    against = _ranking(found)[0].against
-    gain = 1 - best.time / yours.time if yours.time else 0.0
+    best, baseline = found.best, found.compared or found.in_order
+    against = _rank_candidates(found)[0].against
+    gain = 1 - best.time / baseline.time if baseline.time else 0.0
     badge = f"best of {'all' if found.all_considered else 'those compared'}"
-    if gain >= _WORTH:
-        source = " predicted" * ("predicted" in (best.source, yours.source))
-        rest = f": {seconds(best.time)} a step{source}, {less(best.time, yours.time, against)}"
+    if gain >= _MIN_GAIN:
+        source = " (predicted)" * ("predicted" in (best.source, baseline.source))
+        change = less(best.time, baseline.time, against)
+        rest = f": {seconds(best.time)} per step{source}, {change}"
         return Headline("Use ", "layout 1", rest), badge
-    rest = f"layout 1 takes {percent(gain)} less" if gain > _EQUAL else "no layout is faster"
-    return Headline("Keep ", against, f": {seconds(yours.time)} a step; {rest}"), badge
+    is_faster = gain > _MIN_DIFFERENCE
+    rest = f"layout 1 takes {percent(gain)} less" if is_faster else "no layout is faster"
+    return Headline("Keep ", against, f": {seconds(baseline.time)} per step; {rest}"), badge
 
 
 def _notes(found: MeshLayouts) -> list[str]:
-    """Return what the layout is, how far it is from a bound, and what is not in its time."""
     best = found.best
-    every = "all that there are" if found.all_considered else "not all that there are"
+    scope = "the full enumeration" if found.all_considered else "part of the enumeration"
     notes = [
-        f"Layout 1: {best.words}.",
-        f"{counted(found.considered, 'layout')} compared, {every}.",
-        *_distance(found),
-        "Only what the collectives send is in the time: computation is not.",
+        f"Layout 1: {best.description}.",
+        f"{counted(found.considered, 'layout')} compared, {scope}.",
+        *_compare_with_bound(found),
+        "Times include communication only, not computation.",
     ]
-    if found.compared is not None and found.in_order.time > best.time / (1 - _WORTH):
+    if found.compared is not None and found.in_order.time > best.time / (1 - _MIN_GAIN):
         notes.append(f"It takes {less(best.time, found.in_order.time, 'the devices in order')}.")
     if best.source == "predicted":
-        why = "run at once" if found.overlap else "have too many messages"
+        why = "run at the same time" if found.problem.overlap else "have too many messages"
         what = ", ".join(map(shown_name, found.not_simulated))
-        notes.append(f"The time is not simulated, since these collectives {why}: {what}.")
+        notes.append(f"The time is not simulated because these collectives {why}: {what}.")
     if found.idle:
         used = f"{found.axes.n_tasks} of {counted(found.devices.nodes.size, 'device')}"
-        notes.append(f"The mesh uses {used}: {found.idle} stay idle.")
-    if counts_devices(found.torus):
-        notes.append("Dimension C counts the devices of a chip.")
+        notes.append(f"The mesh uses {used}; {found.idle} stay idle.")
+    if has_device_dimension(found.torus):
+        notes.append("Dimension C is the devices within a chip.")
     return notes
 
 
 def _sections(found: MeshLayouts) -> list[Section]:
-    """Return the tables and charts that support the answer."""
     sections = [
         Section("Layouts", [layouts(found)], only="terminal"),
         Section("How much faster", [times_chart(found)], wide=False, only="page"),
-        *_drawn(found),
-        Section("Why: time in the step", [_collectives(found), _step(found)], wide=False),
-        Section("What slows them", [Sentence(line) for line in _reasons(found)], wide=False),
+        *_draw_chips(found),
+        Section(
+            "Why: time of each collective",
+            [_collective_chart(found), _collective_table(found)],
+            wide=False,
+        ),
+        Section("Bottlenecks", [Sentence(line) for line in _list_reasons(found)], wide=False),
         Section("All layouts", [layouts(found)], only="page"),
     ]
-    view = LinkMap(found.torus, partial(_uses, found), [each.label for each in found.traffic])
-    sections.append(Section("Where: how long each link works in a step", [view], only="page"))
-    if found.ids.size <= _MOST_SHOWN:
-        sections.append(
-            Section("The mesh", [Sentence(found.jax_program().rstrip())], only="terminal")
-        )
+    labels = [each.label for each in found.problem.traffic]
+    view = LinkMap(found.torus, partial(_list_link_uses, found), labels)
+    sections.append(Section("Where: time that each link is busy", [view], only="page"))
+    if found.ids.size <= _MAX_TERMINAL_DEVICES:
+        program = Sentence(found.jax_program().rstrip())
+        sections.append(Section("The mesh", [program], only="terminal"))
     return sections
 
 
-def _drawn(found: MeshLayouts) -> list[Section]:
-    """Return the layout as pictures, one for each axis of the mesh."""
-    if found.torus.n_nodes > _MOST_DRAWN:
+def _draw_chips(found: MeshLayouts) -> list[Section]:
+    if found.torus.n_nodes > _MAX_DRAWN:
         return []
     return [
         Section(
-            "Layout 1: chips by their place along each axis",
-            [_chips(found, k) for k in range(len(found.axes.names))],
-            "A cell is a chip, at its coordinates; the darker, the farther along the axis. "
-            "Chips of one colour hold the same shard.",
+            "Layout 1: position of the chips along each axis",
+            [_chip_chart(found, k) for k in range(len(found.axes.names))],
+            "Each cell is a chip at its coordinates. Darker chips are farther along the axis. "
+            "Chips of the same colour hold the same shard.",
             wide=False,
             only="page",
         )
@@ -125,50 +127,47 @@ def _drawn(found: MeshLayouts) -> list[Section]:
 
 
 def _order(found: MeshLayouts) -> str:
-    return "at once" if found.overlap else "one after another"
+    return "at the same time" if found.problem.overlap else "one after another"
 
 
-def _distance(found: MeshLayouts) -> list[str]:
-    """Return how far a step is above the lower bound over all layouts, where one is known."""
-    bounds = [row["bound"] for row in found.step_rows(found.best)]
-    floor = (max if found.overlap else math.fsum)(bounds)
-    if not floor > 0:
+def _compare_with_bound(found: MeshLayouts) -> list[str]:
+    """Return how much longer a step takes than the lower bound over all layouts, if known."""
+    bounds = [row["bound"] for row in found.collective_rows(found.best)]
+    bound = (max if found.problem.overlap else math.fsum)(bounds)
+    if not bound > 0:
         return []
-    above = max(found.best.time / floor - 1, 0.0)
-    far = f"{percent(above)} longer" if above < 1 else f"{1 + above:.1f} times as long"
-    scope = " for what is counted" if found.omitted else ""
-    return [
-        f"No layout can be faster than {seconds(floor)}{scope}, with all links at work; this one "
-        f"takes {far}."
-    ]
+    excess = max(found.best.time / bound - 1, 0.0)
+    factor = f"{percent(excess)} longer" if excess < 1 else f"{1 + excess:.1f} times as long"
+    scope = " for the counted collectives" if found.problem.omitted else ""
+    return [f"No layout can be faster than {seconds(bound)}{scope}; this one takes {factor}."]
 
 
-def _ranking(found: MeshLayouts) -> tuple[CandidateRanking, list[RankedLayout]]:
-    """Return the layouts by name, and those that they are compared with."""
-    several = {f"layout {i + 1}": each for i, each in enumerate(found.layouts)}
-    several["devices in order"] = found.in_order
+def _rank_candidates(found: MeshLayouts) -> tuple[CandidateRanking, list[RankedLayout]]:
+    """Return the names and times of all layouts, and the layouts."""
+    named = {f"layout {i + 1}": each for i, each in enumerate(found.layouts)}
+    named["devices in order"] = found.in_order
     if found.compared is not None:
-        several["yours"] = found.compared
-    times = [each.time for each in several.values()]
+        named["yours"] = found.compared
+    layouts = [*named.values()]
+    times = [each.time for each in layouts]
     against = "the devices in order" if found.compared is None else "your layout"
-    return CandidateRanking(list(several), times, len(several) - 1, against=against), [
-        *several.values()
-    ]
+    return CandidateRanking(list(named), times, len(named) - 1, against=against), layouts
 
 
 def times_chart(found: MeshLayouts) -> Chart:
-    """Return the times of the five best layouts and those compared with."""
-    chart = _ranking(found)[0].chart("Time of what a step sends", also=[len(found.layouts)])
+    """Return the times of the five best layouts, the devices in order, and your layout."""
+    ranking = _rank_candidates(found)[0]
+    chart = ranking.chart("Communication time of a step", also=[len(found.layouts)])
     return replace(chart, key="layouts")
 
 
 def layouts(found: MeshLayouts) -> Table:
-    """Return the layouts, the fastest first, and those that they are compared with."""
-    ranking, several = _ranking(found)
+    """Return the layouts, the fastest first, the devices in order, and your layout."""
+    ranking, candidates = _rank_candidates(found)
     against = "vs yours" if found.compared else "vs in order"
     rows = [
-        {"name": name, "time": each.time, "source": each.source, "axes": each.words}
-        for name, each in zip(ranking.names, several, strict=True)
+        {"name": name, "time": each.time, "source": each.source, "axes": each.description}
+        for name, each in zip(ranking.names, candidates, strict=True)
     ]
     columns = [
         Column("name", "layout", priority=0),
@@ -180,9 +179,8 @@ def layouts(found: MeshLayouts) -> Table:
     return Table(rows, columns, best=0, yours=ranking.yours)
 
 
-def _collectives(found: MeshLayouts) -> Chart:
-    """Return the time of all runs of each collective in a step, and its bound."""
-    rows = found.step_rows(found.best)
+def _collective_chart(found: MeshLayouts) -> Chart:
+    rows = found.collective_rows(found.best)
     scale, unit = time_unit([max(row["time"] for row in rows)])
     groups = [shown_name(row["what"]) for row in rows]
     series = [
@@ -192,54 +190,52 @@ def _collectives(found: MeshLayouts) -> Chart:
     return Chart(
         "collectives",
         "",
-        f"All runs of a step, {unit}. Grey: the least that any layout takes, with all links at "
-        "work.",
+        f"Time of all runs in a step, {unit}. Grey: lower bound over all layouts.",
         lambda: svg.bars(groups, series, scale, unit),
     )
 
 
-def _step(found: MeshLayouts) -> Table:
+def _collective_table(found: MeshLayouts) -> Table:
     columns = [
         Column("what", priority=0),
         Column("time", kind="seconds", priority=0),
         Column("share", kind="share"),
         Column("bound", kind="seconds"),
         Column("nbytes", "size", "bytes"),
-        Column("times", "runs", "count", priority=2),
+        Column("runs", kind="count", priority=2),
         Column("devices", kind="count", priority=3),
         Column("GBps", "GB/s", "number", priority=4),
         Column("algorithm", priority=4),
         Column("source", "source", priority=4),
     ]
-    return Table(found.step_rows(found.best), columns, "Collectives of a step")
+    return Table(found.collective_rows(found.best), columns, "Collectives of a step")
 
 
-def _reasons(found: MeshLayouts) -> list[str]:
-    lines = found.step_rows(found.best)
-    slowest = max(lines, key=lambda row: row["share"])
-    reasons = [f"{shown_name(row['what'])}: {row['why']}." for row in lines]
-    if len(lines) > 1 and slowest["share"] > 0:
+def _list_reasons(found: MeshLayouts) -> list[str]:
+    rows = found.collective_rows(found.best)
+    slowest = max(rows, key=lambda row: row["share"])
+    reasons = [f"{shown_name(row['what'])}: {row['why']}." for row in rows]
+    if len(rows) > 1 and slowest["share"] > 0:
         share = percent(slowest["share"])
         reasons.append(f"Slowest: {shown_name(slowest['what'])}, {share} of the time.")
     return reasons
 
 
-def _chips(found: MeshLayouts, axis: int) -> Chart:
-    """Return the chips coloured by their place along an axis of the mesh."""
-    place = np.full(found.torus.n_nodes, -1)
+def _chip_chart(found: MeshLayouts, axis: int) -> Chart:
+    position = np.full(found.torus.n_nodes, -1)
     coordinate = np.indices(found.best.nodes.shape)[axis]
-    place[found.best.nodes.ravel()] = coordinate.ravel()
+    position[found.best.nodes.ravel()] = coordinate.ravel()
     name, size = found.axes.names[axis], found.axes.sizes[axis]
     return Chart(
         f"chips-{axis}",
         f"{shown_name(name)}: 0 (light) to {size - 1} (dark)",
         "",
-        lambda: svg.chips(found.torus.shape, found.torus.axes, place, size),
+        lambda: svg.chips(found.torus.shape, found.torus.axes, position, size),
     )
 
 
-def _uses(found: MeshLayouts, most: int) -> list[LinkUse]:
-    ranking, layouts = _ranking(found)
+def _list_link_uses(found: MeshLayouts, most: int) -> list[LinkUse]:
+    ranking, layouts = _rank_candidates(found)
     order = sorted(range(len(layouts)), key=lambda i: (i != ranking.best, i != ranking.yours))
     return [
         LinkUse(ranking.names[i], layouts[i].time, layouts[i].link_seconds()) for i in order[:most]
@@ -247,11 +243,10 @@ def _uses(found: MeshLayouts, most: int) -> list[LinkUse]:
 
 
 def _content(found: MeshLayouts) -> dict[str, object]:
-    """Return the answer for programs."""
     return {
         "torus": str(found.torus),
         "axes": dict(zip(found.axes.names, found.axes.sizes, strict=True)),
-        "order": "overlap" if found.overlap else "in-turn",
+        "order": "overlap" if found.problem.overlap else "in-turn",
         "layouts_considered": found.considered,
         "all_considered": found.all_considered,
         "idle": found.idle,
@@ -260,7 +255,7 @@ def _content(found: MeshLayouts) -> dict[str, object]:
         "devices_in_order": {"time": found.in_order.time, "source": found.in_order.source},
         "gain": found.gain,
         "yours": found.compared and {"time": found.compared.time, "source": found.compared.source},
-        "traffic": found.step_rows(found.best),
+        "traffic": found.collective_rows(found.best),
         "ids": found.ids,
         "nodes": found.best.nodes,
     }

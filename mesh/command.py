@@ -1,4 +1,4 @@
-"""``toruscast mesh``: the ways to lay the axes of a sharded model over a torus."""
+"""``toruscast mesh``: rank the layouts of a sharded model on a torus."""
 
 from __future__ import annotations
 
@@ -39,102 +39,99 @@ from toruscast.text import seconds
 if TYPE_CHECKING:
     from toruscast._mesh.ranking import MeshPlacement
 
-_MOST_PLACES = 20
+_MAX_PLACEMENT_ROWS = 20
 
 
 @dataclass(frozen=True)
-class Step(HloOptions):
-    """The axes of the mesh, what a step sends along them, and the devices that there are."""
+class StepOptions(HloOptions):
+    """The axes of the mesh, the collectives of a step, and the available devices."""
 
     GROUP: ClassVar = "Input"
     axes: str | None = option(
-        "Axes of the mesh, the last one varying fastest; with --hlo those that the groups of the "
-        "program show, if not given.",
+        "Axes of the mesh, the last axis varying fastest. With --hlo they are inferred from the "
+        "groups of the program by default.",
         "NAME=SIZE,...",
     )
-    sends: str | None = option(
-        "What a step sends: allreduce, allgather, reduce_scatter, alltoall, permute (to "
-        "the next round the axis), pipeline (the last one sends to none) or exchange (with "
-        "both neighbours). The size is of the whole buffer. data+fsdp are both axes together; "
-        "/ring, /two-way-ring or /bucket behind the collective fix the algorithm; :12 behind "
-        "the size is how often a step runs it.",
+    traffic: str | None = option(
+        "Collectives of a step: allreduce, allgather, reduce_scatter, alltoall, permute (each "
+        "device sends to the next, the last to the first), pipeline (the last sends nothing) or "
+        "exchange (with both neighbours). The size is that of the whole buffer. data+fsdp joins "
+        "two axes. A suffix /ring, /two-way-ring or /bucket selects the algorithm. :12 after the "
+        "size means 12 runs in a step.",
         "AXIS:COLLECTIVE:SIZE,...",
-        "--traffic",
         needs=("axes",),
     )
     hlo: str | None = option(
-        "Instead: the collectives of a compiled program, in HLO text, such as "
-        "jax.jit(step).lower(...).compile().as_text() gives.",
+        "HLO text of a compiled program to read the collectives from, such as the output of "
+        "jax.jit(step).lower(...).compile().as_text().",
         "FILE",
         "--hlo",
         "--compile",
     )
     devices: str | None = option(
-        "What jax.devices() printed on the slice: the devices that there are; chips may be "
-        "missing.  [default: all, numbered as the machine does]",
+        "Output of print(jax.devices()) on the slice. Chips may be missing.  [default: all "
+        "devices, in the machine's numbering]",
         "FILE",
         group="Machine",
     )
     devices_per_chip: int | None = option(
-        "Devices that each node of the torus counts as, such as 4 logical cores of a Trainium2 "
-        "chip; they share its links.  [default: 1, or as many as the mesh needs of those that the "
-        "machine has]",
+        "Devices on each node of the torus, such as 4 logical cores of a Trainium2 chip. They "
+        "share its links.  [default: 1, or more if the mesh needs them and the machine has them]",
         type=click.IntRange(1, 64),
         group="Machine",
     )
     compare: str | None = option(
-        "A layout of yours in any form that --write writes: numbers of devices in mesh shape, a "
-        "program, a printed mesh, or a format of mappings, whose name may stand before the file.",
+        "Your own layout, in any form that --write writes: device numbers in mesh shape, a "
+        "program, a printed mesh, or a mapping format. FORM names the format.",
         "[FORM=]FILE",
         group="Mappings",
     )
     order: Literal["in-turn", "overlap"] = option(
-        "Whether collectives run one after another, or all at once.", default="in-turn"
+        "Whether collectives run one after another or at the same time.", default="in-turn"
     )
 
 
 @dataclass(frozen=True)
-class MeshRequest:
-    """What is ranked and written."""
+class MeshOptions:
+    """What to rank and write."""
 
     top: int = option("Layouts to list.", default=5, type=click.IntRange(1, 100), group="Output")
     slices: int | None = option(
-        "Instead of one slice: rank all that have so many chips, twisted or not, of the machine "
-        "that --torus names, or of every accelerator.",
+        "Rank all slices with this many chips, twisted and untwisted, of the machine given by "
+        "--torus, or of every accelerator.",
         "CHIPS",
         type=click.IntRange(1, 65536),
     )
     placements: bool = option(
-        "List every place of a mesh that is smaller than the torus: the fastest first, of equal "
-        "ones that which leaves the largest box free. --write writes the first.",
+        "List every placement of a mesh that is smaller than the torus, sorted by time and then "
+        "by the largest box that stays free. --write writes the first.",
         default=False,
     )
     files: tuple[str, ...] = multi_option(
-        "Write the best layout: numbers of the devices in mesh shape as .json, .npy or a JAX "
-        "program (.py); torch=FILE, a program of PyTorch/XLA; neuron=FILE, the device of each rank "
-        "on a line; or as any format of mappings, such as .map, vcoord=FILE or "
-        "tt-rank-bindings=FILE.",
+        "Write the best layout: device numbers in mesh shape as .json, .npy or a JAX program "
+        "(.py); torch=FILE, a PyTorch/XLA program; neuron=FILE, the devices of the ranks on one "
+        "line; or any mapping format, such as .map, vcoord=FILE or tt-rank-bindings=FILE.",
         "[FORM=]FILE",
         "--write",
         group="Output",
     )
 
 
-# Forms of our own; every other one is a format of mappings.
+# Forms of the command itself. All others are mapping formats.
 _SUFFIXES = {".json": "device-ids", ".npy": "npy", ".py": "python"}
 _TEXTS: dict[str, Callable[[tc.MeshLayouts], str]] = {
     **dict.fromkeys(("json", "device-ids"), lambda answer: json.dumps(answer.ids.tolist()) + "\n"),
     "python": lambda answer: answer.jax_program(),
     "torch": lambda answer: answer.torch_program(),
-    # As AWS Neuron's tools list cores.
+    # The list of cores that AWS Neuron's tools take.
     "neuron": lambda answer: ",".join(map(str, answer.ids.ravel().tolist())) + "\n",
 }
 
 Targets = list[tuple[str, str]]
 
 
-def check_files(files: Sequence[str], output: PageOutput) -> Targets:
-    """Return form and path of each file; the form is empty where the suffix names it."""
+def parse_targets(files: Sequence[str], output: PageOutput) -> Targets:
+    """Return form and path of each file; the form is empty if the suffix determines it."""
     targets: Targets = []
     for text in files:
         form, equals, path = text.partition("=")
@@ -154,7 +151,7 @@ def check_files(files: Sequence[str], output: PageOutput) -> Targets:
 
 
 def write_files(answer: tc.MeshLayouts, targets: Targets) -> dict[str, str]:
-    """Write the best layout to each file, and return advice on how to use a file, by its path."""
+    """Write the best layout to each file; return advice on how to use the files, by path."""
     advice = {}
     for form, path in targets:
         if form in _TEXTS:
@@ -171,12 +168,16 @@ def write_files(answer: tc.MeshLayouts, targets: Targets) -> dict[str, str]:
 
 @sub_command("mesh")
 def command(
-    machine: TorusOptions, step: Step, asked: MeshRequest, work: WorkerOptions, output: PageOutput
+    machine: TorusOptions,
+    step: StepOptions,
+    options: MeshOptions,
+    work: WorkerOptions,
+    output: PageOutput,
 ) -> None:
-    """Rank the ways to lay the axes of a sharded model over a torus.
+    """Rank the layouts of a sharded model on a torus.
 
-    Axes get pieces of the torus's dimensions and walk them line by line, as a snake, round a loop
-    or folded. Times are of what is sent on the busiest links; the fastest few are simulated.
+    Each axis gets pieces of the torus's dimensions and walks them line by line, as a snake, in a
+    loop or folded. Times are computed from the busiest links. The fastest layouts are simulated.
 
     \b
     toruscast mesh --torus tpu_v5p:4x4x8 --axes data=8,fsdp=4,tensor=4 \\
@@ -186,79 +187,84 @@ def command(
     toruscast mesh --torus tpu_v5e:4x4 --hlo step.hlo.txt
     toruscast mesh --compile step.hlo.txt --slices 128
     """  # noqa: D301
-    if (step.sends is None) == (step.hlo is None):
-        raise click.UsageError("one of --traffic and --hlo is needed")
-    if asked.slices is not None:
-        _rank_slices(machine, step, asked, work, output)
+    if (step.traffic is None) == (step.hlo is None):
+        raise click.UsageError("give either --traffic or --hlo")
+    if options.slices is not None:
+        _rank_slices(machine, step, options, work, output)
     elif machine.torus is None:
-        raise click.UsageError("--torus is needed, or --slices")
+        raise click.UsageError("give either --torus or --slices")
     else:
-        _rank_layouts(machine, step, asked, work, output)
+        _rank_layouts(machine, step, options, work, output)
 
 
 def _rank_layouts(
-    machine: TorusOptions, step: Step, asked: MeshRequest, work: WorkerOptions, output: PageOutput
+    machine: TorusOptions,
+    step: StepOptions,
+    options: MeshOptions,
+    work: WorkerOptions,
+    output: PageOutput,
 ) -> None:
-    """Rank the layouts on one slice, and write the best."""
-    targets = check_files(asked.files, output)
-    sends = step.sends or tc.read_hlo(step.hlo or "", **step.hlo_arguments)
-    if isinstance(sends, str):
+    targets = parse_targets(options.files, output)
+    traffic = step.traffic or tc.read_hlo(step.hlo or "", **step.hlo_arguments)
+    if isinstance(traffic, str):
         n = mesh_traffic.parse_axes(step.axes or "").n_tasks
     else:
-        n = sends.n_devices
-    torus = mesh_devices.chips_as_devices(load_torus(machine), n, step.devices_per_chip)
+        n = traffic.n_devices
+    torus = mesh_devices.split_chips(load_torus(machine), n, step.devices_per_chip)
     devices = None if step.devices is None else mesh_devices.read_devices(step.devices, torus)
-    compare = (
-        None if step.compare is None else mesh_devices.read_layout(step.compare, torus, devices)
-    )
+    compare = None
+    if step.compare is not None:
+        compare = mesh_devices.read_layout(step.compare, torus, devices)
     with output.progress("Laying out") as progress:
         found = tc.mesh(
             torus,
             step.axes,
-            sends,
+            traffic,
             devices=devices,
             compare=compare,
             overlap=step.order == "overlap",
-            top=asked.top,
+            top=options.top,
             n_jobs=work.jobs,
             progress=progress,
         )
-    places = mesh_ranking.placements(found) if asked.placements else []
-    if places:
-        best = places[0].layout
-        others = (each for each in found.layouts if each.words != best.words)
+    placements = mesh_ranking.list_placements(found) if options.placements else []
+    if placements:
+        best = placements[0].layout
+        others = (each for each in found.layouts if each.description != best.description)
         found = replace(found, layouts=(best, *others))
-    shown = mesh_answer.answer(found)
-    more: dict[str, Any] = {}
-    if asked.placements:
-        more["placements"] = _place_rows(found, places)
-        table = _places(found, more["placements"])
-        shown = replace(
-            shown, sections=[*shown.sections, answers.blocks.Section(table.title, [table])]
-        )
-    output.write_answer(shown, more)
+    answer = mesh_answer.answer(found)
+    content: dict[str, Any] = {}
+    if options.placements:
+        content["placements"] = [_placement_row(found, each) for each in placements]
+        table = _placement_table(found, content["placements"])
+        section = answers.blocks.Section(table.title, [table])
+        answer = replace(answer, sections=[*answer.sections, section])
+    output.write_answer(answer, content)
     advice = write_files(found, targets)
     for _, path in targets:
-        how = f": {advice[path]}" if advice.get(path) else ""
-        output.print_line(f"the best layout is in {path}{how}")
+        usage = f": {advice[path]}" if advice.get(path) else ""
+        output.print_line(f"the best layout is in {path}{usage}")
     if not targets:
         output.print_line("--write mesh.py writes the mesh for JAX.")
 
 
 def _rank_slices(
-    machine: TorusOptions, step: Step, asked: MeshRequest, work: WorkerOptions, output: PageOutput
+    machine: TorusOptions,
+    step: StepOptions,
+    options: MeshOptions,
+    work: WorkerOptions,
+    output: PageOutput,
 ) -> None:
-    """Rank the slices of as many chips as the user asks for."""
-    n_chips = asked.slices or 0
+    n_chips = options.slices or 0
     one_slice = ("devices", "devices_per_chip", "compare", "changes", "placements")
     refuse_options("cannot be used with --slices", *one_slice, "files", "report", "figures")
     output.check()
-    sends = step.sends or tc.read_hlo(step.hlo or "", **step.hlo_arguments)
+    traffic = step.traffic or tc.read_hlo(step.hlo or "", **step.hlo_arguments)
     with output.progress("Ranking slices") as progress:
         found = mesh.which_slice(
             n_chips,
             step.axes,
-            sends,
+            traffic,
             () if machine.torus is None else machine.torus,
             overlap=step.order == "overlap",
             n_jobs=work.jobs,
@@ -273,44 +279,39 @@ def _rank_slices(
     ]
     best = found.table.iloc[0]
     notes = [
-        f"{found.answers[0].axes} on every slice of {n_chips} chips; the best layout on each.",
-        "Not every slice is sold everywhere. Times are of communication alone.",
+        f"{found.answers[0].axes} on every slice of {n_chips} chips, with the best layout on each.",
+        "Some slices may not be for sale. Times include communication only, not computation.",
     ]
-    text = f": {seconds(best['time'])} for what a step sends, with {best['layout']}"
+    text = f": {seconds(best['time'])} of communication per step; {best['layout']}"
     output.write_answer(
         answers.blocks.Answer(
             answers.blocks.Headline("Use ", best["slice"], text),
             notes=notes,
-            table=Table(found.table, columns, best=0, top=asked.top),
+            table=Table(found.table, columns, best=0, top=options.top),
             content={"chips": n_chips, "ranking": records(found.table)},
-            omitted=found.answers[0].omitted,
+            omitted=found.answers[0].problem.omitted,
         )
     )
 
 
-def _place_rows(found: tc.MeshLayouts, places: Sequence[MeshPlacement]) -> list[dict[str, Any]]:
-    """Return a row for each place of a mesh in the torus."""
-    return [
-        {
-            "corner": place.corner,
-            "time": place.time,
-            "free_box": place.rest,
-            "layout": place.layout.words,
-            "ids": found.devices.places(place.layout.nodes),
-            "nodes": place.layout.nodes,
-        }
-        for place in places
-    ]
+def _placement_row(found: tc.MeshLayouts, placement: MeshPlacement) -> dict[str, Any]:
+    return {
+        "corner": placement.corner,
+        "time": placement.time,
+        "free_box": placement.free_box,
+        "layout": placement.layout.description,
+        "ids": found.devices.index_nodes(placement.layout.nodes),
+        "nodes": placement.layout.nodes,
+    }
 
 
-def _places(found: tc.MeshLayouts, rows: Sequence[dict[str, Any]]) -> Table:
-    """Return the places of a mesh in the torus."""
+def _placement_table(found: tc.MeshLayouts, rows: Sequence[dict[str, Any]]) -> Table:
     columns = [
-        Column("at", "from", "label", priority=0),
+        Column("at", "corner", "label", priority=0),
         Column("time", kind="seconds", priority=0),
         Column("free_box", kind="count"),
         Column("layout"),
     ]
-    title = f"{len(rows)} places in {found.torus}, times of the busiest link"
+    title = f"{len(rows)} placements in {found.torus}, times in closed form"
     shown = [{**row, "at": f"({','.join(map(str, row['corner']))})"} for row in rows]
-    return Table(shown, columns, title, top=_MOST_PLACES)
+    return Table(shown, columns, title, top=_MAX_PLACEMENT_ROWS)

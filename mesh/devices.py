@@ -1,8 +1,8 @@
-"""Devices of machine-learning frameworks: numbers, nodes, lists, shardings.
+"""Devices of machine-learning frameworks: their numbers and nodes, and files that list them.
 
-Patterns: `print(jax.devices())` of JAX 0.4 to 0.8 on TPU v4 to v6e; the attributes of XLA's device
-descriptions as Python prints them; shardings of HLO (`xla/hlo/ir/hlo_sharding.cc`, both forms of
-its device lists) and meshes of Shardy.
+The patterns are those of `print(jax.devices())` in JAX 0.4 to 0.8 on TPU v4 to v6e, the attributes
+of XLA's device descriptions as Python prints them, shardings of HLO (both forms of device lists in
+`xla/hlo/ir/hlo_sharding.cc`) and meshes of Shardy.
 """
 
 from __future__ import annotations
@@ -36,20 +36,22 @@ from toruscast.mapping.machines import Machine, TorusLike, as_torus, names
 from toruscast.mapping.task_mapping import Hosts, TaskMapping
 from toruscast.mapping.torus import Torus
 from toruscast.text import counted
+from toruscast.typing import Ints
 from toruscast.validation import whole_array, whole_number
 
-from .hlo import counted_along, whole_numbers
+from .hlo import parse_numbers, transpose_iota
 
+# Machines whose devices are numbered in C order.
 _IN_C_ORDER = ("trainium", "galaxy")
-# Names of a dimension of devices: the first letter that no other dimension has.
-_DEVICES = "CUVWXYZIJ"
+# A dimension of devices is named by the first of these letters that is not in use.
+_DEVICE_LETTERS = "CUVWXYZIJ"
 PRINTED = re.compile(r"\b\w*Device\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
-# What newer versions print of a device: its number, process, coordinates and core.
+# Newer versions print the number, process, coordinates and core of a device.
 SHORT = re.compile(r"TPU_(\d+)\(process=\d+,\((\d+,\d+,\d+),(\d+)\)\)")
 START = re.compile(
     rb"\s*+(?:array\s*+\(\s*+)?[\[\s]*+(?:\w*Device\s*\(\s*wrapped\s*=\s*)?\w*Device\s*\(\s*id\s*="
 )
-# JAX's devices of several slices.
+# JAX wraps the devices of several slices.
 WRAPPED = re.compile(
     r"\w*Device\(wrapped=(\w*Device\([^()]*(?:\([^()]*\)[^()]*)*)\), slice_id=(\d+)\)"
 )
@@ -60,23 +62,23 @@ IDS = re.compile(
 )
 FIRST = re.compile(rb"\s*+(?:array\s*+\(\s*+)?\[[\[\s]*+\d++[\s,\]]")
 MAX_LISTED = 2**22
-# How else numbers of devices are written: by NumPy, in a program, and on one line.
-OWN_FORMS = ("json", "npy", "python", "torch", "neuron")
-# What `mesh` calls the options of other commands.
-_OURS = {
+# Formats of device numbers besides mapping formats.
+ID_FORMS = ("json", "npy", "python", "torch", "neuron")
+# Options of `mesh` that replace those of other commands in error messages.
+_MESH_OPTIONS = {
     "--tasks-per-node": "--devices-per-chip",
     "--hosts": "--devices",
     "--format for a binary format": "an array of NumPy (.npy)",
 }
 _NPY = b"\x93NUMPY"
 _IN_PROGRAM = re.compile(r"\bnp\.array\(\s*(\[[\[\]\s\d,]*\])")
-_IS_OWN = re.compile(rb"import \w+|\s*+\d++(?:\s*,\s*\d++)++\s*+\Z")
-# A sharding of HLO: sizes, then the devices, or the axes that they are counted along.
+_PROGRAM_OR_LINE = re.compile(rb"import \w+|\s*+\d++(?:\s*,\s*\d++)++\s*+\Z")
+# A sharding of HLO: sizes, then a list of devices or a transposed iota.
 SHARDING = re.compile(
     r"\bdevices\s*=\s*\[([\d,\s]+)\]\s*"
     r"(?:<=\s*\[([\d,\s]+)\]\s*(?:T\(([\d,\s]+)\))?|(\d[\d,\s]*))"
 )
-# A mesh of Shardy: its axes, and maybe the devices.
+# A mesh of Shardy: axes, and optionally devices.
 SHARDY = re.compile(
     r"<\s*\[\s*((?:\"\w+\"\s*+=\s*+\d++\s*+,?\s*+)+)\]\s*+"
     r"(?:,\s*device_ids\s*=\s*\[([\d,\s]+)\]\s*)?>"
@@ -86,7 +88,7 @@ SHARDED = re.compile(
     rb"|\s*+(?:#?(?:sdy\.)?mesh\b[^<{}]*+)?<\s*\[\s*\""
     rb"|\s*+(?:\w+\s*+=\s*+)?DeviceMesh\("
 )
-# A mesh of PyTorch: its numbers, or since 2.9 its sizes and strides.
+# A mesh of PyTorch: device numbers, or since 2.9 sizes and strides.
 TORCH = re.compile(
     r"DeviceMesh\((?:['\"]?\w+['\"]?,\s*)?(\[[\[\]\d,\s]*\])(?:,\s*mesh_dim_names=[^)]*\)?)?\s*\)"
 )
@@ -98,56 +100,55 @@ STRIDED = re.compile(
 
 @dataclass(frozen=True, eq=False)
 class Devices:
-    """Devices that are there: their numbers, rising, and the node of each, ``(n,)``."""
+    """Available devices: their numbers in ascending order, and the node of each, ``(n,)``."""
 
-    ids: NDArray[np.int64]
-    nodes: NDArray[np.int64]
+    ids: Ints
+    nodes: Ints
 
-    def places(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the place of each node's device among all, as sorted by their numbers."""
-        place = np.full(int(self.nodes.max()) + 1, -1, dtype=np.int64)
-        place[self.nodes] = np.arange(self.nodes.size)
-        return np.asarray(place[nodes])
+    def index_nodes(self, nodes: Ints) -> Ints:
+        """Return the index of each node's device among all devices sorted by number."""
+        index = np.full(int(self.nodes.max()) + 1, -1, dtype=np.int64)
+        index[self.nodes] = np.arange(self.nodes.size)
+        return np.asarray(index[nodes])
 
 
-def usual_devices(torus: Torus) -> Devices:
-    """Return the devices of a whole slice, numbered as their machine does.
+def default_devices(torus: Torus) -> Devices:
+    """Return the devices of a whole slice in the machine's numbering.
 
-    Those of Trainium and Galaxy are numbered in C order, the last dimension fastest; others as JAX
-    does those of a TPU slice: X fastest, then Y and Z, the devices of a chip (C) side by side.
+    Trainium and Galaxy number devices in C order, with the last dimension fastest. Other devices
+    are numbered as JAX numbers a TPU slice: X fastest, then Y and Z. The devices of a chip (C) are
+    consecutive.
     """
     order = np.arange(torus.n_nodes).reshape(torus.shape)
     if not torus.name.startswith(_IN_C_ORDER):
-        # The devices of a chip stay fastest.
-        chips = torus.ndim - counts_devices(torus)
+        chips = torus.ndim - has_device_dimension(torus)
         order = order.transpose(*reversed(range(chips)), *range(chips, torus.ndim))
     return Devices(np.arange(torus.n_nodes), order.ravel().astype(np.int64))
 
 
-def counts_devices(torus: Torus) -> bool:
+def has_device_dimension(torus: Torus) -> bool:
     """Return whether the last dimension counts the devices of a chip."""
     return torus.ndim > 1 and torus.axes.endswith("C") and not torus.axes.startswith("AB")
 
 
-def chips_as_devices(torus: Torus, n_devices: int, per_chip: int | None = None) -> Torus:
-    """Return a torus of devices: each chip's are a last dimension, C.
+def split_chips(torus: Torus, n_devices: int, per_chip: int | None = None) -> Torus:
+    """Return a torus of devices, with the devices of each chip as a last dimension, C.
 
-    Without ``per_chip`` only machines change whose chips work as several devices and are too few
-    for ``n_devices``: Trainium2, with four or eight logical cores a chip (AWS Neuron
-    documentation), and Trainium1 with two. Devices share a chip's links and the bandwidth of its
-    memory, through which they exchange, equally: how they really do is not public.
+    Without ``per_chip``, a chip becomes several devices only if ``n_devices`` exceeds the chips and
+    the machine has several per chip: Trainium2 has four or eight logical cores per chip (AWS Neuron
+    documentation), Trainium1 two. The devices of a chip share its links equally, and its memory
+    bandwidth, through which they exchange. The actual sharing is not public.
     """
     if per_chip is None:
         is_known = torus.n_nodes < n_devices and torus.name in names()
-        several = Machine.from_name(torus.name).shapes.devices if is_known else ()
-        fitting = (n for n in several if n * torus.n_nodes >= n_devices)
-        per_chip = next(fitting, 1)
+        counts = Machine.from_name(torus.name).shapes.devices if is_known else ()
+        per_chip = next((n for n in counts if n * torus.n_nodes >= n_devices), 1)
     per_chip = whole_number(per_chip, "devices per chip", 1)
     if per_chip == 1:
         return torus
     if torus.twist or torus.exclusions:
         expected = "a plain torus without missing chips"
-        raise InputError("several devices a chip", found=torus, expected=expected)
+        raise InputError("several devices per chip", found=torus, expected=expected)
     memory = torus.network.memory_bandwidth / per_chip
     return Torus(
         (*torus.shape, per_chip),
@@ -160,43 +161,43 @@ def chips_as_devices(torus: Torus, n_devices: int, per_chip: int | None = None) 
             memory_bandwidth=memory,
         ),
         name=torus.name,
-        axes=torus.axes + next(letter for letter in _DEVICES if letter not in torus.axes),
+        axes=torus.axes + next(letter for letter in _DEVICE_LETTERS if letter not in torus.axes),
     )
 
 
-def nodes_at(torus: Torus, coords: ArrayLike) -> NDArray[np.int64]:
-    """Return the nodes at coordinates of devices, ``(n, dimensions)``; -1 outside of the torus.
+def find_nodes(torus: Torus, coords: ArrayLike) -> Ints:
+    """Return the node of each row of device coordinates, ``(n, dimensions)``; -1 outside the torus.
 
-    Coordinates of a part of a larger machine are counted from the lowest. Entries beyond the
-    torus's dimensions are the same everywhere (TPU v5e lists Z, a chip with one core its core).
+    Coordinates in a larger machine are shifted to begin at 0. Columns beyond the torus's dimensions
+    must be constant: TPU v5e lists Z, and a chip with one core lists its core.
     """
     rows = np.asarray(coords)
     expected = f"a row of {torus.ndim} coordinates for each device"
     if rows.ndim != 2 or not len(rows) or rows.shape[1] < torus.ndim:
-        raise InputError("bad coordinates of devices", found=rows.shape, expected=expected)
-    rows = whole_array(rows.ravel(), "coordinate of a device").reshape(rows.shape)
+        raise InputError("bad device coordinates", found=rows.shape, expected=expected)
+    rows = whole_array(rows.ravel(), "device coordinate").reshape(rows.shape)
     low = rows.min(axis=0)
     if (rows[:, torus.ndim :] != low[torus.ndim :]).any():
-        raise InputError("bad coordinates of devices", found=rows.shape, expected=expected)
+        raise InputError("bad device coordinates", found=rows.shape, expected=expected)
     size = np.array(torus.shape)
-    places = rows[:, : torus.ndim].copy()
-    if (places >= size).any():
-        places = places - low[: torus.ndim]
-    outside = np.logical_or(places < 0, places >= size).any(axis=1)
-    places[outside] = 0
-    nodes = torus.node(places).astype(np.int64)
+    local = rows[:, : torus.ndim].copy()
+    if (local >= size).any():
+        local = local - low[: torus.ndim]
+    outside = np.logical_or(local < 0, local >= size).any(axis=1)
+    local[outside] = 0
+    nodes = torus.node(local).astype(np.int64)
     nodes[outside] = -1
     return nodes
 
 
-def devices_at(torus: Torus, coords: ArrayLike, ids: Sequence[int] | None = None) -> Devices:
-    """Return devices from their coordinates, as of `nodes_at`, and numbers."""
-    nodes = nodes_at(torus, coords)
-    numbers = np.arange(nodes.size) if ids is None else whole_array(ids, "number of a device")
+def find_devices(torus: Torus, coords: ArrayLike, ids: Sequence[int] | None = None) -> Devices:
+    """Return devices from their coordinates, as in `find_nodes`, and their numbers."""
+    nodes = find_nodes(torus, coords)
+    numbers = np.arange(nodes.size) if ids is None else whole_array(ids, "device number")
     if numbers.size != nodes.size:
-        raise InputError("numbers of devices missing", found=numbers.size, expected=nodes.size)
+        raise InputError("missing device numbers", found=numbers.size, expected=nodes.size)
     if np.unique(numbers).size < numbers.size:
-        raise InputError("two devices have one number", expected="different numbers")
+        raise InputError("duplicate device number", expected="different numbers")
     if (nodes < 0).any():
         bad = np.asarray(coords)[nodes < 0][0]
         raise InputError(
@@ -205,22 +206,21 @@ def devices_at(torus: Torus, coords: ArrayLike, ids: Sequence[int] | None = None
     order = np.argsort(numbers)
     nodes = nodes[order]
     if np.unique(nodes).size < nodes.size:
-        twice = np.flatnonzero(np.bincount(nodes) > 1)[0]
-        found = (
-            f"{counted(int((nodes == twice).sum()), 'device')} at {torus.coords[twice].tolist()}"
-        )
-        raise InputError("two devices share a place", found=found, expected="different places")
+        shared = np.flatnonzero(np.bincount(nodes) > 1)[0]
+        count = counted(int((nodes == shared).sum()), "device")
+        found = f"{count} at {torus.coords[shared].tolist()}"
+        raise InputError("duplicate coordinates", found=found, expected="different coordinates")
     return Devices(numbers[order].astype(np.int64), nodes)
 
 
 def is_device_list(source: Source) -> bool:
-    """Whether it prints devices, or holds JSON objects with their coordinates."""
+    """Return whether a file has printed devices, or JSON objects with coordinates."""
     short = re.match(rb"[\[\s]*+TPU_\d+\(process=", source.start)
     return bool(short or START.match(source.start) or OBJECTS.match(source.start[:4096]))
 
 
 class ListedDevice(NamedTuple):
-    """A device of a list."""
+    """A device in a file."""
 
     line: int
     number: int
@@ -228,22 +228,22 @@ class ListedDevice(NamedTuple):
     core: int
 
 
-def device_rows(source: Source, torus: Torus) -> list[ListedDevice]:
-    """Return the devices of a list, sorted by their numbers where their names hold those."""
+def parse_device_list(source: Source, torus: Torus) -> list[ListedDevice]:
+    """Return the devices of a file, sorted by number if the numbers are in the names."""
     text = source.text
     rows: list[ListedDevice] = []
     named = False
     slices = set()
-    for place, (line, device) in enumerate(listed(source)):
+    for index, (line, device) in enumerate(_parse_fields(source)):
         slices.add(str(device.get("slice_index", 0)).strip())
         if len(slices) > 1:
-            expected = "one slice, as its own list"
+            expected = "the devices of one slice"
             raise text.fault("devices of several slices", line, ", ".join(sorted(slices)), expected)
         parts = re.findall(r"-?[0-9]{1,9}", str(device.get("coords", "")))
         core = str(device.get("core_on_chip", 0)).strip()
         by_name = re.fullmatch(r"\w+:([0-9]{1,9})", str(device.get("name", "")).strip())
         named |= by_name is not None and "id" not in device
-        number = str(device.get("id", by_name[1] if by_name else place)).strip()
+        number = str(device.get("id", by_name[1] if by_name else index)).strip()
         if (
             not parts
             or not re.fullmatch(r"[0-9]{1,9}", number)
@@ -252,25 +252,24 @@ def device_rows(source: Source, torus: Torus) -> list[ListedDevice]:
             expected = "id=0, coords=(x,y,z), and core_on_chip=0 or more"
             raise text.fault("device without coordinates", line, str(device)[:60], expected)
         coords = list(map(int, parts))
-        if counts_devices(torus) and torus.ndim == len(parts) + 1:
+        if has_device_dimension(torus) and torus.ndim == len(parts) + 1:
             coords, core = [*coords, int(core)], "0"
         rows.append(ListedDevice(line, int(number), coords, int(core)))
     if not rows:
         raise text.fault("device list without a device", None, None, "TpuDevice(id=0, coords=...)")
     if len({len(row.coords) for row in rows}) > 1:
-        raise text.fault(
-            "devices differ in their coordinates", rows[0].line, None, "as many of each"
-        )
-    # A list of attributes is in the order of the machine, not of the ranks.
+        expected = "equally many coordinates"
+        raise text.fault("devices of different dimensions", rows[0].line, None, expected)
+    # A list of attributes is in machine order, not in rank order.
     return sorted(rows, key=lambda row: row.number) if named else rows
 
 
 def read_device_list(source: Source, options: MappingOptions) -> TaskMapping:
-    """Return the mapping of listed devices: the i-th task runs on the i-th of them."""
+    """Return the mapping of listed devices: task i runs on the i-th device."""
     text, torus = source.text, options.torus
-    rows = device_rows(source, torus)
+    rows = parse_device_list(source, torus)
     with text.locate_errors(rows[0].line):
-        nodes = nodes_at(torus, [row.coords for row in rows])
+        nodes = find_nodes(torus, [row.coords for row in rows])
     outside = np.flatnonzero(nodes < 0)
     if outside.size:
         row = rows[int(outside[0])]
@@ -282,7 +281,7 @@ def read_device_list(source: Source, options: MappingOptions) -> TaskMapping:
 
 
 def read_devices(path: str | os.PathLike[str], torus: TorusLike) -> Devices:
-    """Read the devices of a slice as a framework prints them, with their ids and coordinates.
+    """Read the devices of a slice, with ids and coordinates, as a framework prints them.
 
     Chips may be missing, and coordinates need not begin at 0.
     """
@@ -291,20 +290,19 @@ def read_devices(path: str | os.PathLike[str], torus: TorusLike) -> Devices:
     if not is_device_list(source):
         number, line = source.first_line()
         expected = "TpuDevice(id=0, coords=(0,0,0))"
-        raise source.text.fault("no list of devices", number, line[:60], expected)
-    rows = device_rows(source, torus)
+        raise source.text.fault("no device list", number, line[:60], expected)
+    rows = parse_device_list(source, torus)
     with source.text.locate_errors(None):
-        return devices_at(torus, [row.coords for row in rows], [row.number for row in rows])
+        return find_devices(torus, [row.coords for row in rows], [row.number for row in rows])
 
 
-def listed(source: Source) -> list[tuple[int, dict[str, Any]]]:
-    """Return line and fields of each device that a file lists."""
+def _parse_fields(source: Source) -> list[tuple[int, dict[str, Any]]]:
     if OBJECTS.match(source.start[:4096]):
-        return _objects(source.text)
-    return _printed(source.text)
+        return _parse_objects(source.text)
+    return _parse_printed(source.text)
 
 
-def _printed(text: TextFile) -> list[tuple[int, dict[str, Any]]]:
+def _parse_printed(text: TextFile) -> list[tuple[int, dict[str, Any]]]:
     words = WRAPPED.sub(r"\1, slice_index=\2)", text.data.decode())
     words = SHORT.sub(r"TpuDevice(id=\1, coords=(\2), core_on_chip=\3)", words).replace(
         "TPU_", "Device"
@@ -317,14 +315,14 @@ def _printed(text: TextFile) -> list[tuple[int, dict[str, Any]]]:
         found.append((line, dict(KEY.findall(match[1]))))
     opened = len(re.findall(r"\b\w*Device\b", words))
     if opened != len(found):
-        raise text.fault("device list that is cut or damaged", line, f"{len(found)} of {opened}")
+        raise text.fault("truncated device list", line, f"{len(found)} of {opened}")
     return found
 
 
-def _objects(text: TextFile) -> list[tuple[int, dict[str, Any]]]:
+def _parse_objects(text: TextFile) -> list[tuple[int, dict[str, Any]]]:
     words = text.data.decode()
     if '"' not in words:
-        # Python prints JSON with other quotes and brackets, and other names of constants.
+        # Python prints objects with other quotes, brackets and constants than JSON.
         words = words.translate(str.maketrans("'()", '"[]'))
         constants = {"True": "true", "False": "false", "None": "null"}
         words = re.sub(r"\b(True|False|None)\b", lambda match: constants[match[1]], words)
@@ -337,18 +335,18 @@ def _objects(text: TextFile) -> list[tuple[int, dict[str, Any]]]:
     return [(1, item) for item in flat]
 
 
-def are_ids(source: Source) -> bool:
-    """Whether it is a list of different whole numbers in brackets, nested or not."""
+def is_id_list(source: Source) -> bool:
+    """Return whether a file is a list of distinct whole numbers in brackets, nested or not."""
     start = source.start[:4096]
     if not FIRST.match(start) or IDS.fullmatch(start) is None or not _is_one_list(start):
         return False
-    # The last number may be cut.
+    # The last number may be truncated.
     numbers = re.findall(rb"[0-9]+", start)[: None if len(start) < 4096 else -1]
     return len(set(numbers)) == len(numbers)
 
 
 def _is_one_list(start: bytes) -> bool:
-    """Whether no other list follows the bracket that closes the first one."""
+    """Return whether nothing follows the bracket that closes the first list."""
     depth = 0
     for at, letter in enumerate(start):
         depth += {91: 1, 93: -1}.get(letter, 0)
@@ -357,14 +355,14 @@ def _is_one_list(start: bytes) -> bool:
     return True
 
 
-def device_nodes(torus: Torus, cores: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return node and slot of each device number: the cores of a chip first, then the chips."""
-    nodes = usual_devices(torus).nodes
+def list_device_nodes(torus: Torus, cores: int) -> tuple[Ints, Ints]:
+    """Return node and slot of each device number; the cores of a chip are consecutive."""
+    nodes = default_devices(torus).nodes
     return np.repeat(nodes, cores), np.tile(np.arange(cores), nodes.size)
 
 
 def read_ids(source: Source, options: MappingOptions) -> TaskMapping:
-    """Return the mapping of device numbers: the i-th task runs on the i-th of them."""
+    """Return the mapping of device numbers: task i runs on the i-th device."""
     if source.start.startswith(_NPY):
         text, array = TextFile(os.fspath(source.path)), array_of_npy(source.data, source.path)
         content, bare = array.tolist(), f"{array.dtype} {array.ravel()[:4].tolist()}"
@@ -375,10 +373,10 @@ def read_ids(source: Source, options: MappingOptions) -> TaskMapping:
         bare = program[1] if program else words
         bare = bare.strip().removeprefix("array").strip().removeprefix("(").rstrip("), \n")
         if "," not in bare:
-            # NumPy prints numbers with blanks between.
+            # NumPy separates numbers by blanks.
             bare = re.sub(r"(?<=[\d\]])\s+(?=[\d\[])", ",", bare)
         content = text.json(bare if bare.startswith("[") else f"[{bare}]")
-    # What is no array of numbers becomes an array of lists.
+    # Rows of different lengths become an array of lists.
     ids = np.array(content, dtype=object).ravel()
     if not (
         0 < ids.size <= MAX_LISTED
@@ -388,11 +386,11 @@ def read_ids(source: Source, options: MappingOptions) -> TaskMapping:
         if any(isinstance(number, list) for number in ids):
             expected = "rows of the same length"
         raise text.fault("bad device list", 1, bare[:60], expected)
-    return _mapping_of_ids(text, ids.astype(np.int64), options)
+    return _map_ids(text, ids.astype(np.int64), options)
 
 
 def read_sharding(source: Source, options: MappingOptions) -> TaskMapping:
-    """Return the mapping of a sharding's devices: the i-th task runs on the i-th of them."""
+    """Return the mapping of a sharding: task i runs on its i-th device."""
     text = source.text
     number, line = text.first_line()
     words = text.data.decode()
@@ -404,48 +402,46 @@ def read_sharding(source: Source, options: MappingOptions) -> TaskMapping:
     match = found[0]
     if match.re in (TORCH, STRIDED):
         if not re.fullmatch(r"\s*(\w+\s*=)?\s*", words.replace(match[0], "")):
-            raise text.fault("more than a mesh", number, line[:60], match[0][:60])
-        return _mapping_of_ids(text, _torch_ids(text, match), options)
+            raise text.fault("text besides the mesh", number, line[:60], match[0][:60])
+        return _map_ids(text, _torch_ids(text, match), options)
     if match.re is SHARDY:
-        sizes, over, turned, listed_ids = match[1], None, None, match[2]
+        sizes, iota, permutation, listed = match[1], None, None, match[2]
     else:
-        sizes, over, turned, listed_ids = match.groups()
-    shape = whole_numbers(sizes)
-    if listed_ids is None:
-        axes = over or ",".join(map(str, shape))
-        counted = counted_along(axes, turned)
-        if counted is None:
+        sizes, iota, permutation, listed = match.groups()
+    shape = parse_numbers(sizes)
+    if listed is None:
+        transposed = transpose_iota(iota or ",".join(map(str, shape)), permutation)
+        if transposed is None:
             expected = "each axis once, and at most 2^20 devices"
-            raise text.fault("bad order of axes, or too many devices", number, line[:60], expected)
-        ids = counted
+            raise text.fault("bad axis order, or too many devices", number, line[:60], expected)
+        ids = transposed
     else:
-        ids = np.array(whole_numbers(listed_ids), dtype=np.int64)
+        ids = np.array(parse_numbers(listed), dtype=np.int64)
     if ids.size != math.prod(shape):
-        found_sizes = f"{ids.size} devices for {'x'.join(map(str, shape))}"
-        raise text.fault("sizes and devices differ", number, found_sizes, math.prod(shape))
-    return _mapping_of_ids(text, ids, options)
+        count = f"{ids.size} devices for {'x'.join(map(str, shape))}"
+        raise text.fault("sizes do not match the devices", number, count, math.prod(shape))
+    return _map_ids(text, ids, options)
 
 
-def _torch_ids(text: TextFile, match: re.Match[str]) -> NDArray[np.int64]:
-    """The numbers of a mesh of PyTorch."""
+def _torch_ids(text: TextFile, match: re.Match[str]) -> Ints:
     if match.re is TORCH:
-        return np.array(whole_numbers(match[1]), dtype=np.int64)
+        return np.array(parse_numbers(match[1]), dtype=np.int64)
     sizes = [int(size.rpartition("=")[2][:9]) for size in match[1].split(",")]
-    strides = whole_numbers(match[2])
+    strides = parse_numbers(match[2])
     if len(sizes) != len(strides) or not 0 < math.prod(sizes) <= MAX_LISTED:
         expected = "a stride for each size, and at most 2^22 devices"
         raise text.fault("bad mesh", text.first_line()[0], match[0][:60], expected)
-    places = np.indices(sizes).reshape(len(sizes), -1)
-    return np.asarray(np.array(strides) @ places, dtype=np.int64)
+    coords = np.indices(sizes).reshape(len(sizes), -1)
+    return np.asarray(np.array(strides) @ coords, dtype=np.int64)
 
 
-def _mapping_of_ids(text: TextFile, ids: NDArray[np.int64], options: MappingOptions) -> TaskMapping:
-    """Build the mapping of device numbers, by the table of hosts where there is one."""
+def _map_ids(text: TextFile, ids: Ints, options: MappingOptions) -> TaskMapping:
+    """Return the mapping of device numbers, with the nodes of a host table if given."""
     number = text.first_line()[0] if text.data else 1
     if options.hosts is not None:
         return mapping_from_hosts(text, options, [number] * ids.size, list(map(str, ids.tolist())))
     cores = options.capacity or max(-(-ids.size // options.torus.n_nodes), 1)
-    nodes, slots = device_nodes(options.torus, cores)
+    nodes, slots = list_device_nodes(options.torus, cores)
     if ids.size and ids.max() >= nodes.size:
         expected = f"0 to {nodes.size - 1}; --tasks-per-node N for chips of N devices, or --hosts "
         expected += "FILE with the node of each number"
@@ -455,58 +451,58 @@ def _mapping_of_ids(text: TextFile, ids: NDArray[np.int64], options: MappingOpti
 
 
 def read_layout(name: str, torus: Torus, devices: Devices | None = None) -> TaskMapping:
-    """Read a layout of a mesh, ``[FORM=]FILE``: any that `toruscast mesh --write` writes.
+    """Read a mesh layout, ``[FORM=]FILE``, in any form that `toruscast mesh --write` writes.
 
-    Numbers are places among the devices, as those of `MeshLayouts.ids` are.
+    Numbers are indices of the devices, as in `MeshLayouts.ids`.
     """
     form, _, path = name.partition("=")
     formats = {each.name for each in dialects("mapping")}
-    if form not in (*OWN_FORMS, *formats):
+    if form not in (*ID_FORMS, *formats):
         form, path = "auto", name
     source = Source(path, torus=torus)
     hosts = None
     try:
-        if form in OWN_FORMS or (form == "auto" and _is_own(source)):
+        if form in ID_FORMS or (form == "auto" and _is_id_file(source)):
             form = "device-ids"
         if devices is not None and identify(source, "mapping", form).name == "device-ids":
             hosts = Hosts(list(map(str, range(devices.nodes.size))), devices.nodes, torus)
         return read_mapping(path, torus, format=form, hosts=hosts)
     except InputError as error:
-        # The command has other options, and none for the format alone.
+        # Replace options that `mesh` does not have.
         expected = re.sub(
             r"--format (?!for )([\w-]+)", rf"--compare \1={path}", str(error.expected)
         )
-        for theirs, ours in _OURS.items():
+        for theirs, ours in _MESH_OPTIONS.items():
             expected = expected.replace(theirs, ours)
         raise error.replace(expected=error.expected and expected) from None
 
 
-def _is_own(source: Source) -> bool:
-    """Whether it is an array, a program, or a line of numbers that no sign gives to a format."""
+def _is_id_file(source: Source) -> bool:
+    """Return whether a file is an array, a program, or a line of numbers in no mapping format."""
     if source.start.startswith(_NPY):
         return True
-    numbers = {"nodes", "bluegene"}
-    is_form = _IS_OWN.match(source.start) is not None
-    return is_form and {each.name for each in match_dialects(source, "mapping")} <= numbers
+    if not _PROGRAM_OR_LINE.match(source.start):
+        return False
+    return {each.name for each in match_dialects(source, "mapping")} <= {"nodes", "bluegene"}
 
 
-def check_numbers(options: WriteOptions, *_: int) -> None:
-    """Raise unless names of hosts are numbers of devices."""
+def check_host_numbers(options: WriteOptions, *_: int) -> None:
+    """Raise `InputError` unless host names are device numbers."""
     for name in () if options.hosts is None else options.hosts.names:
         if not re.fullmatch("[0-9]{1,9}", name):
-            expected = "the number of a device in the column host"
-            raise InputError("host without a number", found=name, expected=expected)
+            expected = "a device number in column host"
+            raise InputError("host name is not a number", found=name, expected=expected)
 
 
 def write_ids(mapping: TaskMapping, path: Path, options: WriteOptions) -> None:
-    """Write the device number of each task as JSON, nested in the shape of the mesh if known."""
+    """Write the device number of each task as JSON, nested by the mesh shape if known."""
     if options.hosts is not None:
-        check_numbers(options)
+        check_host_numbers(options)
         ids: NDArray[Any] = np.array(list(map(int, options.hosts.of_tasks(mapping))))
     else:
         torus = options.torus
         cores = mapping.tasks_per_node
-        nodes, slots = device_nodes(torus, cores)
+        nodes, slots = list_device_nodes(torus, cores)
         number = np.empty((torus.n_nodes, cores), dtype=np.int64)
         number[nodes, slots] = np.arange(nodes.size)
         ids = number[mapping.node, mapping.slot if cores > 1 else 0]
@@ -522,11 +518,11 @@ DIALECTS = (
         recognise=is_device_list,
         read=read_device_list,
         documentation="""
-What a framework prints of its devices, as a list or an array of any shape: the first task runs on
-the first of them. `coords` are the node's coordinates, counted from the lowest where a part of a
-machine does not begin at 0; `core_on_chip` is the slot, on a TPU7x the fourth coordinate. Objects
-of JSON or Python with `coords` do as well; those with names such as `TPU:3` and without an `id` are
-sorted by these numbers.
+Devices as a framework prints them, in a list or an array of any shape. Task i runs on the i-th
+device. `coords` are the coordinates of the node; in a part of a machine the lowest becomes 0.
+`core_on_chip` is the slot, or the fourth coordinate on a TPU7x. JSON or Python objects with
+`coords` are read too; if they have names such as `TPU:3` and no `id`, they are sorted by the number
+in the name.
 """,
         example="""[TpuDevice(id=0, process_index=0, coords=(0,0,0), core_on_chip=0),
  TpuDevice(id=2, process_index=0, coords=(0,1,0), core_on_chip=0),
@@ -538,17 +534,17 @@ sorted by these numbers.
         name="device-ids",
         holds="mapping",
         title="device numbers in the shape of the mesh: JSON or a printed array",
-        recognise=are_ids,
+        recognise=is_id_list,
         read=read_ids,
         write=write_ids,
-        check_job=check_numbers,
+        check_job=check_host_numbers,
         suffixes=(".json",),
         documentation="""
-Numbers of devices as JSON or as NumPy prints them, in the shape of the mesh or flat: the first task
-runs on the first of them. Numbers count the devices of a chip first (`--tasks-per-node` of them),
-then x fastest, as those of TPU slices do; on Trainium and Galaxy the last dimension fastest. Where
-they count otherwise, `--hosts FILE` gives the node of each (`host,x,y,z`, with the number as the
-host).
+Device numbers as JSON or as NumPy prints them, in mesh shape or flat. Task i runs on the i-th
+device. The devices of a chip (`--tasks-per-node` of them) have consecutive numbers. The chips of
+TPU slices are numbered with x fastest, those of Trainium and Galaxy with the last dimension
+fastest. For other numberings, `--hosts FILE` gives the node of each device (`host,x,y,z`, with the
+number as the host).
 """,
         example="[[0, 2], [3, 1]]\n",
         advice="Mesh(np.array(jax.devices())[np.array(json.load(open('{file}')))], axis_names) "
@@ -557,14 +553,14 @@ host).
     Dialect(
         name="sharding",
         holds="mapping",
-        title="devices of a sharding of XLA (GSPMD), or of a mesh of Shardy or PyTorch",
+        title="devices in a sharding of XLA (GSPMD) or a mesh of Shardy or PyTorch",
         recognise=lambda source: bool(SHARDED.match(source.start[:4096])),
         read=read_sharding,
         documentation="""
-`devices=[4,2]0,4,1,5,2,6,3,7` or the short form `{devices=[4,2]<=[2,4]T(1,0)}`, also of a mesh of
-Shardy, `<["x"=4, "y"=2], device_ids=[0, 4, ...]>`, and what PyTorch prints of a mesh,
-`DeviceMesh('xla', [[0, 1], [2, 3]])` or `DeviceMesh((dp=2, tp=2), device: 'xla', stride: (2, 1))`:
-the first task runs on the first device. Numbers are those of `device-ids`.
+A sharding, `devices=[4,2]0,4,1,5,2,6,3,7` or `{devices=[4,2]<=[2,4]T(1,0)}`; a mesh of Shardy,
+`<["x"=4, "y"=2], device_ids=[0, 4, ...]>`; or a mesh that PyTorch prints,
+`DeviceMesh('xla', [[0, 1], [2, 3]])` or `DeviceMesh((dp=2, tp=2), device: 'xla', stride: (2, 1))`.
+Task i runs on the i-th device. The numbering is that of `device-ids`.
 """,
         example="{devices=[2,2]<=[2,2]T(1,0)}\n",
     ),

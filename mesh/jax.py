@@ -1,4 +1,4 @@
-"""Meshes for JAX, laid for what a step sends on the slice that runs it."""
+"""Meshes for JAX whose layout is fast for the traffic of a step."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toruscast._slow import jax, mesh_utils
 from toruscast.errors import InputError, InputWarning
 from toruscast.mapping.machines import TorusLike
 from toruscast.mapping.omissions import describe_omissions
+from toruscast.typing import Ints
 
 from .hlo import parse_hlo
-from .on_devices import lay, slices_of
-from .traffic import MeshAxes, step_traffic
+from .on_devices import group_by_slice, lay_out_mesh
+from .traffic import MeshAxes, resolve_traffic
 
 
 def make_mesh(
@@ -29,74 +29,73 @@ def make_mesh(
     torus: TorusLike | None = None,
     contiguous_submeshes: bool = False,
 ) -> jax.sharding.Mesh:
-    """Return a mesh of devices, as `jax.make_mesh` does, whose axes lie where a step is fastest.
+    """Return a mesh of devices like `jax.make_mesh`, with the fastest layout for the traffic.
 
-    The mesh is that of `jax.make_mesh` unless another is faster for the traffic, by the busiest
-    links. Several slices are one mesh: an axis is cut between them. The choice depends on the
-    arguments alone, so that every process makes the same mesh.
+    The result is the mesh of `jax.make_mesh` unless link loads show a faster one. Several slices
+    form one mesh with an axis cut between them. The result depends on the arguments alone, so every
+    process gets the same mesh.
 
     Parameters
     ----------
     axis_shapes, axis_names, axis_types
-        As of `jax.make_mesh`.
+        As in `jax.make_mesh`.
     devices : sequence of jax.Device, optional
-        ``jax.devices()`` if not given; chips may be missing.
+        ``jax.devices()`` by default. Chips may be missing.
     traffic : optional
-        What a step sends: a mapping of axes such as ``{"model": 64e6, "data": "allgather:1GB"}``
-        (bytes of whole buffers; bytes alone are all-reduced round a ring), a function that was
-        lowered or compiled for a mesh of these shapes, or what `mesh` takes. If not given,
-        every axis all-reduces as many bytes round a ring.
+        The collectives of a step: a mapping such as ``{"model": 64e6, "data": "allgather:1GB"}``
+        (bytes of whole buffers; bytes alone mean a ring allreduce), a function lowered or compiled
+        for a mesh of these shapes, or any traffic that `mesh` accepts. By default every axis
+        all-reduces the same number of bytes on a ring.
     torus : Torus, str or sequence of int, optional
-        The slice, such as ``"tpu_v4:4x4x8"``, where the devices do not name it. As many devices
-        without coordinates, such as processors of a dry run, are counted by their ids.
+        The slice, such as ``"tpu_v4:4x4x8"``, if the devices do not identify it. Devices without
+        coordinates, such as the processors of a dry run, are then numbered by id.
     contiguous_submeshes : bool
-        Whether the devices of each process form a box of the mesh, where the launcher wants that.
+        Whether the devices of each process must form a box of the mesh.
 
     Warns
     -----
     InputWarning
-        If the devices have no coordinates or are of an unknown kind: the mesh is JAX's own then.
+        If the devices have no coordinates or are of an unknown kind. The mesh is JAX's own then.
         If a compiled function has traffic that is not counted.
     """
     devices = list(jax.devices() if devices is None else devices)
     axes = MeshAxes(axis_names, axis_shapes)  # type: ignore[arg-type]
     names = axes.names
-    traffic = _read(traffic)
+    traffic = _parse_program(traffic)
     if traffic:
-        # A mistyped axis is a fault also where the mesh is JAX's own.
-        step_traffic(traffic, axes)
+        # Report a mistyped axis even if the mesh will be JAX's own.
+        resolve_traffic(traffic, axes)
     try:
-        slices = slices_of(devices, _all_of(devices), torus)
+        slices = group_by_slice(devices, _list_slice_devices(devices), torus)
     except InputError as error:
         if torus is not None or not devices:
             raise
         warnings.warn(f"{error}: the mesh is JAX's own", InputWarning, stacklevel=2)
         return jax.make_mesh(axes.sizes, names, axis_types, devices=devices)
-    found = lay(
+    found = lay_out_mesh(
         slices,
         axes,
         traffic,
-        together=contiguous_submeshes,
+        keep_hosts_together=contiguous_submeshes,
         devices=devices,
-        usual=_of_jax,
+        framework_layout=_lay_out_with_jax,
     )
     ordered = np.empty(found.shape, dtype=object)
     ordered.ravel()[:] = [devices[i] for i in found.ravel().tolist()]
     if axis_types is None:
-        # JAX's default axis types differ between its versions.
+        # The default axis types differ between versions of JAX.
         one = jax.make_mesh((1,) * len(names), names, devices=devices[:1])
         axis_types = one.axis_types
     return jax.sharding.Mesh(ordered, names, axis_types=axis_types)
 
 
-def _all_of(devices: Sequence[Any]) -> Sequence[Any]:
-    """All devices of the slices, including those that were not asked for."""
+def _list_slice_devices(devices: Sequence[Any]) -> Sequence[Any]:
     client: Any = getattr(devices[0], "client", None) if devices else None
     return client.devices() if hasattr(client, "devices") else devices
 
 
-def _read(traffic: object) -> object:
-    """Read what was lowered or compiled."""
+def _parse_program(traffic: object) -> object:
+    """Return the collectives of a lowered or compiled function; other traffic is unchanged."""
     if hasattr(traffic, "compile"):
         traffic = traffic.compile()
     if not hasattr(traffic, "as_text"):
@@ -107,19 +106,19 @@ def _read(traffic: object) -> object:
     return step
 
 
-# What `jax.make_mesh` raises where it has no layout: the first on purpose; the others come out of
-# its search on slices that it was not written for, such as parts of a slice.
+# Errors of `jax.make_mesh` if it has no layout. It raises the first on purpose. The others escape
+# from its search on unexpected slices, such as parts of a slice.
 _NO_LAYOUT = (NotImplementedError, ValueError, AssertionError, KeyError)
 
 
-def _of_jax(devices: Sequence[Any], sizes: tuple[int, ...]) -> NDArray[np.int64] | None:
-    """Positions of the devices that JAX would take itself; None if it cannot."""
+def _lay_out_with_jax(devices: Sequence[Any], sizes: tuple[int, ...]) -> Ints | None:
+    """Return the device indices of JAX's own mesh; None if JAX has no layout."""
     names = tuple(f"m{i}" for i in range(len(sizes)))
     own = devices[: int(np.prod(sizes))]
-    place = {id(device): position for position, device in enumerate(devices)}
+    index = {id(device): i for i, device in enumerate(devices)}
     makers: tuple[Callable[[], Any], ...] = (
         lambda: jax.make_mesh(sizes, names, devices=own).devices,
-        # An axis may also take a part of a dimension of the torus.
+        # This one may split a dimension of the torus between axes.
         lambda: mesh_utils.create_device_mesh(sizes, own, allow_split_physical_axes=True),
     )
     for make in makers:
@@ -127,5 +126,5 @@ def _of_jax(devices: Sequence[Any], sizes: tuple[int, ...]) -> NDArray[np.int64]
             mesh = make()
         except _NO_LAYOUT:
             continue
-        return np.array([place[id(each)] for each in mesh.ravel()]).reshape(sizes)
+        return np.array([index[id(each)] for each in mesh.ravel()]).reshape(sizes)
     return None

@@ -1,6 +1,6 @@
-"""Layouts: which node of a torus each place of a logical mesh is, and how long a step takes so.
+"""Layouts: the node of a torus for each coordinate of a logical mesh, and the time of a step.
 
-What layouts share is computed once.
+`LayoutScorer` scores a collective once for all layouts that place its axes alike.
 """
 
 from __future__ import annotations
@@ -13,27 +13,36 @@ from itertools import islice, permutations, product, takewhile
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toruscast._lazy import PickledByFields, lazy
 from toruscast.mapping.strategies.orders import divisors, walk_loop, walk_snake
 from toruscast.mapping.torus import Torus
+from toruscast.text import joined
+from toruscast.typing import Floats, Ints
 from toruscast.workers import Task
 
 from .devices import Devices
-from .step_times import Groups, MeshProblem, Score, box_of, box_score, is_uniform, score
+from .step_times import (
+    CollectiveGroups,
+    CollectiveScore,
+    MeshProblem,
+    cut_box,
+    has_separable_routes,
+    score_bucket,
+    score_collective,
+)
 from .traffic import MeshAxes, MeshTraffic
 
-# Most ways to cut the dimensions that are scored; the plainest come first.
+# Most splits of the dimensions that are scored; those with the fewest cuts come first.
 MAX_SPLITS = 100_000
 # Layouts that a worker scores at a time.
 _BLOCK = 500
-# Boxes of the torus that a smaller mesh may fill, and layouts of pieces in each.
+# Boxes of the torus that are tried for a smaller mesh, and splits in each.
 _BOXES, _SPLITS_IN_BOX = 24, 2_000
 # Times that differ by less than this share are equal.
-ALIKE = 1e-6
-# Orders of the axes in which a walk is cut; of five axes these are all.
-_MAX_NESTS = 120
+TIME_TOLERANCE = 1e-6
+# Orders of the axes in which a walk is cut: all of up to five axes.
+_MAX_AXIS_ORDERS = 120
 
 
 class DimensionPart(NamedTuple):
@@ -45,219 +54,223 @@ class DimensionPart(NamedTuple):
 
 
 Pieces = tuple[DimensionPart, ...]
-Cut = Sequence[Pieces]
+Split = Sequence[Pieces]
 
 
-def splits(shape: Sequence[int], sizes: Sequence[int]) -> Iterator[tuple[Pieces, ...]]:
-    """Give every way to cut the dimensions into pieces for axes of these sizes.
+def split_dimensions(shape: Sequence[int], sizes: Sequence[int]) -> Iterator[tuple[Pieces, ...]]:
+    """Yield every split of the dimensions into pieces for axes of these sizes.
 
-    An axis takes at most one piece of a dimension. The ways with the fewest cuts come first.
+    An axis gets at most one piece of a dimension. The splits with the fewest cuts come first.
     """
     taken: list[list[DimensionPart]] = [[] for _ in sizes]
 
-    def cut(dimension: int, left: tuple[int, ...]) -> Iterator[tuple[Pieces, ...]]:
+    def split(dimension: int, left: tuple[int, ...]) -> Iterator[tuple[Pieces, ...]]:
         if dimension == len(shape):
             if all(size == 1 for size in left):
                 yield tuple(tuple(pieces) for pieces in taken)
             return
-        for parts in _factorisations(shape[dimension], left):
+        for parts in _list_factorisations(shape[dimension], left):
             stride, rest = 1, list(left)
             for axis, size in parts:
                 taken[axis].append(DimensionPart(dimension, stride, size))
                 stride *= size
                 rest[axis] //= size
-            yield from cut(dimension + 1, tuple(rest))
+            yield from split(dimension + 1, tuple(rest))
             for axis, _ in parts:
                 taken[axis].pop()
 
-    yield from cut(0, tuple(sizes))
+    yield from split(0, tuple(sizes))
 
 
 @lru_cache(10_000)
-def _factorisations(size: int, left: tuple[int, ...]) -> list[tuple[tuple[int, int], ...]]:
-    """Cuts of a dimension among axes, the fewest first: (axis, size), each axis once at most."""
+def _list_factorisations(size: int, left: tuple[int, ...]) -> list[tuple[tuple[int, int], ...]]:
+    """Return the cuts of a dimension as (axis, size), each axis at most once, fewest first."""
     if size == 1:
         return [()]
     found: list[tuple[tuple[int, int], ...]] = []
-    for axis, most in enumerate(left):
-        for part in divisors(math.gcd(size, most)):
+    for axis, axis_size in enumerate(left):
+        for part in divisors(math.gcd(size, axis_size)):
             if part > 1:
                 others = tuple(1 if a == axis else n for a, n in enumerate(left))
-                found += [((axis, part), *rest) for rest in _factorisations(size // part, others)]
+                tails = _list_factorisations(size // part, others)
+                found += [((axis, part), *tail) for tail in tails]
     return sorted(found, key=len)
 
 
-def cell_of(torus: Torus, pieces: Pieces) -> Torus:
-    """Return the part of a torus after which the lines along some pieces repeat, as a torus.
+def find_repeating_part(torus: Torus, pieces: Pieces) -> Torus:
+    """Return the part of a torus after which the lines along some pieces repeat.
 
-    No route between nodes of a line leaves it. It is the whole torus where links differ, rings are
-    twisted, or other dimensions decide on ties.
+    No route between nodes of a line leaves it. It is the whole torus if routes along a dimension
+    depend on other dimensions.
     """
-    if not is_uniform(torus):
+    if not has_separable_routes(torus):
         return torus
     shape = [1] * torus.ndim
     for dimension, stride, size in pieces:
         shape[dimension] = max(shape[dimension], stride * size)
-    # Nodes of a line lie apart by less than the cell is long: half a ring at most, or all of it.
-    return box_of(torus, shape)
+    # The part is at most half of a ring or all of it, so shortest routes stay inside.
+    return cut_box(torus, tuple(shape))
 
 
-def _nth(number: int) -> str:
-    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{'th' if number % 100 in (11, 12, 13) else ending}"
-
-
-class Curve(NamedTuple):
+class GridWalk(NamedTuple):
     """An order of the cells of a grid."""
 
     name: str
-    steps: NDArray[np.int64]  # (cells, dimensions of the grid)
+    cells: Ints  # (n_cells, grid dimensions)
 
 
-def curves(sizes: Sequence[int]) -> list[Curve]:
-    """Return the orders of a grid's cells that an axis may take, the plainest first."""
+def list_walks(sizes: Sequence[int]) -> list[GridWalk]:
+    """Return the walks over a grid that an axis may take, the simplest first."""
     if len(sizes) == 0:
-        return [Curve("in order", np.zeros((1, 0), dtype=np.int64))]
+        return [GridWalk("in order", np.zeros((1, 0), dtype=np.int64))]
     if len(sizes) == 1:
         line = np.arange(sizes[0])[:, None]
-        # There over the even places and back over the odd ones: no step is longer than two.
+        # Out over the even cells and back over the odd ones, in steps of at most two.
         folded = np.concatenate([line[::2], line[1::2][::-1]])
-        return [Curve("in order", line), Curve("folded", folded)][: 2 if sizes[0] > 3 else 1]
+        return [GridWalk("in order", line), GridWalk("folded", folded)][: 2 if sizes[0] > 3 else 1]
     found = []
-    orders = list(permutations(range(len(sizes))))
-    walks: dict[str, Callable[[Sequence[int]], NDArray[np.int64] | None]] = {
+    walks: dict[str, Callable[[Sequence[int]], Ints | None]] = {
         "in order": lambda sizes: np.indices(sizes).reshape(len(sizes), -1).T,
-        "a loop": walk_loop,
-        "a snake": walk_snake,
+        "loop": walk_loop,
+        "snake": walk_snake,
     }
     for name, walk in walks.items():
-        for order in orders:
-            cells = walk([sizes[d] for d in order])
-            if cells is not None:
-                back = np.empty_like(cells)
-                back[:, list(order)] = cells
-                found.append(Curve(name, back))
+        for order in permutations(range(len(sizes))):
+            walked = walk([sizes[d] for d in order])
+            if walked is not None:
+                cells = np.empty_like(walked)
+                cells[:, list(order)] = walked
+                found.append(GridWalk(name, cells))
     return found
 
 
 @dataclass(frozen=True, eq=False)
 class AxisLayout:
-    """An axis on the torus: its pieces of the dimensions, and the order in which it walks them."""
+    """An axis on the torus: its pieces of the dimensions, and its walk over them."""
 
     pieces: Pieces
-    curve: Curve
+    walk: GridWalk
 
-    def offsets(self, torus: Torus) -> NDArray[np.int64]:
-        """Return how far each place of the axis is from the first, in node numbers, ``(size,)``."""
-        strides = torus.node_strides
-        apart = [strides[piece.dimension] * piece.stride for piece in self.pieces]
-        return np.asarray(self.curve.steps @ np.array(apart, dtype=np.int64))
+    def offsets(self, torus: Torus) -> Ints:
+        """Return the node numbers along the axis relative to the first node, ``(size,)``."""
+        strides = [torus.node_strides[piece.dimension] * piece.stride for piece in self.pieces]
+        return np.asarray(self.walk.cells @ np.array(strides, dtype=np.int64))
 
-    def in_words(self, torus: Torus) -> str:
-        """Return where it lies, in words."""
-        words = []
+    def describe(self, torus: Torus) -> str:
+        """Return a phrase to follow the name of the axis, such as "loops over 4x2 blocks in XY"."""
+        if not self.pieces:
+            return "has one device"
+        blocks = [piece for piece in self.pieces if piece.stride == 1]
+        letters = "".join(torus.axes[piece.dimension] for piece in blocks)
+        regions = [letters] if blocks else []
+        if any(piece.size < torus.shape[piece.dimension] for piece in blocks):
+            shape = "x".join(str(piece.size) for piece in blocks)
+            where = f" in {letters}" if len(blocks) < torus.ndim else ""
+            is_line = len(blocks) == 1
+            regions = [
+                f"blocks of {shape} along {letters}" if is_line else f"{shape} blocks{where}"
+            ]
+        strided: dict[tuple[int, str], list[str]] = {}
         for dimension, stride, size in self.pieces:
-            letter = torus.axes[dimension]
-            if size == torus.shape[dimension]:
-                words.append(letter)
-            elif stride == 1:
-                words.append(f"{size} of {letter}")
-            elif stride * size == torus.shape[dimension]:
-                words.append(f"every {_nth(stride)} of {letter}")
-            else:
-                words.append(f"{size} of every {_nth(stride)} of {letter}")
-        names = ", ".join(words) or "one device"
-        return names if self.curve.name == "in order" else f"{names}, {self.curve.name}"
+            if stride > 1:
+                is_whole = stride * size == torus.shape[dimension]
+                ending = "" if is_whole else f" in blocks of {stride * size}"
+                strided.setdefault((stride, ending), []).append(torus.axes[dimension])
+        for (stride, ending), along in strided.items():
+            regions.append(f"every {_ordinal(stride)} node along {joined(along)}{ending}")
+        verb = {"loop": "loops over", "snake": "snakes over"}.get(
+            self.walk.name, "spans" if blocks else "takes"
+        )
+        return f"{verb} {joined(regions)}" + ", folded" * (self.walk.name == "folded")
 
 
-def lines_along(torus: Torus, laid: Sequence[AxisLayout]) -> NDArray[np.int64]:
-    """Return the nodes of every group along some axes, the last one fastest, ``(groups, n)``."""
+def _ordinal(number: int) -> str:
+    ending = "th" if number // 10 % 10 == 1 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    words = {2: "second", 3: "third", 4: "fourth"}
+    return words.get(number, f"{number}{ending}")
+
+
+def list_axis_lines(torus: Torus, layouts: Sequence[AxisLayout]) -> Ints:
+    """Return the nodes of every group along some axes, ``(n_groups, n)``, last axis fastest."""
     offsets = np.zeros(1, dtype=np.int64)
-    for axis in laid:
-        offsets = np.add.outer(offsets, axis.offsets(torus)).ravel()
-    begin = np.zeros(1, dtype=np.int64)
-    for d, (size, apart) in enumerate(zip(torus.shape, torus.node_strides, strict=True)):
+    for layout in layouts:
+        offsets = np.add.outer(offsets, layout.offsets(torus)).ravel()
+    first = np.zeros(1, dtype=np.int64)
+    for d, (size, node_stride) in enumerate(zip(torus.shape, torus.node_strides, strict=True)):
         coords = np.arange(size)
-        for dimension, stride, length in (piece for axis in laid for piece in axis.pieces):
+        for dimension, stride, length in (piece for layout in layouts for piece in layout.pieces):
             if dimension == d:
                 coords = coords[(coords // stride) % length == 0]
-        begin = np.add.outer(begin, coords * apart).ravel()
-    return begin[:, None] + offsets
+        first = np.add.outer(first, coords * node_stride).ravel()
+    return first[:, None] + offsets
 
 
-def mesh_of(torus: Torus, laid: Sequence[AxisLayout]) -> NDArray[np.int64]:
-    """Return the node of each place of a mesh with this axis layout, in mesh shape."""
+def build_mesh(torus: Torus, layouts: Sequence[AxisLayout]) -> Ints:
+    """Return the node at each mesh coordinate, in mesh shape, from the layouts of the axes."""
     nodes = np.zeros((), dtype=np.int64)
-    for axis in laid:
-        nodes = np.add.outer(nodes, axis.offsets(torus))
+    for layout in layouts:
+        nodes = np.add.outer(nodes, layout.offsets(torus))
     return nodes
 
 
-def cut_curves(
-    torus: Torus, axes: MeshAxes, ours: NDArray[np.int64]
-) -> Iterator[tuple[NDArray[np.int64], str]]:
-    """Give meshes cut from one walk over all nodes that are ours, with a name each.
+def cut_walks(torus: Torus, axes: MeshAxes, available: Ints) -> Iterator[tuple[Ints, str]]:
+    """Yield meshes cut from walks over all available nodes, with a description each.
 
-    The walk is a snake or a loop over the torus; it is cut to the axes, any of them fastest. A
-    mesh that is smaller takes the first nodes.
+    A walk is a snake or a loop over the torus. It is cut into the axes in any order. A smaller mesh
+    takes the first nodes.
     """
     if torus.n_nodes == 1:
         yield np.zeros(axes.sizes, dtype=np.int64), "one device"
         return
-    is_ours = np.isin(np.arange(torus.n_nodes), ours)
-    strides = torus.node_strides
-    long = [d for d, size in enumerate(torus.shape) if size > 1]
+    is_available = np.isin(np.arange(torus.n_nodes), available)
+    dimensions = [d for d, size in enumerate(torus.shape) if size > 1]
     wide = [a for a, size in enumerate(axes.sizes) if size > 1]
     seen: set[bytes] = set()
-    for name, walk in (("a loop", walk_loop), ("a snake", walk_snake)):
-        for order in permutations(long):
+    for name, walk in (("loop", walk_loop), ("snake", walk_snake)):
+        for order in permutations(dimensions):
             cells = walk([torus.shape[d] for d in order])
             if cells is None:
                 continue
-            nodes = cells @ strides[list(order)]
-            nodes = nodes[is_ours[nodes]][: axes.n_tasks]
-            for nest in islice(permutations(wide), _MAX_NESTS):
+            nodes = cells @ torus.node_strides[list(order)]
+            nodes = nodes[is_available[nodes]][: axes.n_tasks]
+            for nest in islice(permutations(wide), _MAX_AXIS_ORDERS):
                 sizes = [axes.sizes[a] for a in nest]
-                folded = nodes.reshape(sizes).transpose(np.argsort(nest)).reshape(axes.sizes)
-                key = folded.tobytes()
+                mesh = nodes.reshape(sizes).transpose(np.argsort(nest)).reshape(axes.sizes)
+                key = mesh.tobytes()
                 if key not in seen:
                     seen.add(key)
-                    inner = axes.names[nest[-1]] if nest else axes.names[-1]
+                    fastest = axes.names[nest[-1]] if nest else axes.names[-1]
                     letters = "".join(torus.axes[d] for d in reversed(order))
-                    yield folded, f"{name} over {letters}, {inner} fastest"
+                    yield mesh, f"a {name} over {letters}, {fastest} varying fastest"
 
 
-def boxes_in(
-    torus: Torus, n: int, ours: NDArray[np.int64]
-) -> Iterator[tuple[Torus, NDArray[np.int64]]]:
-    """Give the boxes of n nodes that are all ours, each as a torus of its own and its nodes.
+def find_boxes(torus: Torus, n: int, available: Ints) -> Iterator[tuple[Torus, Ints]]:
+    """Yield boxes of n available nodes, each as a torus of its own with its nodes.
 
-    A box lies at the first place where all of its nodes are ours. The most compact come first.
+    Each shape yields the first box whose nodes are all available. The most compact shapes come
+    first.
 
     Examples
     --------
-    >>> for box, nodes in boxes_in(Torus((4, 4), wrap=False), 4, np.arange(2, 16)):
+    >>> for box, nodes in find_boxes(Torus((4, 4), wrap=False), 4, np.arange(2, 16)):
     ...     print(box, nodes.tolist())
     2mx2m [2, 3, 6, 7]
     1mx4m [4, 5, 6, 7]
     4mx1m [2, 6, 10, 14]
     """
-    is_ours = np.isin(np.arange(torus.n_nodes), ours)
-    shapes = [
-        shape
-        for shape in product(*([b for b in divisors(n) if b <= s] for s in torus.shape))
-        if math.prod(shape) == n
-    ]
+    is_available = np.isin(np.arange(torus.n_nodes), available)
+    lengths = product(*([b for b in divisors(n) if b <= size] for size in torus.shape))
+    shapes = [shape for shape in lengths if math.prod(shape) == n]
     for shape in sorted(shapes, key=lambda shape: (max(shape), shape)):
         inside = np.stack(np.unravel_index(np.arange(n), shape), axis=1)
-        free = [
-            range(1 if b == s else s if w else s - b + 1)
-            for b, s, w in zip(shape, torus.shape, torus.wrap, strict=True)
+        positions = [
+            range(1 if length == size else size if wrap else size - length + 1)
+            for length, size, wrap in zip(shape, torus.shape, torus.wrap, strict=True)
         ]
-        for corner in product(*free):
+        for corner in product(*positions):
             nodes = torus.node((inside + corner) % torus.shape).astype(np.int64)
-            if is_ours[nodes].all():
-                yield box_of(torus, shape), nodes
+            if is_available[nodes].all():
+                yield cut_box(torus, shape), nodes
                 break
 
 
@@ -268,178 +281,182 @@ class RankedLayout(PickledByFields):
     Attributes
     ----------
     problem : MeshProblem
-        What a step sends.
-    sent : tuple of Score
+        The mesh, its traffic and the torus.
+    scores : tuple of CollectiveScore
         The score of each collective.
-    place : ndarray of int or tuple of AxisLayout
-        The node at each place of the mesh, or where each axis lies.
+    placement : ndarray of int or tuple of AxisLayout
+        The node at each mesh coordinate, or the layout of each axis.
     name : str
-        How the layout is called, if not by its axes.
+        Description, if not that of the axes.
     """
 
     problem: MeshProblem
-    sent: tuple[Score, ...]
-    place: NDArray[np.int64] | tuple[AxisLayout, ...]
+    scores: tuple[CollectiveScore, ...]
+    placement: Ints | tuple[AxisLayout, ...]
     name: str = ""
 
     @lazy
-    def nodes(self) -> NDArray[np.int64]:
-        """The node of the torus at each place, in the shape of the mesh."""
-        place = self.place
-        return mesh_of(self.problem.torus, place) if isinstance(place, tuple) else place
+    def nodes(self) -> Ints:
+        """The node at each mesh coordinate, in mesh shape."""
+        if isinstance(self.placement, tuple):
+            return build_mesh(self.problem.torus, self.placement)
+        return self.placement
 
     @property
-    def words(self) -> str:
-        """How the axes lie."""
-        if self.name or not isinstance(self.place, tuple):
+    def description(self) -> str:
+        """Where the axes lie, in words."""
+        if self.name or not isinstance(self.placement, tuple):
             return self.name
-        pairs = zip(self.problem.axes.names, self.place, strict=True)
-        return "; ".join(f"{name}: {laid.in_words(self.problem.torus)}" for name, laid in pairs)
+        pairs = zip(self.problem.axes.names, self.placement, strict=True)
+        return "; ".join(f"{name} {layout.describe(self.problem.torus)}" for name, layout in pairs)
 
     @lazy
     def time(self) -> float:
         """Seconds that a step communicates."""
-        return self.problem.step_time(self.sent)
+        return self.problem.step_time(self.scores)
 
     @property
     def source(self) -> Literal["simulated", "predicted"]:
-        """By simulated packets, or by link loads in closed form."""
-        simulated = all(each.simulated is not None for each in self.sent)
+        """Whether the time is from simulated packets or from link loads in closed form."""
+        simulated = all(score.simulated is not None for score in self.scores)
         return "simulated" if simulated and not self.problem.overlap else "predicted"
 
-    def link_seconds(self) -> NDArray[np.float64]:
-        """Return how long each link works in a step, ``(n_collectives, n_links)``.
+    def link_seconds(self) -> Floats:
+        """Return the seconds that each link is busy in a step, ``(n_collectives, n_links)``.
 
-        Seconds in closed form, repeated runs of a collective together.
+        They are in closed form, with all runs of a collective together.
         """
         rows = []
-        for each in self.problem.traffic:
-            found = score(each, self.problem.groups(each, self.nodes), with_links=True)
-            rows.append(found.link_seconds * each.times)
+        for traffic in self.problem.traffic:
+            groups = self.problem.groups(traffic, self.nodes)
+            score = score_collective(traffic, groups, with_links=True)
+            rows.append(score.link_seconds * traffic.runs)
         return np.stack(rows)
 
 
-# Layouts by the rounded times of a step and of everything that is sent.
-_Fastest = dict[tuple[int, ...], RankedLayout]
+# The fastest layouts by the rounded logarithms of their times: of each collective, and of the step.
+_LayoutsByTimes = dict[tuple[int, ...], RankedLayout]
 
 
 @dataclass(eq=False)
 class LayoutScorer:
-    """Scores of layouts; a collective along one axis depends on the place of that axis alone."""
+    """Scores of layouts; a collective along an axis depends on the layout of that axis alone."""
 
     problem: MeshProblem
-    # The host of each node; if given, the nodes of a host must form a box of the mesh.
-    hosts: NDArray[np.int64] | None = None
+    # The host of each node. If given, the nodes of a host must form a box of the mesh.
+    hosts: Ints | None = None
     _best: dict[tuple[int, Pieces], AxisLayout] = field(default_factory=dict)
-    _seen: dict[tuple[int, tuple[Pieces, ...]], Score] = field(default_factory=dict)
-    _to_all: dict[tuple[float, tuple[int, ...], bytes], Score] = field(default_factory=dict)
-    _cells: dict[tuple[int, ...] | Pieces, Torus] = field(default_factory=dict)
-    _walks: dict[Pieces, list[tuple[AxisLayout, Groups]]] = field(default_factory=dict)
+    _scores: dict[tuple[int, tuple[Pieces, ...]], CollectiveScore] = field(default_factory=dict)
+    _alltoall: dict[tuple[float, tuple[int, ...], bytes], CollectiveScore] = field(
+        default_factory=dict
+    )
+    _walks: dict[Pieces, list[tuple[AxisLayout, CollectiveGroups]]] = field(default_factory=dict)
 
-    def of_mesh(self, mesh: NDArray[np.int64], name: str = "") -> RankedLayout:
-        """Return the layout of a mesh of nodes."""
+    def score_mesh(self, mesh: Ints, name: str = "") -> RankedLayout:
+        """Return the layout with these nodes, in mesh shape."""
         problem = self.problem
-        sent = (self._complete(each, problem.groups(each, mesh)) for each in problem.traffic)
-        return RankedLayout(problem, tuple(sent), mesh, name)
+        pairs = ((traffic, problem.groups(traffic, mesh)) for traffic in problem.traffic)
+        scores = tuple(self._score_on_torus(traffic, groups) for traffic, groups in pairs)
+        return RankedLayout(problem, scores, mesh, name)
 
-    def of_pieces(self, cut: Cut) -> RankedLayout:
-        """Return the layout of axes on these pieces, each walking its own in the best order."""
-        laid = tuple(self._laid(axis, pieces) for axis, pieces in enumerate(cut))
-        sent = tuple(self._sent_along(i, laid) for i in range(len(self.problem.traffic)))
-        return RankedLayout(self.problem, sent, laid)
+    def score_split(self, split: Split) -> RankedLayout:
+        """Return the layout of axes on these pieces, each with its fastest walk."""
+        layouts = tuple(self._choose_walk(axis, pieces) for axis, pieces in enumerate(split))
+        numbers = range(len(self.problem.traffic))
+        scores = tuple(self._score_along_axes(i, layouts) for i in numbers)
+        return RankedLayout(self.problem, scores, layouts)
 
-    def _complete(self, traffic: MeshTraffic, groups: Groups, bucket: Score | None = None) -> Score:
-        """Score a collective, with the seconds of all links where several share them."""
+    def _score_on_torus(
+        self, traffic: MeshTraffic, groups: CollectiveGroups, bucket: CollectiveScore | None = None
+    ) -> CollectiveScore:
+        """Score a collective, with the busiest link of the whole torus."""
         torus = self.problem.torus
-        found = self._scored(traffic, groups, bucket, with_links=self.problem.overlap)
+        found = self._score(traffic, groups, bucket, with_links=self.problem.overlap)
         if groups.torus is torus:
             return found
-        # The link of the torus that is this one of its first cell.
-        node, port = divmod(found.busiest, 2 * torus.ndim)
+        # Find the link in the first repetition of the part.
+        node, port = divmod(found.busiest_link, 2 * torus.ndim)
         first = int(torus.node(groups.torus.coords[node])) * 2 * torus.ndim
-        return replace(found, busiest=first + port)
+        return replace(found, busiest_link=first + port)
 
-    def _scored(
+    def _score(
         self,
         traffic: MeshTraffic,
-        groups: Groups,
-        bucket: Score | None = None,
+        groups: CollectiveGroups,
+        bucket: CollectiveScore | None = None,
         *,
         with_links: bool = False,
-    ) -> Score:
+    ) -> CollectiveScore:
         if traffic.collective != "alltoall":
-            return score(traffic, groups, bucket, with_links=with_links)
-        # Neither the order in a group nor that of the groups matters.
-        ordered = np.sort(groups.nodes, axis=1)
-        key = (traffic.nbytes, groups.torus.shape, ordered[np.argsort(ordered[:, 0])].tobytes())
-        if key not in self._to_all:
-            self._to_all[key] = score(traffic, groups, with_links=self.problem.overlap)
-        return self._to_all[key]
+            return score_collective(traffic, groups, bucket, with_links=with_links)
+        # The order of the groups and the order within a group do not matter.
+        nodes = np.sort(groups.nodes, axis=1)
+        key = (traffic.nbytes, groups.torus.shape, nodes[np.argsort(nodes[:, 0])].tobytes())
+        if key not in self._alltoall:
+            links = self.problem.overlap
+            self._alltoall[key] = score_collective(traffic, groups, with_links=links)
+        return self._alltoall[key]
 
-    def _laid(self, axis: int, pieces: Pieces) -> AxisLayout:
-        """The axis on these pieces, walked so that what is sent along it alone is fastest."""
+    def _choose_walk(self, axis: int, pieces: Pieces) -> AxisLayout:
+        """Return the walk over the pieces that is fastest for the traffic along this axis alone."""
         key = (axis, pieces)
         if key in self._best:
             return self._best[key]
         name = self.problem.axes.names[axis]
-        alone = {i: t for i, t in enumerate(self.problem.traffic) if t.axes == (name,)}
-        walks = self._walked(pieces)
+        own = {i: t for i, t in enumerate(self.problem.traffic) if t.axes == (name,)}
+        walks = self._list_axis_layouts(pieces)
         if self.hosts is not None:
-            walks = [walk for walk in walks if self._in_a_row(walk[0])] or walks
-        boxes = {i: box_score(traffic, walks[0][1]) for i, traffic in alone.items()}
+            walks = [walk for walk in walks if self._keeps_hosts_in_runs(walk[0])] or walks
+        buckets = {i: score_bucket(traffic, walks[0][1]) for i, traffic in own.items()}
         times = [
-            sum(t.times * self._scored(t, groups, boxes[i]).time for i, t in alone.items())
-            for _, groups in (walks if alone else walks[:1])
+            sum(t.runs * self._score(t, groups, buckets[i]).time for i, t in own.items())
+            for _, groups in (walks if own else walks[:1])
         ]
-        # Times that differ by rounding are equal; the plainest walk is the first.
+        # Of walks whose times differ by rounding alone, take the simplest.
         best = next(i for i, time in enumerate(times) if time <= min(times) * (1 + 1e-9))
-        laid, groups = walks[best]
-        for i, traffic in alone.items():
-            self._seen[i, (pieces,)] = self._complete(traffic, groups, boxes[i])
-        self._best[key] = laid
-        return laid
+        layout, groups = walks[best]
+        for i, traffic in own.items():
+            self._scores[i, (pieces,)] = self._score_on_torus(traffic, groups, buckets[i])
+        self._best[key] = layout
+        return layout
 
-    def _in_a_row(self, laid: AxisLayout) -> bool:
-        """Whether the nodes of each host follow each other along every line of an axis."""
+    def _keeps_hosts_in_runs(self, layout: AxisLayout) -> bool:
+        """Return whether the nodes of each host are consecutive along every line of an axis."""
         assert self.hosts is not None
-        hosts = self.hosts[lines_along(self.problem.torus, [laid])]
-        runs = (np.diff(hosts, axis=1) != 0).sum(axis=1)
-        different = (np.diff(np.sort(hosts, axis=1), axis=1) != 0).sum(axis=1)
-        return bool((runs == different).all())
+        hosts = self.hosts[list_axis_lines(self.problem.torus, [layout])]
+        changes = (np.diff(hosts, axis=1) != 0).sum(axis=1)
+        fewest = (np.diff(np.sort(hosts, axis=1), axis=1) != 0).sum(axis=1)
+        return bool((changes == fewest).all())
 
-    def _groups_along(self, laid: Sequence[AxisLayout]) -> Groups:
-        """Groups along axes; where links are shared, those of the whole torus."""
-        cell = self.problem.torus
+    def _build_groups(self, layouts: Sequence[AxisLayout]) -> CollectiveGroups:
+        """Return groups along axes, on the whole torus only if collectives share the links."""
+        part = self.problem.torus
         if not self.problem.overlap:
-            pieces = tuple(piece for one in laid for piece in one.pieces)
-            if pieces not in self._cells:
-                cell = cell_of(cell, pieces)
-                self._cells[pieces] = self._cells.setdefault(cell.shape, cell)
-            cell = self._cells[pieces]
-        return Groups(lines_along(cell, laid), cell)
+            pieces = tuple(piece for layout in layouts for piece in layout.pieces)
+            part = find_repeating_part(part, pieces)
+        return CollectiveGroups(list_axis_lines(part, layouts), part)
 
-    def _walked(self, pieces: Pieces) -> list[tuple[AxisLayout, Groups]]:
-        """The walks over pieces."""
+    def _list_axis_layouts(self, pieces: Pieces) -> list[tuple[AxisLayout, CollectiveGroups]]:
         if pieces not in self._walks:
-            every = [AxisLayout(pieces, each) for each in curves([piece.size for piece in pieces])]
-            self._walks[pieces] = [(laid, self._groups_along([laid])) for laid in every]
+            walks = list_walks([piece.size for piece in pieces])
+            layouts = [AxisLayout(pieces, walk) for walk in walks]
+            self._walks[pieces] = [(layout, self._build_groups([layout])) for layout in layouts]
         return self._walks[pieces]
 
-    def _sent_along(self, item: int, laid: Sequence[AxisLayout]) -> Score:
-        """Score a collective along its axes."""
-        problem, traffic = self.problem, self.problem.traffic[item]
-        own = [laid[problem.axes.number(name)] for name in traffic.axes] or laid
-        key = (item, tuple(each.pieces for each in own))
-        if key not in self._seen:
+    def _score_along_axes(self, number: int, layouts: Sequence[AxisLayout]) -> CollectiveScore:
+        problem, traffic = self.problem, self.problem.traffic[number]
+        own = [layouts[problem.axes.index(name)] for name in traffic.axes] or layouts
+        key = (number, tuple(layout.pieces for layout in own))
+        if key not in self._scores:
             if traffic.axes:
-                groups = self._groups_along(own)
+                groups = self._build_groups(own)
             else:
-                groups = problem.groups(traffic, mesh_of(problem.torus, own))
-            self._seen[key] = self._complete(traffic, groups)
-        return self._seen[key]
+                groups = problem.groups(traffic, build_mesh(problem.torus, own))
+            self._scores[key] = self._score_on_torus(traffic, groups)
+        return self._scores[key]
 
 
-def best_layouts(
+def rank_layouts(
     scorer: LayoutScorer,
     devices: Devices,
     n: int,
@@ -448,90 +465,91 @@ def best_layouts(
     max_splits: int = MAX_SPLITS,
     is_over: Callable[[], bool] | None = None,
 ) -> tuple[int, list[RankedLayout]]:
-    """Return how many layouts were scored, and the n fastest that differ in their times.
+    """Return the number of scored layouts, and the n fastest that differ in their times.
 
-    They are of pieces where the mesh fills the torus, or cut from a walk. Workers score blocks of
-    them; their number changes nothing. ``is_over`` ends the search early.
+    Layouts are splits of the dimensions if the mesh fills the torus, and cuts of walks. Workers
+    score blocks of layouts; the result does not depend on their number. ``is_over`` ends the search
+    early.
     """
     torus, axes = scorer.problem.torus, scorer.problem.axes
-    cuts: Iterator[Cut] = iter(())
+    splits: Iterator[Split] = iter(())
     if axes.n_tasks == torus.n_nodes:
-        cuts = islice(splits(torus.shape, axes.sizes), max_splits + 1)
-    blocks = list(iter(lambda: list(islice(cuts, _BLOCK)), []))
-    task = Task(_best_of_pieces, scorer, n, is_over)
+        splits = islice(split_dimensions(torus.shape, axes.sizes), max_splits + 1)
+    blocks = list(iter(lambda: list(islice(splits, _BLOCK)), []))
+    task = Task(_rank_splits, scorer, n, is_over)
     found = task.in_order(blocks, n_jobs, progress=progress)
-    walks = cut_curves(torus, axes, devices.nodes)
-    found.append(_best(scorer, (scorer.of_mesh(*walk) for walk in walks), n, is_over))
+    walks = cut_walks(torus, axes, devices.nodes)
+    found.append(_keep_fastest(scorer, (scorer.score_mesh(*walk) for walk in walks), n, is_over))
     if axes.n_tasks < torus.n_nodes:
-        found.append(_best(scorer, _in_boxes(scorer, devices, n), n))
-    fastest: _Fastest = {}
+        found.append(_keep_fastest(scorer, _rank_in_boxes(scorer, devices, n), n))
+    fastest: _LayoutsByTimes = {}
     for _, some in found:
         for times, layout in some.items():
             fastest.setdefault(times, layout)
-    return sum(number for number, _ in found), [*_first(fastest, n).values()]
+    return sum(number for number, _ in found), [*_take_fastest(fastest, n).values()]
 
 
-def _best_of_pieces(
-    scorer: LayoutScorer, n: int, is_over: Callable[[], bool] | None, cuts: Sequence[Cut]
-) -> tuple[int, _Fastest]:
-    return _best(scorer, map(scorer.of_pieces, cuts), n, is_over)
+def _rank_splits(
+    scorer: LayoutScorer, n: int, is_over: Callable[[], bool] | None, splits: Sequence[Split]
+) -> tuple[int, _LayoutsByTimes]:
+    return _keep_fastest(scorer, map(scorer.score_split, splits), n, is_over)
 
 
-def _best(
+def _keep_fastest(
     scorer: LayoutScorer,
     layouts: Iterable[RankedLayout],
     n: int,
     is_over: Callable[[], bool] | None = None,
-) -> tuple[int, _Fastest]:
-    """Return how many layouts were scored, and the n fastest that differ in their times."""
-    number, fastest = 0, _Fastest()
+) -> tuple[int, _LayoutsByTimes]:
+    """Return the number of scored layouts, and the n fastest that differ in their times."""
+    number, fastest = 0, _LayoutsByTimes()
     if is_over is not None:
         layouts = takewhile(lambda _: not is_over(), layouts)
-    for counted, layout in enumerate(layouts, start=1):
-        if scorer.hosts is not None and not is_together(layout.nodes, scorer.hosts):
+    for count, layout in enumerate(layouts, start=1):
+        if scorer.hosts is not None and not keeps_hosts_together(layout.nodes, scorer.hosts):
             continue
-        number = counted
-        times = (*scorer.problem.times(layout.sent), layout.time)
-        alike = tuple(round(float(np.log(t)) / ALIKE) if t else 0 for t in times)
-        fastest.setdefault(alike, layout)
+        number = count
+        times = (*scorer.problem.collective_times(layout.scores), layout.time)
+        key = tuple(round(float(np.log(t)) / TIME_TOLERANCE) if t else 0 for t in times)
+        fastest.setdefault(key, layout)
         if len(fastest) > 50 * n:
-            fastest = _first(fastest, n)
-    return number, _first(fastest, n)
+            fastest = _take_fastest(fastest, n)
+    return number, _take_fastest(fastest, n)
 
 
-def _first(fastest: _Fastest, n: int) -> _Fastest:
-    """The n fastest; equal ones stay in the order in which they were scored."""
+def _take_fastest(fastest: _LayoutsByTimes, n: int) -> _LayoutsByTimes:
+    """Return the n fastest; layouts of equal time keep their order."""
     return dict(sorted(fastest.items(), key=lambda each: each[1].time)[:n])
 
 
-def _in_boxes(scorer: LayoutScorer, devices: Devices, n: int) -> Iterator[RankedLayout]:
-    """Give the fastest layouts of pieces in each box of the torus that the mesh fills."""
+def _rank_in_boxes(scorer: LayoutScorer, devices: Devices, n: int) -> Iterator[RankedLayout]:
     axes, torus = scorer.problem.axes, scorer.problem.torus
-    for box, nodes in islice(boxes_in(torus, axes.n_tasks, devices.nodes), _BOXES):
+    for box, nodes in islice(find_boxes(torus, axes.n_tasks, devices.nodes), _BOXES):
         hosts = None if scorer.hosts is None else scorer.hosts[nodes]
         inside = LayoutScorer(replace(scorer.problem, torus=box), hosts)
-        cuts = list(islice(splits(box.shape, axes.sizes), _SPLITS_IN_BOX))
+        splits = list(islice(split_dimensions(box.shape, axes.sizes), _SPLITS_IN_BOX))
         corner = ",".join(map(str, torus.coords[nodes[0]].tolist()))
         size = "x".join(map(str, box.shape))
-        for layout in _best_of_pieces(inside, n, None, cuts)[1].values():
-            name = f"{layout.words}, in {size} from ({corner})"
-            yield scorer.of_mesh(nodes[layout.nodes], name)
+        for layout in _rank_splits(inside, n, None, splits)[1].values():
+            name = f"{layout.description}, in the {size} box at ({corner})"
+            yield scorer.score_mesh(nodes[layout.nodes], name)
 
 
-def is_together(mesh: NDArray[np.int64], hosts: NDArray[np.int64]) -> bool:
-    """Whether the nodes of each host form a box of a mesh.
+def keeps_hosts_together(mesh: Ints, hosts: Ints) -> bool:
+    """Return whether the nodes of each host form a box of the mesh.
 
     Examples
     --------
     >>> hosts = np.array([0, 0, 1, 1])
-    >>> is_together(np.array([0, 1, 2, 3]), hosts), is_together(np.array([0, 2, 1, 3]), hosts)
-    (True, False)
+    >>> meshes = np.array([0, 1, 2, 3]), np.array([0, 2, 1, 3])
+    >>> [keeps_hosts_together(mesh, hosts) for mesh in meshes]
+    [True, False]
     """
-    _, of_place, count = np.unique(hosts[mesh].ravel(), return_inverse=True, return_counts=True)
+    _, host, count = np.unique(hosts[mesh].ravel(), return_inverse=True, return_counts=True)
     box = np.ones(count.size, dtype=np.int64)
-    for place in np.unravel_index(np.arange(mesh.size), mesh.shape):
+    for coords in np.unravel_index(np.arange(mesh.size), mesh.shape):
         low, high = np.full(count.size, mesh.size), np.zeros(count.size, dtype=np.int64)
-        np.minimum.at(low, of_place, place)
-        np.maximum.at(high, of_place, place)
+        np.minimum.at(low, host, coords)
+        np.maximum.at(high, host, coords)
         box *= high - low + 1
     return bool((box == count).all())

@@ -1,4 +1,4 @@
-"""Rank the layouts of a mesh, the slices that may run it, and its places; simulate the best."""
+"""Rank the layouts of a mesh, the slices that can run it, and the placements of a smaller mesh."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from itertools import combinations_with_replacement, permutations, product
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.mapping import TaskMapping, Torus
 from toruscast.mapping.machines import Machine, TorusLike, as_torus, names
-from toruscast.mapping.omissions import Omission
 from toruscast.mapping.strategies.orders import divisors
 from toruscast.notebook import Result
 from toruscast.text import counted, seconds, shown_name
+from toruscast.typing import Bools, Ints
 from toruscast.validation import (
     Progress,
     as_array,
@@ -32,19 +32,33 @@ from toruscast.validation import (
 )
 from toruscast.workers import Task
 
-from .devices import Devices, chips_as_devices, usual_devices
+from .devices import Devices, default_devices, split_chips
 from .hlo import HloStep
-from .layouts import ALIKE, MAX_SPLITS, LayoutScorer, RankedLayout, best_layouts, is_together
-from .step_times import Groups, MeshProblem, Score, simulated_time, time_bound
-from .traffic import MeshAxes, MeshTraffic, step_traffic
+from .layouts import (
+    MAX_SPLITS,
+    TIME_TOLERANCE,
+    LayoutScorer,
+    RankedLayout,
+    keeps_hosts_together,
+    rank_layouts,
+)
+from .step_times import (
+    CollectiveGroups,
+    CollectiveScore,
+    MeshProblem,
+    simulate_collective,
+    time_bound,
+)
+from .traffic import MeshAxes, MeshTraffic, resolve_traffic
 
-# Layouts that may be simulated to find the fastest.
+# The fastest layouts in closed form, among which simulations find the fastest.
 _POOL = 24
 _Key = tuple[int, bytes]
+_Item = tuple[MeshTraffic, CollectiveGroups, str]
 
 
 class MeshTooLargeError(InputError):
-    """A mesh has more places than there are devices."""
+    """A mesh has more tasks than there are devices."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,20 +68,19 @@ class MeshLayouts(Result):
     Attributes
     ----------
     problem : MeshProblem
-        What a step sends, on which torus; also as ``torus``, ``axes``, ``traffic``, ``overlap`` and
-        ``omitted``.
+        The mesh, the traffic of a step and the torus, in which a node is a device.
     devices : Devices
-        The devices that there are.
+        The available devices.
     layouts : tuple of RankedLayout
-        Those that differ in time, the fastest first.
+        Layouts that differ in time, the fastest first.
     in_order : RankedLayout
         The devices in the order of their numbers.
     compared : RankedLayout or None
-        The layout that the caller brought.
+        The caller's own layout.
     considered : int
-        Layouts that were scored.
+        Number of scored layouts.
     all_considered : bool
-        Whether these are all that the enumeration has.
+        Whether every layout of the enumeration was scored.
     """
 
     problem: MeshProblem
@@ -80,7 +93,7 @@ class MeshLayouts(Result):
 
     @property
     def torus(self) -> Torus:
-        """The network; a node is a device."""
+        """The network."""
         return self.problem.torus
 
     @property
@@ -88,26 +101,11 @@ class MeshLayouts(Result):
         """The axes of the mesh."""
         return self.problem.axes
 
-    @property
-    def traffic(self) -> tuple[MeshTraffic, ...]:
-        """The collectives of a step."""
-        return self.problem.traffic
-
-    @property
-    def overlap(self) -> bool:
-        """Whether they run at once."""
-        return self.problem.overlap
-
-    @property
-    def omitted(self) -> tuple[Omission, ...]:
-        """What the traffic lacks of the program that it was read from."""
-        return self.problem.omitted
-
     def __repr__(self) -> str:
         best = self.best
         return (
-            f"MeshLayouts({self.axes} on {shown_name(self.torus)}: {seconds(best.time)} "
-            f"{best.source}, {self.gain:.2f} times as fast as the devices in order)"
+            f"MeshLayouts({self.axes} on {shown_name(self.torus)}: {seconds(best.time)} per step, "
+            f"{best.source}; {self.gain:.2f} times as fast as the devices in order)"
         )
 
     @property
@@ -116,18 +114,17 @@ class MeshLayouts(Result):
         return self.layouts[0]
 
     @property
-    def ids(self) -> NDArray[np.int64]:
-        """The device at each place of the mesh in the best layout, in mesh shape.
+    def ids(self) -> Ints:
+        """The device at each mesh coordinate of the best layout, in mesh shape.
 
-        A device is counted by its place among all devices sorted by their ids.
+        Entries are indices into the list of all devices sorted by id.
         """
-        return self.devices.places(self.best.nodes)
+        return self.devices.index_nodes(self.best.nodes)
 
     def jax_program(self) -> str:
-        """Return the lines that make the best mesh in a JAX program.
+        """Return the lines of a JAX program that build the best mesh.
 
-        The numbers are places among all devices sorted by their ids: ``jax.devices()`` itself lists
-        those of a slice host by host.
+        The program sorts the devices by id, because ``jax.devices()`` lists them by host.
         """
         ids = self.ids
         literal = np.array2string(ids, separator=", ", threshold=ids.size + 1, max_line_width=10**9)
@@ -140,9 +137,9 @@ class MeshLayouts(Result):
         )
 
     def torch_program(self) -> str:
-        """Return the lines that make the best mesh in a program of PyTorch/XLA.
+        """Return the lines of a PyTorch/XLA program that build the best mesh.
 
-        Its numbers of devices are those in their names, TPU:0, TPU:1, ...
+        Device numbers are those in the names TPU:0, TPU:1, ...
 
         Examples
         --------
@@ -162,19 +159,19 @@ class MeshLayouts(Result):
 
     @property
     def mapping(self) -> TaskMapping:
-        """The best layout as a task mapping, tasks in C order of the mesh."""
+        """The best layout as a task mapping, with tasks in C order of the mesh."""
         return TaskMapping(self.best.nodes.ravel(), self.torus, name="mesh")
 
     @property
     def gain(self) -> float:
-        """How many times faster a step communicates than with the devices in order."""
+        """How many times as fast a step communicates as with the devices in order."""
         return self.in_order.time / self.best.time if self.best.time else 1.0
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """The rows of the table."""
+        """The rows of `table`."""
         return [
-            {"layout": each.words, "time": each.time, "source": each.source}
+            {"layout": each.description, "time": each.time, "source": each.source}
             for each in self.layouts
         ]
 
@@ -185,34 +182,34 @@ class MeshLayouts(Result):
 
     @property
     def idle(self) -> int:
-        """Devices that the mesh does not use."""
+        """Number of devices that the mesh does not use."""
         return int(self.devices.nodes.size - self.axes.n_tasks)
 
     @property
     def not_simulated(self) -> tuple[str, ...]:
-        """Labels of the collectives whose time in the best layout is in closed form."""
+        """Labels of the collectives that are not simulated in the best layout."""
         return tuple(
             traffic.label
-            for traffic, sent in zip(self.traffic, self.best.sent, strict=True)
-            if self.overlap or sent.simulated is None
+            for traffic, score in zip(self.problem.traffic, self.best.scores, strict=True)
+            if self.problem.overlap or score.simulated is None
         )
 
-    def lines(self, layout: RankedLayout | None = None) -> pd.DataFrame:
-        """Return a row for each collective of a step, in the best layout or another.
+    def collective_table(self, layout: RankedLayout | None = None) -> pd.DataFrame:
+        """Return a row for each collective of a step, in the best layout or another one.
 
-        Columns ``what``, ``collective``, ``devices`` (of a group), ``nbytes`` (of one run),
-        ``times`` (runs in a step), ``time`` and ``bound`` (seconds of all its runs in a step; no
-        layout is faster than the bound), ``GBps`` (the buffers over the time), ``share`` (of the
-        times of the step), ``algorithm``, ``source`` and ``why``.
+        Columns: ``what``, ``collective``, ``devices`` (in a group), ``nbytes`` (of one run),
+        ``runs`` (in a step), ``time`` and ``bound`` (seconds of all runs; no layout is faster than
+        the bound), ``GBps`` (bytes over time), ``share`` (of the step), ``algorithm``, ``source``
+        and ``why``.
         """
-        return pd.DataFrame(self.step_rows(layout or self.best))
+        return pd.DataFrame(self.collective_rows(layout or self.best))
 
-    def step_rows(self, layout: RankedLayout) -> list[dict[str, Any]]:
-        """Return the rows of `lines` in a layout."""
-        times = self.problem.times(layout.sent)
+    def collective_rows(self, layout: RankedLayout) -> list[dict[str, Any]]:
+        """Return the rows of `collective_table`."""
+        times = self.problem.collective_times(layout.scores)
         total = sum(times)
         rows = []
-        for traffic, sent, time in zip(self.traffic, layout.sent, times, strict=True):
+        for traffic, score, time in zip(self.problem.traffic, layout.scores, times, strict=True):
             groups = self.problem.groups(traffic, layout.nodes)
             rows.append(
                 {
@@ -220,32 +217,33 @@ class MeshLayouts(Result):
                     "collective": traffic.collective,
                     "devices": groups.n,
                     "nbytes": traffic.nbytes,
-                    "times": traffic.times,
+                    "runs": traffic.runs,
                     "time": time,
-                    "bound": time_bound(traffic, groups) * traffic.times,
-                    "GBps": traffic.nbytes * traffic.times / time / 1e9 if time else float("nan"),
+                    "bound": time_bound(traffic, groups) * traffic.runs,
+                    "GBps": traffic.nbytes * traffic.runs / time / 1e9 if time else float("nan"),
                     "share": time / total if total else 0.0,
-                    "algorithm": sent.algorithm,
-                    "source": "predicted" if sent.simulated is None else "simulated",
-                    "why": _reason(sent, self.torus),
+                    "algorithm": score.algorithm,
+                    "source": "predicted" if score.simulated is None else "simulated",
+                    "why": _explain_score(score, self.torus),
                 }
             )
         return rows
 
 
-def _reason(score: Score, torus: Torus) -> str:
-    """Return what slows a collective down, or that nothing does."""
-    if score.algorithm == "none" or not score.farthest:
+def _explain_score(score: CollectiveScore, torus: Torus) -> str:
+    if score.algorithm == "none" or not score.max_hops:
         return "nothing is sent"
-    words = []
-    if score.farthest > 1:
-        words.append(f"hops up to {score.farthest}, {score.hops:.2g} on average")
-    if score.sharing > 1:
-        messages = counted(round(score.sharing), "message")
-        words.append(f"{messages} of a step share the link {torus.link_label(score.busiest)}")
-    if not words:
-        return "neighbours are one hop apart, no link is shared"
-    return "; ".join(words)
+    hops = counted(score.max_hops, "hop")
+    if score.mean_hops < score.max_hops:
+        hops = f"up to {hops}"
+    is_ring = score.algorithm != "at once"
+    distance = f"neighbours are {hops} apart" if is_ring else f"messages travel {hops}"
+    if score.mean_hops < score.max_hops:
+        distance += f" ({score.mean_hops:.2g} on average)"
+    if score.max_messages <= 1:
+        return f"{distance}; no link is shared"
+    messages = counted(round(score.max_messages), "message")
+    return f"{distance}; {messages} share link {torus.link_label(score.busiest_link)}"
 
 
 def mesh(
@@ -264,41 +262,40 @@ def mesh(
 ) -> MeshLayouts:
     """Return the layouts of a sharded model's mesh on a torus, the fastest first.
 
-    The axes get pieces of the torus's dimensions in every way, each walked line by line, as a
-    snake, round a loop or folded; or they are cut from walks over the whole torus. Times are of
-    link loads in closed form. The fastest few and the devices in order are simulated packet by
-    packet, and more until the fastest is a simulated one. `MeshLayouts.not_simulated` names
-    collectives with too many messages.
+    The dimensions of the torus are split into pieces for the axes in every way. An axis walks its
+    pieces line by line, as a snake, in a loop or folded. Other layouts are cut from walks over the
+    whole torus. Link loads give their times in closed form. The fastest layouts and the devices in
+    order are then simulated packet by packet, until the fastest layout is a simulated one.
+    `MeshLayouts.not_simulated` lists collectives with too many messages.
 
     Parameters
     ----------
     torus : Torus, str or sequence of int
-        A node is a device. A dimension for the devices of a chip is added where the mesh has a
-        place for each.
+        A node is a device. A dimension is added for the devices of a chip if the mesh needs them.
     axes : MeshAxes, mapping or str
-        Names and sizes, such as ``{"data": 8, "tensor": 4}`` or ``"data=8,tensor=4"``. None where
-        the groups of an HLO program define them.
+        Names and sizes, such as ``{"data": 8, "tensor": 4}`` or ``"data=8,tensor=4"``. None to
+        infer them from the groups of an HLO program.
     traffic : sequence of MeshTraffic, str, mapping or HloStep
-        What a step sends, such as ``"tensor:allreduce:64MB,data:allreduce:1GB"``, a mapping of axes
-        such as ``{"data": "allgather:1GB"}``, or what `read_hlo` reads of a compiled program.
+        The collectives of a step, such as ``"tensor:allreduce:64MB,data:allreduce:1GB"``, a mapping
+        such as ``{"data": "allgather:1GB"}``, or a compiled program from `read_hlo`.
     devices : Devices, optional
-        The devices that are there; all, numbered as the machine does, if not given.
+        The available devices. By default all, in the machine's numbering.
     compare : TaskMapping or array-like of int, optional
-        A layout of the caller's own: tasks in C order of the mesh, or the node at each place, by
-        its number or its coordinates.
+        Your own layout: tasks in C order of the mesh, or the node at each mesh coordinate, as a
+        number or as coordinates.
     hosts : array-like of int, shape (n_nodes,), optional
-        The host of each node, whose nodes must form a box of the mesh.
+        The host of each node. The nodes of a host must form a box of the mesh.
     overlap : bool
-        Whether the collectives of a step run at once and share the links; else one after another.
-        Times of such steps are never simulated.
+        Whether the collectives of a step run at the same time and share the links, rather than one
+        after another. Overlapping collectives are not simulated.
     top : int
-        Most layouts to return.
+        Maximum number of layouts to return.
     simulate : int
-        Layouts to simulate first; with 0 none is.
+        Number of layouts to simulate first; 0 disables simulation.
     n_jobs : int, optional
-        Threads, or as many workers as `joblib.parallel_config` starts; -1 for one a core.
+        Threads, or workers of `joblib.parallel_config`; -1 for one per core.
     progress : callable, optional
-        Called with "layouts" (blocks of 500) or "simulations", those done and all.
+        Called with "layouts" (blocks of 500) or "simulations", the number done and the total.
 
     Examples
     --------
@@ -309,61 +306,50 @@ def mesh(
     """
     torus = as_torus(torus)
     check_type(overlap, "overlap", bool | np.bool_, "True or False")
-    laid_out = progress_of(progress, "layouts")
+    report_layouts = progress_of(progress, "layouts")
     check_type(devices, "devices", Devices | None, "Devices")
     top, simulate = whole_number(top, "top", 0), whole_number(simulate, "simulate", 0)
-    mesh, sends = step_traffic(traffic, axes)
-    # Chips become their devices where the mesh has a place for each.
+    mesh, sends = resolve_traffic(traffic, axes)
     if devices is None and compare is None:
-        torus = chips_as_devices(torus, mesh.n_tasks)
-    devices = devices or usual_devices(torus)
+        torus = split_chips(torus, mesh.n_tasks)
+    devices = devices or default_devices(torus)
     if mesh.n_tasks > devices.nodes.size:
         found = f"{mesh}: {mesh.n_tasks}"
         expected = f"at most the {devices.nodes.size} devices of {torus}"
         raise MeshTooLargeError("mesh too large", found=found, expected=expected)
     n_jobs = job_count(n_jobs)
-    together = (
-        None
-        if hosts is None
-        else whole_array(
-            as_array(hosts, "hosts", "the host of each node").ravel(), "host of a node"
-        )
-    )
-    if together is not None and together.size != torus.n_nodes:
-        raise InputError("hosts of other nodes", found=together.size, expected=torus.n_nodes)
+    host_of = None
+    if hosts is not None:
+        host_of = whole_array(as_array(hosts, "hosts", "the host of each node").ravel(), "host")
+        if host_of.size != torus.n_nodes:
+            raise InputError("wrong number of hosts", found=host_of.size, expected=torus.n_nodes)
     omitted = traffic.omitted if isinstance(traffic, HloStep) else ()
     problem = MeshProblem(torus, mesh, sends, overlap, omitted)
-    scorer = LayoutScorer(problem, together)
-    considered, candidates = best_layouts(
-        scorer,
-        devices,
-        max(top, simulate, _POOL),
-        n_jobs,
-        progress=laid_out,
-    )
+    scorer = LayoutScorer(problem, host_of)
+    pool = max(top, simulate, _POOL)
+    considered, candidates = rank_layouts(scorer, devices, pool, n_jobs, progress=report_layouts)
     if not candidates:
         found = f"{mesh} on {torus}"
         raise InputError("no layout keeps hosts together", found=found, expected="another mesh")
-    plain = devices.nodes[: mesh.n_tasks].reshape(mesh.sizes)
-    others = [scorer.of_mesh(plain, "devices in order")]
+    ordered = devices.nodes[: mesh.n_tasks].reshape(mesh.sizes)
+    others = [scorer.score_mesh(ordered, "devices in order")]
     if compare is not None:
-        others.append(scorer.of_mesh(_own_nodes(compare, problem), "yours"))
-    report = progress_of(progress, "simulations") or (lambda done, total: None)
-    simulations = _Simulations(n_jobs, report)
+        others.append(scorer.score_mesh(_read_nodes(compare, problem), "yours"))
+    simulations = _Simulations(n_jobs, progress_of(progress, "simulations"))
     if simulate and not overlap:
         simulations.run([*candidates[:simulate], *others])
-        simulations.run_until_first(candidates)
-    layouts = sorted(map(simulations.timed, candidates), key=lambda each: each.time)
-    in_order, *asked = map(simulations.timed, others)
-    allowed = together is None or is_together(plain, together)
-    if allowed and in_order.time < layouts[0].time * (1 - ALIKE):
+        simulations.run_until_fastest_is_simulated(candidates)
+    layouts = sorted(map(simulations.apply_times, candidates), key=lambda each: each.time)
+    in_order, *compared = map(simulations.apply_times, others)
+    is_allowed = host_of is None or keeps_hosts_together(ordered, host_of)
+    if is_allowed and in_order.time < layouts[0].time * (1 - TIME_TOLERANCE):
         layouts.insert(0, in_order)
     return MeshLayouts(
         problem=problem,
         devices=devices,
         layouts=tuple(layouts[: max(top, 1)]),
         in_order=in_order,
-        compared=asked[0] if asked else None,
+        compared=compared[0] if compared else None,
         considered=considered,
         all_considered=mesh.n_tasks != torus.n_nodes or considered <= MAX_SPLITS,
     )
@@ -377,21 +363,20 @@ def step_time(
     *,
     overlap: bool = False,
 ) -> float:
-    """Return the seconds of a step with the node at each place of the mesh, in closed form."""
+    """Return the seconds that a step communicates in closed form, from the node of each task."""
     problem = MeshProblem(torus, axes, tuple(traffic), overlap)
-    return LayoutScorer(problem).of_mesh(_own_nodes(nodes, problem)).time
+    return LayoutScorer(problem).score_mesh(_read_nodes(nodes, problem)).time
 
 
 class _Simulations:
-    """Simulated times of collectives, once for those with the same groups."""
+    """Simulated times of collectives; collectives with the same groups are simulated once."""
 
-    def __init__(self, n_jobs: int, report: Callable[[int, int], object]) -> None:
-        self.n_jobs, self.report = n_jobs, report
+    def __init__(self, n_jobs: int, report: Callable[[int, int], object] | None) -> None:
+        self.n_jobs, self.report = n_jobs, report or (lambda done, total: None)
         self.times: dict[_Key, float | None] = {}
 
     def run(self, layouts: Sequence[RankedLayout]) -> None:
-        """Simulate the collectives of layouts."""
-        items = {key: item for each in layouts for key, item in self._groups(each).items()}
+        items = {key: item for each in layouts for key, item in self._list_items(each).items()}
         keys = [key for key in items if key not in self.times]
         total = len(self.times) + len(keys)
         self.report(len(self.times), total)
@@ -400,38 +385,36 @@ class _Simulations:
             self.times[keys[number]] = time
             self.report(len(self.times), total)
 
-    def run_until_first(self, layouts: Sequence[RankedLayout]) -> None:
-        """Simulate the fastest layout until the fastest is one that was simulated, or cannot be."""
+    def run_until_fastest_is_simulated(self, layouts: Sequence[RankedLayout]) -> None:
         while True:
-            fastest = min(layouts, key=lambda layout: self.timed(layout).time)
-            if self._groups(fastest).keys() <= self.times.keys():
+            fastest = min(layouts, key=lambda layout: self.apply_times(layout).time)
+            if self._list_items(fastest).keys() <= self.times.keys():
                 return
             self.run([fastest])
 
-    def timed(self, layout: RankedLayout) -> RankedLayout:
-        """Return a layout with its time, of simulated packets where they are known."""
-        sent = list(layout.sent)
-        for key in self._groups(layout):
-            sent[key[0]] = replace(sent[key[0]], simulated=self.times.get(key))
-        return replace(layout, sent=tuple(sent))
+    def apply_times(self, layout: RankedLayout) -> RankedLayout:
+        """Return a layout with its simulated times so far."""
+        scores = list(layout.scores)
+        for key in self._list_items(layout):
+            scores[key[0]] = replace(scores[key[0]], simulated=self.times.get(key))
+        return replace(layout, scores=tuple(scores))
 
-    def _groups(self, layout: RankedLayout) -> dict[_Key, tuple[MeshTraffic, Groups, str]]:
-        """Return the collectives that send something, their groups and algorithms."""
-        found = {}
-        for i, (traffic, score) in enumerate(zip(layout.problem.traffic, layout.sent, strict=True)):
+    def _list_items(self, layout: RankedLayout) -> dict[_Key, _Item]:
+        """Return the collectives that send something, by their number and groups."""
+        problem, found = layout.problem, {}
+        for i, (traffic, score) in enumerate(zip(problem.traffic, layout.scores, strict=True)):
             if score.algorithm != "none":
-                groups = layout.problem.groups(traffic, layout.nodes)
+                groups = problem.groups(traffic, layout.nodes)
                 found[i, groups.nodes.tobytes()] = traffic, groups, score.algorithm
         return found
 
 
-def _simulate_item(item: tuple[MeshTraffic, Groups, str]) -> float | None:
-    return simulated_time(*item)
+def _simulate_item(item: _Item) -> float | None:
+    return simulate_collective(*item)
 
 
-def _own_nodes(compare: TaskMapping | ArrayLike, problem: MeshProblem) -> NDArray[np.int64]:
-    """The nodes of a layout that the caller brought, in mesh shape."""
-    given = compare.node if isinstance(compare, TaskMapping) else compare
+def _read_nodes(layout: TaskMapping | ArrayLike, problem: MeshProblem) -> Ints:
+    given = layout.node if isinstance(layout, TaskMapping) else layout
     axes, torus = problem.axes, problem.torus
     shapes = axes.sizes, (axes.n_tasks,)
     array = as_array(given, "layout", "nodes in mesh shape")
@@ -444,8 +427,7 @@ def _own_nodes(compare: TaskMapping | ArrayLike, problem: MeshProblem) -> NDArra
         raise InputError("layout of another mesh", found=found, expected=expected)
     nodes = torus.check_nodes(values).astype(np.int64)
     if np.unique(nodes).size < nodes.size:
-        expected = f"a node for each place of {axes}"
-        raise InputError("node stands twice in a layout", expected=expected)
+        raise InputError("duplicate node in a layout", expected=f"different nodes for {axes}")
     return nodes.reshape(axes.sizes)
 
 
@@ -454,49 +436,44 @@ ACCELERATORS = ("tpu", "trainium", "galaxy")
 
 @dataclass(frozen=True, eq=False)
 class SliceRanking:
-    """Slices of as many chips, sorted by the time that a step communicates."""
+    """Slices with the same number of chips, sorted by the time that a step communicates."""
 
-    slices: tuple[str, ...]  # as `machine` takes them
-    answers: tuple[MeshLayouts, ...]  # the layouts on each
+    slices: tuple[str, ...]  # as `machine` accepts them
+    answers: tuple[MeshLayouts, ...]  # the layouts on each slice
 
     @property
     def table(self) -> pd.DataFrame:
-        """A row for each: ``slice``, ``twisted``, ``time`` (seconds), ``source``, ``layout``."""
+        """A row for each slice: ``slice``, ``twisted``, ``time`` (s), ``source``, ``layout``."""
         rows = [
             {
                 "slice": text,
                 "twisted": bool(answer.torus.twist),
                 "time": answer.best.time,
                 "source": answer.best.source,
-                "layout": answer.best.words,
+                "layout": answer.best.description,
             }
             for text, answer in zip(self.slices, self.answers, strict=True)
         ]
         return pd.DataFrame(rows)
 
 
-def shapes_of(name: str, n_chips: int) -> Iterator[tuple[str, Torus]]:
-    """Give the slices of so many chips that a machine has, twisted or not.
+def list_slices(name: str, n_chips: int) -> Iterator[tuple[str, Torus]]:
+    """Yield the slices of a machine with this many chips, twisted and untwisted.
 
-    Sizes rise, as vendors write them. Where rings close at multiples of four, longer sizes are such
-    multiples. Not every one is sold everywhere.
+    Sizes ascend, as vendors write them. If rings close at multiples of four only, sizes above four
+    are such multiples. Some slices may not be for sale.
     """
     machine = Machine.from_name(name)
     rules = machine.shapes
     step = rules.rings_if_multiples_of
     sizes = [n for n in divisors(n_chips) if not step or n <= step or n % step == 0]
-    found = [
-        shape
-        for n in rules.dimensions
-        for shape in combinations_with_replacement(sizes, n)
-        if math.prod(shape) == n_chips
-    ]
-    if rules.only:
-        found = [shape for shape in rules.only if math.prod(shape) == n_chips]
-    # A slice is no thinner than it must be.
-    thin = min((shape.count(1) for shape in found), default=0)
-    found = [shape for shape in found if shape.count(1) == thin]
-    for shape in found:
+    shapes: Iterable[tuple[int, ...]] = rules.only or (
+        shape for n in rules.dimensions for shape in combinations_with_replacement(sizes, n)
+    )
+    found = [shape for shape in shapes if math.prod(shape) == n_chips]
+    # Leave out slices with more dimensions of size 1 than necessary.
+    fewest = min((shape.count(1) for shape in found), default=0)
+    for shape in (shape for shape in found if shape.count(1) == fewest):
         text = f"{name}:{'x'.join(map(str, shape))}"
         try:
             torus = machine(shape)
@@ -518,11 +495,10 @@ def which_slice(
     n_jobs: int | None = None,
     progress: Progress | None = None,
 ) -> SliceRanking:
-    """Return the slices of so many chips, sorted by the time that a step communicates.
+    """Return the slices with this many chips, sorted by the time that a step communicates.
 
-    Axes, traffic and the other arguments are those of `mesh`. Without machines all
-    accelerators are ranked. So many of the fastest as ``simulate`` says are simulated packet by
-    packet.
+    ``machines`` are all accelerators by default. The fastest ``simulate`` slices are simulated
+    packet by packet. The other arguments are those of `mesh`.
 
     Examples
     --------
@@ -533,31 +509,28 @@ def which_slice(
     n_chips = whole_number(n_chips, "number of chips", 1)
     simulate = whole_number(simulate, "simulate", 0)
     check_type(machines, "machines", Iterable, "names of machines")
-    asked = (machines,) if isinstance(machines, str) else tuple(machines)
-    for name in asked:
+    chosen = (machines,) if isinstance(machines, str) else tuple(machines)
+    for name in chosen:
         check_type(name, "name of a machine", str, "a text")
         bare = re.split(r"[:\s]", name)[0]
         if bare != name:
             expected = f"the machine alone, {bare}"
-            raise InputError("slice where a machine is meant", found=name, expected=expected)
-    asked = asked or tuple(name for name in names() if name.startswith(ACCELERATORS))
-    found = [pair for name in asked for pair in shapes_of(name, n_chips)]
-    if not found:
-        raise InputError(
-            "no slice of so many chips",
-            found=f"{n_chips} of {' or '.join(asked)}",
-            expected="another",
-        )
+            raise InputError("slice instead of a machine", found=name, expected=expected)
+    chosen = chosen or tuple(name for name in names() if name.startswith(ACCELERATORS))
+    slices = [pair for name in chosen for pair in list_slices(name, n_chips)]
+    if not slices:
+        found = f"{n_chips} of {' or '.join(chosen)}"
+        raise InputError("no slice with this many chips", found=found, expected="another number")
     report = progress_of(progress, "slices") or (lambda done, total: None)
     rank = partial(mesh, axes=axes, traffic=traffic, overlap=overlap, top=1, n_jobs=n_jobs)
     answers: dict[str, MeshLayouts] = {}
     refused: InputError | None = None
-    for done, (text, torus) in enumerate(found, 1):
+    for done, (text, torus) in enumerate(slices, 1):
         try:
             answers[text] = rank(torus, simulate=0)
         except MeshTooLargeError as error:
             refused = error
-        report(done, len(found))
+        report(done, len(slices))
     if not answers and refused is not None:
         raise refused
     order = sorted(answers, key=lambda text: answers[text].best.time)
@@ -567,88 +540,88 @@ def which_slice(
     return SliceRanking(tuple(order), tuple(answers[text] for text in order))
 
 
-# Most places that are scored, and nodes of a torus whose largest free box is sought.
-_MAX_PLACES, _MAX_NODES = 4096, 256
+# Most placements that are scored, and nodes of a torus whose largest free box is computed.
+_MAX_PLACEMENTS, _MAX_NODES = 4096, 256
 
 
 @dataclass(frozen=True, eq=False)
 class MeshPlacement:
-    """A place of the mesh."""
+    """A placement of a layout in the torus."""
 
-    layout: RankedLayout  # moved there, with its scores before
-    corner: tuple[int, ...]  # lowest coordinates of its nodes, rings counted from 0
+    layout: RankedLayout  # with its nodes moved, and its original scores
+    corner: tuple[int, ...]  # lowest coordinates of its nodes
     time: float  # seconds that a step communicates, in closed form
-    rest: int  # nodes of the largest box that stays free; -1 on tori too large to look
+    free_box: int  # nodes of the largest box that stays free; -1 if the torus is too large
 
 
-def placements(answer: MeshLayouts) -> list[MeshPlacement]:
-    """Return every place of the layouts of an answer: the fastest first, then by what stays free.
+def list_placements(answer: MeshLayouts) -> list[MeshPlacement]:
+    """Return every placement of the layouts, sorted by time, then by the largest free box.
 
-    A layout is moved along the dimensions, and turned where dimensions are alike. Only the
-    fastest of places with the same nodes is returned.
+    A layout is shifted along the dimensions, and rotated if dimensions are equal. Only the fastest
+    of several placements on the same nodes is returned.
     """
     torus = answer.torus
-    there = np.isin(np.arange(torus.n_nodes), answer.devices.nodes)
+    available = np.isin(np.arange(torus.n_nodes), answer.devices.nodes)
     found: dict[bytes, MeshPlacement] = {}
-    number = 0
-    for layout in answer.layouts:
-        for nodes in _moved_nodes(torus, layout.nodes, there):
-            number += 1
-            if number > _MAX_PLACES:
-                expected = f"at most {_MAX_PLACES}; a smaller --top, or a smaller torus"
-                raise InputError("too many places of the mesh", found=number, expected=expected)
-            time = LayoutScorer(answer.problem).of_mesh(nodes).time
-            key = np.sort(nodes, axis=None).tobytes()
-            if key in found and found[key].time <= time * (1 + ALIKE):
-                continue
-            free = there.copy()
-            free[nodes] = False
-            corner = tuple(map(int, torus.coords[nodes.ravel()].min(axis=0)))
-            rest = _largest_box(torus, free) if torus.n_nodes <= _MAX_NODES else -1
-            moved = replace(layout, place=nodes, name=layout.words)
-            found[key] = MeshPlacement(moved, corner, time, rest)
+    pairs = (
+        (layout, nodes)
+        for layout in answer.layouts
+        for nodes in _move_layout(torus, layout.nodes, available)
+    )
+    for number, (layout, nodes) in enumerate(pairs, 1):
+        if number > _MAX_PLACEMENTS:
+            expected = f"at most {_MAX_PLACEMENTS}; a smaller --top, or a smaller torus"
+            raise InputError("too many placements of the mesh", found=number, expected=expected)
+        time = LayoutScorer(answer.problem).score_mesh(nodes).time
+        key = np.sort(nodes, axis=None).tobytes()
+        if key in found and found[key].time <= time * (1 + TIME_TOLERANCE):
+            continue
+        free = available.copy()
+        free[nodes] = False
+        corner = tuple(map(int, torus.coords[nodes.ravel()].min(axis=0)))
+        free_box = _count_largest_box(torus, free) if torus.n_nodes <= _MAX_NODES else -1
+        moved = replace(layout, placement=nodes, name=layout.description)
+        found[key] = MeshPlacement(moved, corner, time, free_box)
     fastest = min((each.time for each in found.values()), default=0.0) or 1.0
-    # Times that differ by rounding alone are equal.
-    step = fastest * ALIKE
+    # Round, so that times that differ by rounding alone are equal.
+    step = fastest * TIME_TOLERANCE
     return sorted(
-        found.values(), key=lambda each: (round(each.time / step), -each.rest, each.corner)
+        found.values(), key=lambda each: (round(each.time / step), -each.free_box, each.corner)
     )
 
 
-def _moved_nodes(
-    torus: Torus, nodes: NDArray[np.int64], there: NDArray[np.bool_]
-) -> Iterator[NDArray[np.int64]]:
-    """Give the nodes of a layout turned and moved in every way that stays on devices."""
+def _move_layout(torus: Torus, nodes: Ints, available: Bools) -> Iterator[Ints]:
+    """Yield the nodes of a layout after every rotation and shift that stays on the devices."""
     coords = torus.coords[nodes.ravel()].astype(np.int64)
     seen: set[bytes] = set()
-    size = np.array(torus.shape)
-    for order in _equal_orders(torus):
-        turned = coords[:, order]
-        for move in product(*(range(n) for n in torus.shape)):
-            moved = turned - turned.min(axis=0) * ~np.array(torus.wrap) + move
-            outside = (moved >= size) & ~np.array(torus.wrap)
-            if outside.any():
+    size, is_line = np.array(torus.shape), ~np.array(torus.wrap)
+    for order in _symmetric_orders(torus):
+        rotated = coords[:, order]
+        for shift in product(*(range(n) for n in torus.shape)):
+            moved = rotated - rotated.min(axis=0) * is_line + shift
+            if ((moved >= size) & is_line).any():
                 continue
-            place = torus.node(moved % size).astype(np.int64)
-            if there[place].all() and place.tobytes() not in seen:
-                seen.add(place.tobytes())
-                yield place.reshape(nodes.shape)
+            found = torus.node(moved % size).astype(np.int64)
+            if available[found].all() and found.tobytes() not in seen:
+                seen.add(found.tobytes())
+                yield found.reshape(nodes.shape)
 
 
-def _equal_orders(torus: Torus) -> Iterator[list[int]]:
-    """Give the orders of the dimensions in which the torus is the same."""
-    alike = list(zip(torus.shape, torus.wrap, torus.bandwidth, strict=True))
+def _symmetric_orders(torus: Torus) -> Iterator[list[int]]:
+    """Yield the orders of the dimensions that leave the torus the same."""
+    dimensions = list(zip(torus.shape, torus.wrap, torus.bandwidth, strict=True))
     for order in permutations(range(torus.ndim)):
-        if [alike[d] for d in order] == alike and (list(order) == sorted(order) or not torus.twist):
+        is_same = [dimensions[d] for d in order] == dimensions
+        if is_same and (list(order) == sorted(order) or not torus.twist):
             yield list(order)
 
 
-def _largest_box(torus: Torus, free: NDArray[np.bool_]) -> int:
-    """Nodes of the largest box that is free."""
+def _count_largest_box(torus: Torus, free: Bools) -> int:
     best = 0
-    begins = [(0, 1, free.reshape(torus.shape))]
-    while begins:
-        d, volume, grid = begins.pop()
+    # Dimension, volume so far, and whether a box of that volume at each node is free.
+    boxes = [(0, 1, free.reshape(torus.shape))]
+    while boxes:
+        d, volume, grid = boxes.pop()
         if d == torus.ndim:
             best = max(best, volume if grid.any() else 0)
             continue
@@ -663,5 +636,5 @@ def _largest_box(torus: Torus, free: NDArray[np.bool_]) -> int:
                 whole = whole & following
             if not whole.any():
                 break
-            begins.append((d + 1, volume * length, whole))
+            boxes.append((d + 1, volume * length, whole))
     return best

@@ -1,7 +1,7 @@
-"""Tenstorrent's mesh graph descriptors, and rank bindings of its tt-run.
+"""Mesh graph descriptors of Tenstorrent, and rank bindings of tt-run.
 
-Patterns: `tt_metal/fabric/mesh_graph_descriptors/*.textproto` and
-`tests/tt_metal/distributed/config/*_rank_bindings.yaml` of tt-metal, November 2025, and older ones.
+The patterns are those of `tt_metal/fabric/mesh_graph_descriptors/*.textproto` and
+`tests/tt_metal/distributed/config/*_rank_bindings.yaml` in tt-metal, up to November 2025.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ CHANNEL = 12.5e9
 _MESH = re.compile(r"\bmesh_descriptors\s*+:?\s*+\{")
 NAME = re.compile(r"\bname\s*+:\s*+[\"']([^\"']*)[\"']")
 TOPOLOGY = re.compile(r"\bdevice_topology\s*+:?\s*+\{([^{}]*)\}")
-# A list in brackets, or the key once for each entry.
+# A list in brackets, or a repeated key.
 ENTRIES = re.compile(r"\b(dims|dim_types)\s*+:\s*+(?:\[([^\]]*)\]|(\w++))")
 COUNT = re.compile(r"channels\s*+:?\s*+\{\s*+count\s*+:\s*+([0-9]{1,6})")
-# What is used: the top level is a mesh, or a graph of instances of meshes.
+# The top level is a mesh, or a graph with instances of meshes.
 TOP = re.compile(r"\btop_level_instance\s*+:?\s*+\{\s*+(mesh|graph)\b")
 GRAPH = re.compile(r"\bgraph_descriptors\s*+:?\s*+\{")
 USED = re.compile(r"\b(mesh|graph)_descriptor\s*+:\s*+[\"']([^\"']*)[\"']")
 INSTANCE = re.compile(r"\binstances\s*+:?\s*+\{")
-# A field with its value or the brace that opens it, and the names of those that are known.
+# A field with its value or opening brace, and the names of known fields.
 FIELD = re.compile(
     r"(?<!\w)(\w++)\s*+(?::?\s*+\{|:\s*+(?:\[[^\[\]]*+\]|\"[^\"]*\"|'[^']*'|[\w.+-]++))"
 )
@@ -57,30 +57,30 @@ KINDS = {"RING": True, "LINE": False}
 
 
 def is_descriptor(source: Source) -> bool:
-    """Whether it describes meshes and the topology of their devices."""
+    """Return whether a file describes meshes and their device topology."""
     words = source.start.decode("latin-1")
     return bool(_MESH.search(words)) and "device_topology" in words
 
 
 def read_mesh(source: Source) -> Torus:
-    """Return the torus of the only mesh that is used."""
+    """Return the torus of the mesh that the top level uses."""
     text = source.text
     words = "\n".join(comment_pattern("#").sub("", raw) for raw in text.raw_lines())
     others = [match[1] for match in FIELD.finditer(words) if match[1] not in KNOWN]
     others += re.sub(r"[{},;]", " ", FIELD.sub(" ", words)).split()
     warn_of_unused(text.file, others)
-    meshes = _blocks(_MESH, words)
-    at, block = _used(text, words, meshes)
+    meshes = _find_blocks(_MESH, words)
+    start, block = _select_mesh(text, words, meshes)
     if express := re.search(r"\bexpress_connections\b", block):
-        line = words.count("\n", 0, at + express.start()) + 1
-        expected = "links between neighbours only, as a torus has them"
-        raise text.fault("links besides those of the mesh", line, express[0], expected)
+        line = words.count("\n", 0, start + express.start()) + 1
+        expected = "links between neighbours only"
+        raise text.fault("links besides those of a torus", line, express[0], expected)
     match = TOPOLOGY.search(block)
     if match is None:
         expected = "device_topology { dims: [ 8, 4 ] dim_types: [ RING, LINE ] }"
-        line = words.count("\n", 0, at) + 1
+        line = words.count("\n", 0, start) + 1
         raise text.fault("mesh without a device_topology", line, None, expected)
-    line = words.count("\n", 0, at + match.start()) + 1
+    line = words.count("\n", 0, start + match.start()) + 1
     entries: dict[str, list[str]] = {"dims": [], "dim_types": []}
     for key, several, one in ENTRIES.findall(match[1]):
         entries[key] += [part for part in re.split(r"[\s,]+", several or one) if part]
@@ -97,8 +97,8 @@ def read_mesh(source: Source) -> Torus:
     )
 
 
-def _blocks(start: re.Pattern[str], words: str) -> list[tuple[int, str]]:
-    """Place and content of each block in braces that begins so."""
+def _find_blocks(start: re.Pattern[str], words: str) -> list[tuple[int, str]]:
+    """Return position and text of each block in braces that begins with a pattern."""
     found = []
     end = 0
     while match := start.search(words, end):
@@ -112,15 +112,15 @@ def _blocks(start: re.Pattern[str], words: str) -> list[tuple[int, str]]:
     return found
 
 
-def _used(text: TextFile, words: str, meshes: list[tuple[int, str]]) -> tuple[int, str]:
-    """The descriptor of the only mesh that the top level has an instance of."""
+def _select_mesh(text: TextFile, words: str, meshes: list[tuple[int, str]]) -> tuple[int, str]:
+    """Return the descriptor of the only mesh that the top level has an instance of."""
     named = {match[1]: mesh for mesh in meshes if (match := NAME.search(mesh[1]))}
-    used = _instances(words)
+    used = _list_instances(words)
     instances = [name for kind, name in used if kind == "mesh"]
     if len(used) > 1 or len(instances) < len(used) or (not used and len(meshes) > 1):
-        found = f"{len(used) or len(meshes)} of them"
-        expected = "one mesh, which is a torus; sizes such as 8x4 name one of them"
-        raise text.fault("several meshes, linked with each other", None, found, expected)
+        found = len(used) or len(meshes)
+        expected = "one mesh, or sizes such as 8x4 for one of them"
+        raise text.fault("several meshes that are linked", None, found, expected)
     if meshes and not instances:
         return meshes[0]
     instance = next(iter(instances), None)
@@ -130,25 +130,26 @@ def _used(text: TextFile, words: str, meshes: list[tuple[int, str]]) -> tuple[in
     return named[instance]
 
 
-def _instances(words: str) -> list[tuple[str, str]]:
-    """What the top level has instances of: a mesh, or those of its graph."""
+def _list_instances(words: str) -> list[tuple[str, str]]:
+    """Return kind and name of the descriptors that the top level uses."""
     top = TOP.search(words)
     if top is None:
-        return [use for _, block in _blocks(GRAPH, words) for use in _of_graph(block)]
+        return [use for _, block in _find_blocks(GRAPH, words) for use in _list_in_graph(block)]
     used = USED.search(words, top.end())
     if used is None or used[1] == "mesh":
         return [("mesh", used[2])] if used else []
-    graphs = {name[1]: block for _, block in _blocks(GRAPH, words) if (name := NAME.search(block))}
-    return _of_graph(graphs.get(used[2], ""))
+    blocks = (block for _, block in _find_blocks(GRAPH, words))
+    graphs = {name[1]: block for block in blocks if (name := NAME.search(block))}
+    return _list_in_graph(graphs.get(used[2], ""))
 
 
-def _of_graph(block: str) -> list[tuple[str, str]]:
-    inside = (USED.search(instance) for _, instance in _blocks(INSTANCE, block))
+def _list_in_graph(block: str) -> list[tuple[str, str]]:
+    inside = (USED.search(instance) for _, instance in _find_blocks(INSTANCE, block))
     return [(use[1], use[2]) for use in inside if use]
 
 
 def write_mesh(torus: Torus, path: Path) -> None:
-    """Write one mesh; its channels are as many as its bandwidth has."""
+    """Write one mesh, with the number of channels that matches the bandwidth."""
     check_supported(torus, "Tenstorrent", "no twist")
     dims = ", ".join(map(str, torus.shape))
     kinds = ", ".join("RING" if wrap else "LINE" for wrap in torus.wrap)
@@ -170,15 +171,15 @@ def write_mesh(torus: Torus, path: Path) -> None:
 MESH = Dialect(
     name="tt-mesh",
     holds="torus",
-    title="mesh graph descriptor of Tenstorrent (textproto): RING and LINE",
+    title="mesh graph descriptor of Tenstorrent (textproto)",
     recognise=is_descriptor,
     read=read_mesh,
     write=write_mesh,
     suffixes=(".textproto",),
     documentation="""
-`device_topology` of the mesh that the top level uses: `dims`, and `dim_types` `RING` or `LINE`
-(lines without them). `channels` count Ethernet channels of 12.5 GB/s between neighbours. Several
-meshes that a graph links are no torus.
+The `device_topology` of the mesh that the top level uses, with `dims` and `dim_types` (`RING` or
+`LINE`, the default). `channels` is the number of Ethernet channels of 12.5 GB/s between neighbours.
+Several linked meshes are not a torus and are refused.
 """,
     example="""mesh_descriptors {
   name: "M0"
@@ -193,30 +194,29 @@ top_level_instance { mesh { mesh_descriptor: "M0" mesh_id: 0 } }
 
 
 _BINDINGS = re.compile(r"^[ \t]*+rank_bindings\s*+:", re.M)
-# An item begins with a hyphen, or in flow style with a brace that is no value of a key.
+# An item begins with a hyphen, or in flow style with a brace that is not the value of a key.
 _BINDING = re.compile(
     r"((?:^\s*-|(?<=[\[,])|^)\s*\{|^\s*-(?=\s))"
     r"|(?<![\w])(rank|mesh_id|mesh_host_rank|\w*VISIBLE_DEVICES)\s*:\s*"
     r"(\"[^\"]*\"|'[^']*'|\[[^\]]*\]|[^,}#\s]+)"
 )
-# The name of newer versions, and that of older ones.
+# The newer and the older name.
 _VISIBLE = ("TT_VISIBLE_DEVICES", "TT_METAL_VISIBLE_DEVICES")
 
 
 def is_bindings(source: Source) -> bool:
-    """Whether a key names rank bindings."""
+    """Return whether a file has a key for rank bindings."""
     return any(_BINDINGS.match(line) for _, line in source.lines) and source.start[:1] not in b"{["
 
 
 def read_bindings(source: Source, options: MappingOptions) -> TaskMapping:
-    """Return the mapping: the device of each rank where it sees one, else its host rank."""
+    """Return the mapping of ranks to their visible devices, or else to their host ranks."""
     text = source.text
     entries: list[tuple[int, dict[str, str]]] = []
     inside = False
-    raws = list(text.raw_lines())
+    raw_lines = list(text.raw_lines())
     for number, line in text.lines("#"):
-        raw = raws[number - 1]
-        if re.match(r"[\w\"']", raw):
+        if re.match(r"[\w\"']", raw_lines[number - 1]):
             inside = bool(_BINDINGS.match(line))
             line = _BINDINGS.sub("", line)
         if not inside:
@@ -238,7 +238,6 @@ def read_bindings(source: Source, options: MappingOptions) -> TaskMapping:
 
 
 def _bound_nodes(text: TextFile, entries: list[tuple[int, dict[str, str]]]) -> list[int]:
-    """The device of each rank, or else its host within the only mesh."""
     expected = "one mesh, a device or a host for each rank; or a table rank,node with the nodes"
     nodes: list[str] = []
     for line, entry in entries:
@@ -249,17 +248,17 @@ def _bound_nodes(text: TextFile, entries: list[tuple[int, dict[str, str]]]) -> l
             raise text.fault("devices of another kind", line, min(other), _VISIBLE[0])
         seen = {entry[key] for key in _VISIBLE if key in entry}
         if len(seen) > 1:
-            raise text.fault("devices differ", line, " and ".join(_VISIBLE), "one of them")
+            raise text.fault("contradictory devices", line, " and ".join(_VISIBLE), "one of them")
         nodes += seen or {""}
     if all(re.fullmatch(r"[0-9]{1,9}", node) for node in nodes):
         count = Counter(nodes)
         for (line, _), node in zip(entries, nodes, strict=True):
             if count[node] > 1:
-                raise text.fault("two ranks on a device, or of two hosts", line, None, expected)
+                raise text.fault("several ranks on a device or host", line, None, expected)
         return list(map(int, nodes))
     for line, entry in entries:
         if "mesh_host_rank" not in entry and len(entries) > 1:
-            raise text.fault("rank without one device and without a host", line, None, expected)
+            raise text.fault("rank without a device or host", line, None, expected)
     return [
         parse_whole(text, line, "mesh_host_rank", entry.get("mesh_host_rank", "0"))
         for line, entry in entries
@@ -271,7 +270,7 @@ def write_bindings(mapping: TaskMapping, path: Path, options: WriteOptions) -> N
     node, count = np.unique(mapping.node, return_counts=True)
     if (count > 1).any():
         found = f"{count.max()} tasks on node {node[count.argmax()]}"
-        raise InputError("tt-run gives a device to one rank", found=found, expected="1 a node")
+        raise InputError("tt-run runs one rank per device", found=found, expected="1 per node")
     lines = [
         f"  - rank: {rank}\n    mesh_id: 0\n    mesh_host_rank: {rank}\n    env_overrides:\n"
         f'      TT_VISIBLE_DEVICES: "{node}"\n'
@@ -290,10 +289,10 @@ BINDINGS = Dialect(
     write=write_bindings,
     suffixes=(".yaml", ".yml"),
     documentation="""
-The list `rank_bindings`. Where each rank sees one device (`TT_VISIBLE_DEVICES`, or its older name
-`TT_METAL_VISIBLE_DEVICES`), that is its node; else a node is a host, `mesh_host_rank`. Ranks of
-several meshes are refused, for nothing says where the meshes stand. The writer gives each rank a
-device; set the path of the mesh's descriptor by hand.
+The list `rank_bindings`. The node of a rank is its one visible device (`TT_VISIBLE_DEVICES`, or
+the older `TT_METAL_VISIBLE_DEVICES`), or else its host, `mesh_host_rank`. Ranks of several meshes
+are refused, because the file does not give the positions of the meshes. The writer gives each rank
+a device. Set the path of the mesh descriptor by hand.
 """,
     example="""rank_bindings:
   - rank: 0

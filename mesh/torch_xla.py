@@ -1,4 +1,4 @@
-"""Meshes for PyTorch/XLA, laid for what a step sends on the slice that runs it."""
+"""Meshes for PyTorch/XLA whose layout is fast for the traffic of a step."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toruscast.mapping.machines import TorusLike
+from toruscast.typing import Ints
 
-from .on_devices import lay, slices_of
+from .on_devices import group_by_slice, lay_out_mesh
 from .traffic import MeshAxes
 
 
@@ -22,8 +22,8 @@ def mesh_ids(
     *,
     torus: TorusLike,
     traffic: object = None,
-) -> NDArray[np.int64]:
-    """Return the ``device_ids`` of `torch_xla.distributed.spmd.Mesh` that are fastest for a step.
+) -> Ints:
+    """Return ``device_ids`` for `torch_xla.distributed.spmd.Mesh` with the fastest layout.
 
     Examples
     --------
@@ -35,13 +35,12 @@ def mesh_ids(
         import torch_xla.runtime
 
         attributes = torch_xla.runtime.global_runtime_device_attributes()
-    numbers = [_number(each, place) for place, each in enumerate(attributes)]
+    numbers = [_find_number(each, i) for i, each in enumerate(attributes)]
     axes = MeshAxes(axis_names, mesh_shape)  # type: ignore[arg-type]
-    found = lay(slices_of(attributes, torus=torus), axes, traffic)
+    found = lay_out_mesh(group_by_slice(attributes, torus=torus), axes, traffic)
     return np.array(numbers, dtype=np.int64)[found.ravel()]
 
 
-def _number(attributes: Mapping[str, Any], place: int) -> int:
-    """The number of a device: in its name, or its place in the list."""
+def _find_number(attributes: Mapping[str, Any], index: int) -> int:
     named = re.search(r":(\d{1,9})$", str(attributes.get("name", "")))
-    return int(named[1]) if named else place
+    return int(named[1]) if named else index

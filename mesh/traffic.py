@@ -1,4 +1,4 @@
-"""What a step of a sharded model sends along the axes of its mesh: in short form, or of HLO."""
+"""The axes of a mesh and the collectives of a step, from their short form or from HLO."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from toruscast.errors import InputError
 from toruscast.mapping.collectives.schedules import find_collective
 from toruscast.text import closest
+from toruscast.typing import Ints
 from toruscast.validation import (
     as_array,
     check_type,
@@ -44,22 +45,22 @@ class MeshAxes:
         names = (self.names,) if isinstance(self.names, str) else tuple(self.names)
         sizes = whole_sizes(self.sizes, "sizes of the mesh")
         if not names or len(names) != len(sizes):
-            raise InputError("bad mesh", found=f"{names} {sizes}", expected="a size for each name")
+            raise InputError("bad mesh", found=f"{names} {sizes}", expected="one size per name")
         for name in names:
             if not isinstance(name, str) or _NAME.fullmatch(name) is None:
-                raise InputError("bad name of an axis", found=repr(name), expected="a word")
+                raise InputError("bad axis name", found=repr(name), expected="a word")
         if len({*names}) < len(names):
-            raise InputError("axis stands twice", found=", ".join(names), expected="each once")
+            raise InputError("duplicate axis", found=", ".join(names), expected="each once")
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "sizes", sizes)
 
     @property
     def n_tasks(self) -> int:
-        """Devices of the mesh."""
+        """Number of devices in the mesh."""
         return math.prod(self.sizes)
 
-    def number(self, name: str) -> int:
-        """Return which axis has a name."""
+    def index(self, name: str) -> int:
+        """Return the position of the axis with this name."""
         if name not in self.names:
             raise InputError("unknown axis", found=name, expected=closest(name, self.names))
         return self.names.index(name)
@@ -70,7 +71,7 @@ class MeshAxes:
 
 
 def parse_axes(text: str) -> MeshAxes:
-    """Read axes from ``data=8,fsdp=4,tensor=4``."""
+    """Parse axes such as ``data=8,fsdp=4,tensor=4``."""
     names, sizes = [], []
     for part in text.split(","):
         name, equals, size = (word.strip() for word in part.partition("="))
@@ -81,15 +82,15 @@ def parse_axes(text: str) -> MeshAxes:
     return MeshAxes(tuple(names), tuple(sizes))
 
 
-# Collectives that run in rounds, and how many halves of an allreduce they are.
-PARTS = {"allreduce": 2, "allgather": 1, "reduce_scatter": 1}
-COLLECTIVES = (*PARTS, "alltoall", "permute", "pipeline", "exchange")
+# Collectives with ring algorithms, and how often the buffer passes round the ring.
+RING_PASSES = {"allreduce": 2, "allgather": 1, "reduce_scatter": 1}
+COLLECTIVES = (*RING_PASSES, "alltoall", "permute", "pipeline", "exchange")
 ALGORITHMS = ("ring", "two-way-ring", "bucket")
-FORM = "AXIS:COLLECTIVE:SIZE such as tensor:allreduce:64MB"
-# More than any memory holds, and little enough for sums of packets.
+TRAFFIC_FORM = "AXIS:COLLECTIVE:SIZE such as tensor:allreduce:64MB"
+# More than any memory holds, and small enough that sums of packets do not overflow.
 _MAX_BYTES = 1e15
-# Default bytes of each axis, large enough that links decide and not latencies.
-USUAL_BYTES = 64e6
+# Default bytes of each axis: large, so that bandwidth matters more than latency.
+DEFAULT_BYTES = 64e6
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,33 +100,35 @@ class MeshTraffic:
     Parameters
     ----------
     collective : str
-        ``allreduce``, ``allgather``, ``reduce_scatter`` or ``alltoall``; ``permute`` (each sends to
-        the next round the axis), ``pipeline`` (the last one sends to none) or ``exchange`` (each
-        with both neighbours round the axis).
+        ``allreduce``, ``allgather``, ``reduce_scatter`` or ``alltoall``; ``permute`` (each task
+        sends to the next one, the last to the first), ``pipeline`` (the last sends nothing) or
+        ``exchange`` (each task exchanges with both neighbours, the last with the first).
     nbytes : float
-        Size of the whole buffer: of the vector that is reduced, of the gathered one, of what each
-        sends in an all-to-all, of one message of the others.
+        Bytes of the whole buffer: the reduced vector, the gathered vector, or all that one task
+        sends in an all-to-all. For the other collectives, the bytes of one message.
     axes : sequence of str
-        Axes along which the groups lie; several make groups of their product.
+        Axes along which the groups lie. Several axes form groups of their product.
     groups : array-like of int, shape (n_groups, n), optional
-        Instead of axes: the tasks of each group, by their number in the mesh in C order.
+        Instead of axes, the tasks of each group, numbered in C order of the mesh.
     pairs : array-like of int, shape (n_pairs, 2), optional
-        Instead of axes, for a permute: who sends to whom.
+        Instead of axes, the source and destination of each message of a permute.
     algorithm : str
-        ``ring``, ``two-way-ring`` or ``bucket`` (rings along all dimensions of the torus that a
-        group spans, at once); whichever is fastest if empty.
-    times : int
-        How often a step runs it.
+        ``ring``, ``two-way-ring`` or ``bucket`` (rings along all dimensions that a group spans, at
+        the same time). The fastest one if empty.
+    runs : int
+        How often a step runs the collective.
+    name : str
+        Name in reports, if not that of the axes and the collective.
     """
 
     collective: str
     nbytes: float
     axes: tuple[str, ...] = ()
-    groups: NDArray[np.int64] | None = None
-    pairs: NDArray[np.int64] | None = None
+    groups: Ints | None = None
+    pairs: Ints | None = None
     algorithm: str = ""
-    times: int = 1
-    name: str = ""  # for reports
+    runs: int = 1
+    name: str = ""
 
     def __post_init__(self) -> None:
         kind = find_collective(str(self.collective))
@@ -133,36 +136,35 @@ class MeshTraffic:
             found, expected = self.collective, " or ".join(COLLECTIVES)
             raise InputError("unknown collective", found=found, expected=expected)
         algorithm = str(self.algorithm).replace("_", "-")
-        if algorithm and (kind not in PARTS or algorithm not in ALGORITHMS):
-            takes = " or ".join(ALGORITHMS) if kind in PARTS else "none"
+        if algorithm and (kind not in RING_PASSES or algorithm not in ALGORITHMS):
+            takes = " or ".join(ALGORITHMS) if kind in RING_PASSES else "none"
             raise InputError(f"bad algorithm of {kind}", found=self.algorithm, expected=takes)
         check_type(self.axes, "axes", Iterable, "names of axes")
         object.__setattr__(self, "axes", tuple(self.axes))
         given = [bool(self.axes), self.groups is not None, self.pairs is not None]
         if sum(given) != 1:
-            raise InputError("traffic without a place", expected="axes, groups or pairs")
+            raise InputError("ambiguous traffic", expected="either axes, groups or pairs")
         if self.pairs is not None and kind != "permute":
-            raise InputError("pairs of a collective", found=kind, expected="permute")
+            raise InputError("pairs need a permute", found=kind, expected="permute")
         real_number(self.nbytes, "nbytes", 0, _MAX_BYTES)
-        whole_number(self.times, "times", 1)
+        whole_number(self.runs, "runs", 1)
         object.__setattr__(self, "collective", kind)
         object.__setattr__(self, "algorithm", algorithm)
         for field in ("groups", "pairs"):
             if getattr(self, field) is not None:
-                object.__setattr__(self, field, _checked_table(getattr(self, field), field))
+                object.__setattr__(self, field, _check_table(getattr(self, field), field))
 
     @property
     def label(self) -> str:
-        """What it is called in reports."""
-        where = "+".join(self.axes) or "groups"
-        return self.name or f"{where} {self.collective}"
+        """Name in reports."""
+        return self.name or f"{'+'.join(self.axes) or 'groups'} {self.collective}"
 
     def check(self, axes: MeshAxes) -> None:
-        """Raise `InputError` if an axis or a task is not one of the mesh, or stands twice."""
+        """Raise `InputError` if an axis or a task is not in the mesh or is listed twice."""
         for name in self.axes:
-            axes.number(name)
+            axes.index(name)
         if len({*self.axes}) < len(self.axes):
-            raise InputError("axis stands twice", found="+".join(self.axes), expected="each once")
+            raise InputError("duplicate axis", found="+".join(self.axes), expected="each once")
         table = self.groups if self.groups is not None else self.pairs
         if table is None:
             return
@@ -172,79 +174,79 @@ class MeshTraffic:
             raise InputError(f"task of {self.label} out of range", found=found, expected=expected)
         columns = (table.ravel(),) if self.pairs is None else tuple(table.T)
         if any(np.unique(column).size < column.size for column in columns):
-            raise InputError(f"task stands twice in {self.label}", expected="each once")
+            raise InputError(f"duplicate task in {self.label}", expected="each once")
 
-    def group_table(self, axes: MeshAxes) -> NDArray[np.int64]:
-        """Return the tasks of each group in their order, ``(n_groups, n)``."""
-        if self.groups is not None:
-            return self.groups
-        if self.pairs is not None:
-            return self.pairs
-        return groups_along(np.arange(axes.n_tasks).reshape(axes.sizes), axes, self.axes)
-
-
-def groups_along(
-    mesh: NDArray[np.int64], axes: MeshAxes, names: tuple[str, ...]
-) -> NDArray[np.int64]:
-    """Return the entries of a mesh by groups along some axes, the last one fastest."""
-    last = [axes.number(name) for name in names]
-    others = [d for d in range(len(axes.sizes)) if d not in last]
-    size = int(np.prod([axes.sizes[d] for d in last]))
-    return np.ascontiguousarray(mesh.transpose(*others, *last).reshape(-1, size))
+    def list_groups(self, axes: MeshAxes) -> Ints:
+        """Return the tasks of each group in order, ``(n_groups, n)``."""
+        table = self.groups if self.groups is not None else self.pairs
+        if table is not None:
+            return table
+        return group_along_axes(np.arange(axes.n_tasks).reshape(axes.sizes), axes, self.axes)
 
 
-def _checked_table(values: ArrayLike, what: str) -> NDArray[np.int64]:
-    rows = as_array(values, what, "rows of as many tasks each")
+def group_along_axes(mesh: Ints, axes: MeshAxes, names: tuple[str, ...]) -> Ints:
+    """Return the entries of a mesh in groups along some axes, the last axis varying fastest."""
+    inner = [axes.index(name) for name in names]
+    outer = [d for d in range(len(axes.sizes)) if d not in inner]
+    size = math.prod(axes.sizes[d] for d in inner)
+    return np.ascontiguousarray(mesh.transpose(*outer, *inner).reshape(-1, size))
+
+
+def _check_table(values: ArrayLike, what: str) -> Ints:
+    expected = "rows of two tasks" if what == "pairs" else "rows with equally many tasks"
+    rows = as_array(values, what, expected)
     if rows.ndim != 2 or (what == "pairs" and rows.shape[1] != 2):
-        raise InputError(f"bad {what}", found=rows.shape, expected="rows of as many tasks each")
+        raise InputError(f"bad {what}", found=rows.shape, expected=expected)
     return whole_array(rows.ravel(), what).reshape(rows.shape)
 
 
 def parse_traffic(text: str) -> tuple[MeshTraffic, ...]:
-    """Read traffic from its short form, ``AXIS:COLLECTIVE[/ALGORITHM]:SIZE[:TIMES]``, by commas.
+    """Parse traffic from its short form, ``AXIS:COLLECTIVE[/ALGORITHM]:SIZE[:RUNS],...``.
 
-    Several axes joined by ``+`` mean groups of their product.
+    Axes joined by ``+`` form groups of their product.
     """
-    return tuple(_parse_one(part.strip()) for part in text.split(","))
+    return tuple(_parse_collective(part.strip()) for part in text.split(","))
 
 
-def _parse_one(text: str) -> MeshTraffic:
+def _parse_collective(text: str) -> MeshTraffic:
     words = [word.strip() for word in text.split(":")]
     if len(words) not in (3, 4) or not all(words):
-        raise InputError("bad traffic", found=text, expected=FORM)
+        raise InputError("bad traffic", found=text, expected=TRAFFIC_FORM)
     kind, _, algorithm = words[1].partition("/")
-    times = words[3] if len(words) == 4 else "1"
-    if not (times.isascii() and times.isdecimal() and 1 <= len(times) <= 9 and int(times)):
-        raise InputError("bad traffic", found=text, expected=f"{FORM}, or :64MB:12 for 12 times")
+    runs = words[3] if len(words) == 4 else "1"
+    if not re.fullmatch(r"0*[1-9][0-9]{0,8}", runs):
+        raise InputError(
+            "bad traffic", found=text, expected=f"{TRAFFIC_FORM}, or :64MB:12 for 12 runs"
+        )
     names = tuple(name.strip() for name in words[0].split("+"))
-    return MeshTraffic(kind, read_bytes(words[2]), names, algorithm=algorithm, times=int(times))
+    return MeshTraffic(kind, read_bytes(words[2]), names, algorithm=algorithm, runs=int(runs))
 
 
-def step_traffic(traffic: object, axes: object) -> tuple[MeshAxes, tuple[MeshTraffic, ...]]:
-    """Return the mesh and what a step sends, from every form that users have.
+def resolve_traffic(traffic: object, axes: object) -> tuple[MeshAxes, tuple[MeshTraffic, ...]]:
+    """Return the axes and the collectives of a step, from any form that the public functions take.
 
-    Axes are names and sizes, or None where an HLO program defines them. Bytes alone are
-    all-reduced round a ring; if there is no traffic, every axis all-reduces as many.
+    Axes are None if an HLO program defines them. A size without a collective is all-reduced on a
+    two-way ring. Without traffic every axis all-reduces `DEFAULT_BYTES`.
 
     Examples
     --------
-    >>> axes, sends = step_traffic({"tensor": "allgather:2MB"}, "data=8,tensor=4")
+    >>> axes, sends = resolve_traffic({"tensor": "allgather:2MB"}, "data=8,tensor=4")
     >>> [(each.label, each.nbytes) for each in sends]
     [('tensor allgather', 2000000.0)]
     """
     sends: tuple[Any, ...] = ()
     if isinstance(traffic, HloStep):
-        mesh, sends = hlo_traffic(traffic, None if axes is None else _as_axes(axes))
+        mesh, sends = convert_hlo_step(traffic, None if axes is None else _as_axes(axes))
     else:
         mesh = _as_axes(axes)
     if traffic is None:
-        sends = tuple(_ring_of(name, USUAL_BYTES) for name in mesh.names)
+        sends = tuple(_all_reduce_along(name, DEFAULT_BYTES) for name in mesh.names)
     elif isinstance(traffic, str):
         sends = parse_traffic(traffic)
     elif isinstance(traffic, MeshTraffic):
         sends = (traffic,)
     elif isinstance(traffic, Mapping):
-        sends = tuple(_of_axis(str(name), value) for name, value in traffic.items())
+        sends = tuple(_parse_axis_value(str(name), value) for name, value in traffic.items())
     elif isinstance(traffic, Sequence):
         sends = tuple(traffic)
     if not sends or not all(isinstance(each, MeshTraffic) for each in sends):
@@ -265,65 +267,61 @@ def _as_axes(axes: object) -> MeshAxes:
     return axes
 
 
-def _ring_of(name: str, nbytes: float) -> MeshTraffic:
+def _all_reduce_along(name: str, nbytes: float) -> MeshTraffic:
     return MeshTraffic("allreduce", nbytes, (name,), algorithm="two-way-ring")
 
 
-def _of_axis(name: str, value: Any) -> MeshTraffic:
-    """What a mapping of axes has for one: MeshTraffic, bytes, ``COLLECTIVE`` or with its size."""
+def _parse_axis_value(name: str, value: Any) -> MeshTraffic:
+    """Return the traffic of an axis from a MeshTraffic, bytes, or ``COLLECTIVE[:SIZE]``."""
     if isinstance(value, MeshTraffic):
         return value
     if not isinstance(value, str):
-        return _ring_of(name, value)
+        return _all_reduce_along(name, value)
     word, _, size = value.partition(":")
     if find_collective(word.partition("/")[0]) not in COLLECTIVES:
-        return _ring_of(name, read_bytes(value))
-    (found,) = parse_traffic(f"{name}:{word}:{size or f'{USUAL_BYTES:.0f}'}")
+        return _all_reduce_along(name, read_bytes(value))
+    (found,) = parse_traffic(f"{name}:{word}:{size or f'{DEFAULT_BYTES:.0f}'}")
     return found
 
 
-def hlo_traffic(
+def convert_hlo_step(
     step: HloStep, axes: MeshAxes | None = None
 ) -> tuple[MeshAxes, tuple[MeshTraffic, ...]]:
-    """Return the mesh and the traffic of a program.
+    """Return the axes and the traffic of a program.
 
-    Without axes the mesh is the coarsest in which all groups lie along axes, named m0, m1, ...; one
-    axis of all devices if there is none.
+    If no axes are given, they are named m0, m1, ... and form the coarsest mesh in which all groups
+    lie along axes. If there is no such mesh, one axis has all devices.
     """
     step.check()
     if axes is None:
-        sizes = _mesh_sizes(step)
+        sizes = _infer_mesh_sizes(step)
         axes = MeshAxes(tuple(f"m{i}" for i in range(len(sizes))), sizes)
     elif axes.n_tasks != step.n_devices:
         expected = f"the {step.n_devices} devices of the program"
         raise InputError(
             "axes of another program", found=f"{axes}: {axes.n_tasks}", expected=expected
         )
-    return axes, tuple(_as_traffic(each, axes) for each in step.collectives)
+    return axes, tuple(_match_axes(each, axes) for each in step.collectives)
 
 
-def _as_traffic(one: HloCollective, axes: MeshAxes) -> MeshTraffic:
-    """Return a collective along axes, or with its groups or pairs where none fit."""
+def _match_axes(one: HloCollective, axes: MeshAxes) -> MeshTraffic:
+    """Return a collective with its axes, or with its groups or pairs if no axes match."""
     is_permute = one.kind == "permute"
-    key = _pair_key if is_permute else _unordered_key
-    for kind, names, groups in _along_axes(one.kind, axes):
-        if groups.shape == one.groups.shape and key(groups) == key(one.groups):
+    own = _sort_groups(one.groups, is_permute)
+    for kind, names, rows in _list_axis_groups(one.kind, axes):
+        if np.array_equal(_sort_groups(rows, is_permute), own):
             name = f"{one.name} ({'+'.join(names)})"
-            return MeshTraffic(kind, one.nbytes, names, times=one.times, name=name)
+            return MeshTraffic(kind, one.nbytes, names, runs=one.runs, name=name)
     name = f"{one.name} ({'pairs' if is_permute else 'groups'})"
-    if is_permute:
-        return MeshTraffic(one.kind, one.nbytes, pairs=one.groups, times=one.times, name=name)
-    return MeshTraffic(one.kind, one.nbytes, groups=one.groups, times=one.times, name=name)
+    groups, pairs = (None, one.groups) if is_permute else (one.groups, None)
+    return MeshTraffic(one.kind, one.nbytes, groups=groups, pairs=pairs, runs=one.runs, name=name)
 
 
-def _along_axes(
-    kind: str, axes: MeshAxes
-) -> Iterator[tuple[str, tuple[str, ...], NDArray[np.int64]]]:
-    """Give the groups of a collective along axes, or the pairs of a permute along one."""
+def _list_axis_groups(kind: str, axes: MeshAxes) -> Iterator[tuple[str, tuple[str, ...], Ints]]:
     mesh = np.arange(axes.n_tasks).reshape(axes.sizes)
     for n in range(1, 2 if kind == "permute" else len(axes.names) + 1):
         for names in combinations(axes.names, n):
-            lines = groups_along(mesh, axes, names)
+            lines = group_along_axes(mesh, axes, names)
             if kind != "permute":
                 yield kind, names, lines
                 continue
@@ -333,21 +331,17 @@ def _along_axes(
             yield "permute", names, np.concatenate([onward, closing])
 
 
-def _unordered_key(groups: NDArray[np.int64]) -> bytes:
-    """Groups as bytes, in an order of their own and of their members."""
-    return _pair_key(np.sort(groups, axis=1))
+def _sort_groups(groups: Ints, is_permute: bool) -> Ints:
+    """Return groups in a canonical order; pairs keep their source and destination."""
+    rows = groups if is_permute else np.sort(groups, axis=1)
+    return rows[np.argsort(rows[:, 0], kind="stable")]
 
 
-def _pair_key(pairs: NDArray[np.int64]) -> bytes:
-    return pairs[np.argsort(pairs[:, 0], kind="stable")].tobytes()
-
-
-def _mesh_sizes(step: HloStep) -> tuple[int, ...]:
-    """Sizes of the coarsest mesh in which all groups lie along axes."""
+def _infer_mesh_sizes(step: HloStep) -> tuple[int, ...]:
+    """Return the sizes of the coarsest mesh in which all groups lie along axes."""
     bounds = {1, step.n_devices}
     for one in step.collectives:
-        digits = [] if one.kind == "permute" else _counting_digits(one.groups)
-        for stride, size in digits or ():
+        for stride, size in () if one.kind == "permute" else _find_strides(one.groups):
             bounds |= {stride, stride * size}
     cuts = sorted(bounds)
     pairs = list(pairwise(cuts))
@@ -356,22 +350,22 @@ def _mesh_sizes(step: HloStep) -> tuple[int, ...]:
     return tuple(high // low for low, high in reversed(pairs)) or (1,)
 
 
-def _counting_digits(groups: NDArray[np.int64]) -> list[tuple[int, int]] | None:
-    """Strides and sizes by which a group's numbers count; None if they do not count so."""
-    apart = np.sort(groups, axis=1)
-    apart = apart - apart[:, :1]
-    first = apart[0]
-    if (apart != first).any():
-        return None
-    digits: list[tuple[int, int]] = []
+def _find_strides(groups: Ints) -> list[tuple[int, int]]:
+    """Return the strides and sizes of a regular grid of devices; none for other groups."""
+    offsets = np.sort(groups, axis=1)
+    offsets = offsets - offsets[:, :1]
+    first = offsets[0]
+    if (offsets != first).any():
+        return []
+    strides: list[tuple[int, int]] = []
     known = np.zeros(1, dtype=np.int64)
     while known.size < first.size:
         stride = int(first[known.size])
         size = 1
         while known.size * size < first.size and first[known.size * size] == stride * size:
             size += 1
-        digits.append((stride, size))
+        strides.append((stride, size))
         known = np.add.outer(stride * np.arange(size), known).ravel()
         if known.size > first.size or (np.sort(known) != first[: known.size]).any():
-            return None
-    return digits
+            return []
+    return strides

@@ -17,8 +17,8 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from toruscast._mesh.devices import Devices, chips_as_devices
-from toruscast._mesh.layouts import LayoutScorer, best_layouts
+from toruscast._mesh.devices import Devices, split_chips
+from toruscast._mesh.layouts import LayoutScorer, rank_layouts
 from toruscast._mesh.step_times import MeshProblem
 from toruscast._mesh.traffic import MeshAxes, MeshTraffic
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping
@@ -121,7 +121,7 @@ def make_product_starts(
     product = find_factors(problem.comm)
     if product is None:
         return []
-    devices_torus = chips_as_devices(torus, n_tasks, capacity)
+    devices_torus = split_chips(torus, n_tasks, capacity)
     device_nodes = nodes if capacity == 1 else np.arange(n_tasks)
     devices = Devices(device_nodes, device_nodes)
     starts: list[TaskMapping] = []
@@ -142,7 +142,7 @@ def make_product_starts(
         def is_over(counter: itertools.count[int] = counter) -> bool:
             return next(counter) > max_layouts or clock.is_over()
 
-        _, layouts = best_layouts(scorer, devices, n, 1, None, max_splits, is_over)
+        _, layouts = rank_layouts(scorer, devices, n, 1, None, max_splits, is_over)
         for layout in layouts:
             node = np.empty(n_tasks, dtype=np.int64)
             node[tasks.ravel()] = layout.nodes.ravel() // capacity

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import toruscast as tc
-from toruscast._mesh.devices import usual_devices
+from toruscast._mesh.devices import default_devices
 
 HERE = Path(__file__).parent
 # What an axis of eight Wormhole chips is, joined by one Ethernet channel each.
@@ -71,7 +71,7 @@ def compare(row: dict[str, Any]) -> Pair:
 
 def _seconds(text: str, axes: str, traffic: str, layout: object) -> float:
     torus = _eight(wrap=text == "ring") if text in ("line", "ring") else tc.torus(text)
-    nodes = usual_devices(torus).nodes
+    nodes = default_devices(torus).nodes
     if isinstance(layout, str) and layout != "in order":
         layout = json.loads((HERE / "layouts.json").read_text())[layout]
     if not isinstance(layout, str):

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 import toruscast as tc
-from toruscast._mesh.step_times import Groups, score, simulated_time
+from toruscast._mesh.step_times import CollectiveGroups, score_collective, simulate_collective
 from toruscast._mesh.traffic import MeshTraffic
 
 HERE = Path(__file__).parent
@@ -91,8 +91,8 @@ def _at(torus: tc.Torus, *along: int) -> list[int]:
 
 
 def _time(torus: tc.Torus, traffic: MeshTraffic, lines: np.ndarray) -> float:
-    groups = Groups(lines, torus)
-    time = simulated_time(traffic, groups, score(traffic, groups).algorithm)
+    groups = CollectiveGroups(lines, torus)
+    time = simulate_collective(traffic, groups, score_collective(traffic, groups).algorithm)
     assert time is not None
     return time
 

@@ -182,9 +182,9 @@ def test_a_search_and_a_simulation_have_a_page_too(tmp_path):
 def test_the_bars_of_a_mesh_are_of_a_step(every):
     found = every["mesh"]
     sections = {each.title: each for each in answer_of(found).sections}
-    drawn = sections["Why: time in the step"].blocks[0].draw()
+    drawn = sections["Why: time of each collective"].blocks[0].draw()
     widths = [float(w) for w in re.findall(r'<rect [^>]*width="([\d.]+)"[^>]*class="best"', drawn)]
-    times = found.lines()["time"].to_numpy()
+    times = found.collective_table()["time"].to_numpy()
     assert np.array(widths) / widths[0] == pytest.approx(times / times[0], rel=0.02)
 
 

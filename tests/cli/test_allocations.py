@@ -86,7 +86,7 @@ def test_a_file_that_cannot_hold_the_job_is_refused_before_the_work(files, words
             "more tasks than slots",
         ),
         ("--comm ring.edges --torus 4x4 --out a.nodelist --hosts odd.csv", "not accepted by Slurm"),
-        ("--comm ring.edges --torus 4x4 --out a.json --hosts odd.csv", "host without a number"),
+        ("--comm ring.edges --torus 4x4 --out a.json --hosts odd.csv", "host name is not a number"),
     ):
         result = CliRunner().invoke(main, [*words, *more.split()])
         assert result.exit_code == 2

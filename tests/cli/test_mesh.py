@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import toruscast as tc
 from toruscast._mesh.command import _SUFFIXES, write_files
-from toruscast._mesh.devices import chips_as_devices, devices_at, read_layout, usual_devices
+from toruscast._mesh.devices import default_devices, find_devices, read_layout, split_chips
 from toruscast._mesh.traffic import MeshTraffic
 from toruscast.cli import main
 from toruscast.errors import InputError
@@ -71,9 +71,12 @@ def test_sentences_break_between_words_and_report_idle_devices(monkeypatch):
     sentences, _, _ = text.partition("import jax")
     assert max(map(len, sentences.splitlines())) <= 60
     together = " ".join(sentences.split())
-    assert "The mesh uses 16 of 32 devices: 16 stay idle." in together
-    assert "The time is not simulated, since these collectives run at once: a exchange" in together
-    assert "what a step sends at once" in " ".join(text.split())
+    assert "The mesh uses 16 of 32 devices; 16 stay idle." in together
+    assert (
+        "The time is not simulated because these collectives run at the same time: a exchange"
+        in together
+    )
+    assert "collectives run at the same time" in " ".join(text.split())
 
 
 def test_the_program_of_pytorch_makes_the_same_mesh(tmp_path, monkeypatch):
@@ -201,13 +204,13 @@ NAMED = ("sst-macro=",)
 def test_every_form_that_is_written_is_compared(tmp_path_factory, case, chips_lack, data):
     """Read random layouts on all or some chips, with and without the name of the form."""
     text, axes = case
-    torus = chips_as_devices(tc.torus(text), math.prod(axes.values()))
+    torus = split_chips(tc.torus(text), math.prod(axes.values()))
     there = data.draw(st.permutations(range(torus.n_nodes)))
     n = math.prod(axes.values())
-    devices = usual_devices(torus)
+    devices = default_devices(torus)
     if chips_lack:
         kept = sorted(there[: data.draw(st.integers(n, len(there)))])
-        devices = devices_at(torus, torus.coords[devices.nodes][kept], kept)
+        devices = find_devices(torus, torus.coords[devices.nodes][kept], kept)
     nodes = data.draw(st.permutations(devices.nodes.tolist()))[:n]
     sends = [MeshTraffic("exchange", 1e6, tuple(axes))]
     answer = tc.mesh(torus, axes, sends, devices=devices, compare=np.array(nodes), simulate=0)

@@ -330,7 +330,7 @@ def test_devices_by_their_older_name(tmp_path):
     rows = (f'  - rank: {k}\n    env: {{TT_METAL_VISIBLE_DEVICES: "{7 - k}"}}\n' for k in range(4))
     path.write_text("rank_bindings:\n" + "".join(rows))
     assert read_mapping(path, Torus((2, 4))).node.tolist() == [7, 6, 5, 4]
-    with pytest.raises(InputError, match="a device to one rank"):
+    with pytest.raises(InputError, match="one rank per device"):
         write_mapping(TaskMapping([3, 3], Torus((2, 2)), tasks_per_node=2), path)
 
 
@@ -630,7 +630,7 @@ def test_meshes_as_frameworks_print_them(tmp_path, text, ids):
         ("NamedSharding(mesh=Mesh('x': 2), spec=P('x'))", r"JAX .*expected print\(mesh.device_ids"),
         ("mesh = Mesh(axis_sizes=(2, 4), axis_names=('x', 'y'))", r"print\(mesh.device_ids\)"),
         ("DeviceMesh((dp=2, tp=4), device: 'cuda', stride: (4,))", "a stride for each size"),
-        ("DeviceMesh([[0, 1], [2, 3]]) of 4", "more than a mesh"),
+        ("DeviceMesh([[0, 1], [2, 3]]) of 4", "text besides the mesh"),
         ("DeviceMesh([0, 1])\nDeviceMesh([2, 3])", "one sharding"),
         ("=== OTF2-PRINT ===\n\n=== Events ===\n", "the trace, such as"),
     ],
@@ -656,7 +656,7 @@ def test_devices_of_several_slices(tmp_path, form):
         path.write_text(f"[{', '.join(form.format(i=i, x=x, s=s) for i, x, s in each)}]")
         if slices == 1:
             assert read_mapping(path, Torus((4,))).node.tolist() == [0, 1, 2, 3]
-    with pytest.raises(InputError, match="devices of several slices: found 0, 1, expected one"):
+    with pytest.raises(InputError, match="devices of several slices: found 0, 1"):
         read_mapping(path, Torus((4,)))
 
 

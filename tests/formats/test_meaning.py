@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from graph_files import edges, message, varint, write
 
-from toruscast._mesh.hlo import parse_hlo, read_groups
+from toruscast._mesh.hlo import parse_groups, parse_hlo
 from toruscast.errors import InputError
 from toruscast.formats import read_comm
 from toruscast.formats.readers import graph_facts
@@ -85,7 +85,7 @@ def test_sizes_of_otf2_are_those_of_score_p(collective, sent, received, size):
     ],
 )
 def test_groups_of_named_meshes(text, groups):
-    assert read_groups(text, 8).tolist() == groups
+    assert parse_groups(text, 8).tolist() == groups
     line = f"a = f32[8] all-reduce(x), channel_id=1, replica_groups={text}, to_apply=add"
     assert parse_hlo(line).collectives[0].groups.tolist() == groups
 

@@ -9,18 +9,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import toruscast as tc
-from toruscast._mesh.devices import devices_at, usual_devices
+from toruscast._mesh.devices import default_devices, find_devices
 from toruscast._mesh.layouts import (
     AxisLayout,
-    curves,
-    cut_curves,
-    lines_along,
-    mesh_of,
-    splits,
+    build_mesh,
+    cut_walks,
+    list_axis_lines,
+    list_walks,
+    split_dimensions,
     walk_loop,
     walk_snake,
 )
-from toruscast._mesh.traffic import MeshAxes, MeshTraffic, groups_along, parse_axes, parse_traffic
+from toruscast._mesh.traffic import (
+    MeshAxes,
+    MeshTraffic,
+    group_along_axes,
+    parse_axes,
+    parse_traffic,
+)
 from toruscast.errors import InputError
 from toruscast.mapping import Torus
 
@@ -54,7 +60,7 @@ def every_split(shape, sizes):
     [((4,), (2, 2)), ((4, 4), (2, 8)), ((4, 6), (3, 8)), ((2, 2, 4), (4, 2, 2)), ((6, 6), (4, 9))],
 )
 def test_every_way_to_cut_the_dimensions_is_given_once(shape, sizes):
-    given_ways = list(splits(shape, sizes))
+    given_ways = list(split_dimensions(shape, sizes))
     assert len({*given_ways}) == len(given_ways) == len(every_split(shape, sizes))
 
 
@@ -64,14 +70,14 @@ def test_every_way_to_cut_the_dimensions_is_given_once(shape, sizes):
 )
 def test_layouts_are_permutations_and_their_lines_are_those_of_the_mesh(torus, sizes):
     axes = MeshAxes(tuple("abc"[: len(sizes)]), sizes)
-    for cut in splits(torus.shape, sizes):
-        laid = [AxisLayout(pieces, curves([p.size for p in pieces])[-1]) for pieces in cut]
-        mesh = mesh_of(torus, laid)
+    for cut in split_dimensions(torus.shape, sizes):
+        laid = [AxisLayout(pieces, list_walks([p.size for p in pieces])[-1]) for pieces in cut]
+        mesh = build_mesh(torus, laid)
         assert mesh.shape == sizes
         assert sorted(mesh.ravel()) == list(range(torus.n_nodes))
         for number, name in enumerate(axes.names):
-            ours = lines_along(torus, [laid[number]])
-            assert {*map(tuple, ours)} == {*map(tuple, groups_along(mesh, axes, (name,)))}
+            ours = list_axis_lines(torus, [laid[number]])
+            assert {*map(tuple, ours)} == {*map(tuple, group_along_axes(mesh, axes, (name,)))}
 
 
 @given(SIZES)
@@ -93,8 +99,8 @@ def test_loops_close(sizes):
 
 @given(st.integers(4, 40))
 def test_folded_lines_have_no_step_over_two(n):
-    (folded,) = [curve for curve in curves((n,)) if curve.name == "folded"]
-    places = folded.steps.ravel()
+    (folded,) = [walk for walk in list_walks((n,)) if walk.name == "folded"]
+    places = folded.cells.ravel()
     assert sorted(places) == list(range(n))
     assert np.abs(places - np.roll(places, -1)).max() == 2
 
@@ -107,9 +113,7 @@ def test_walks_are_cut_to_the_devices_that_are_there(data):
     ours = np.array(sorted(data.draw(some)))
     n = data.draw(st.integers(1, ours.size))
     first = data.draw(st.sampled_from([d for d in range(1, n + 1) if n % d == 0]))
-    meshes = [
-        mesh for mesh, _ in cut_curves(torus, MeshAxes(("a", "b"), (first, n // first)), ours)
-    ]
+    meshes = [mesh for mesh, _ in cut_walks(torus, MeshAxes(("a", "b"), (first, n // first)), ours)]
     assert meshes
     for mesh in meshes:
         assert mesh.shape == (first, n // first)
@@ -118,7 +122,7 @@ def test_walks_are_cut_to_the_devices_that_are_there(data):
 
 
 def test_devices_of_a_tpu_slice_have_x_fastest_and_cores_side_by_side():
-    nodes = usual_devices(tc.torus("tpu_v4:2x2x1")).nodes
+    nodes = default_devices(tc.torus("tpu_v4:2x2x1")).nodes
     assert tc.torus("tpu_v4:2x2x1").coords[nodes].tolist() == [
         [0, 0, 0],
         [1, 0, 0],
@@ -126,37 +130,37 @@ def test_devices_of_a_tpu_slice_have_x_fastest_and_cores_side_by_side():
         [1, 1, 0],
     ]
     cores = tc.torus("tpu7x:2x2x1")
-    assert cores.coords[usual_devices(cores).nodes][:3].tolist() == [
+    assert cores.coords[default_devices(cores).nodes][:3].tolist() == [
         [0, 0, 0, 0],
         [0, 0, 0, 1],
         [1, 0, 0, 0],
     ]
-    assert usual_devices(Torus((2, 3), name="galaxy")).nodes.tolist() == list(range(6))
+    assert default_devices(Torus((2, 3), name="galaxy")).nodes.tolist() == list(range(6))
 
 
 def test_devices_by_coordinates():
     torus = tc.torus("tpu_v5e:2x4")
-    found = devices_at(torus, [[5, 0, 0], [4, 0, 0], [4, 3, 0]], ids=[9, 3, 5])
+    found = find_devices(torus, [[5, 0, 0], [4, 0, 0], [4, 3, 0]], ids=[9, 3, 5])
     assert found.ids.tolist() == [3, 5, 9]
     assert torus.coords[found.nodes].tolist() == [[0, 0], [0, 3], [1, 0]]
-    assert found.places(np.array([4, 0, 3])).tolist() == [2, 0, 1]
+    assert found.index_nodes(np.array([4, 0, 3])).tolist() == [2, 0, 1]
 
 
 @pytest.mark.parametrize(
     ("coords", "ids", "message"),
     [
-        ([[0, 0], [0, 0]], None, "share a place"),
-        ([[0, 0], [0, 1]], [4, 4], "one number"),
+        ([[0, 0], [0, 0]], None, "duplicate coordinates"),
+        ([[0, 0], [0, 1]], [4, 4], "duplicate device number"),
         ([[0, 0], [0, 9]], None, "outside the torus"),
-        ([[0, 0, 0], [0, 1, 1]], None, "bad coordinates"),
-        ([[0], [1]], None, "bad coordinates"),
-        ([], None, "bad coordinates"),
-        ([[0, 0], [0, 1]], [4], "numbers of devices missing"),
+        ([[0, 0, 0], [0, 1, 1]], None, "bad device coordinates"),
+        ([[0], [1]], None, "bad device coordinates"),
+        ([], None, "bad device coordinates"),
+        ([[0, 0], [0, 1]], [4], "missing device numbers"),
     ],
 )
 def test_wrong_devices_are_told(coords, ids, message):
     with pytest.raises(InputError, match=message):
-        devices_at(Torus((2, 2)), coords, ids)
+        find_devices(Torus((2, 2)), coords, ids)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +195,7 @@ def test_traffic_names_axes_of_the_mesh_once():
 
 def test_groups_of_joint_axes_have_the_last_named_fastest():
     axes = parse_axes("a=2,b=2,c=2")
-    groups = MeshTraffic("all-reduce", 8, ("c", "a")).group_table(axes)
+    groups = MeshTraffic("all-reduce", 8, ("c", "a")).list_groups(axes)
     assert groups.tolist() == [[0, 4, 1, 5], [2, 6, 3, 7]]
     assert math.prod(groups.shape) == axes.n_tasks
 

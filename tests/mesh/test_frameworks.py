@@ -13,7 +13,7 @@ import pytest
 
 import toruscast as tc
 from toruscast._mesh import step_time
-from toruscast._mesh.layouts import is_together
+from toruscast._mesh.layouts import keeps_hosts_together
 from toruscast._mesh.torch_xla import mesh_ids
 from toruscast._mesh.traffic import MeshAxes, MeshTraffic
 from toruscast.decision.calibration import read_microbenchmark
@@ -218,7 +218,7 @@ def test_hosts_stay_together_in_jax(make_mesh):
     found = make_mesh((4, 8), ("x", "y"), devices=chips, contiguous_submeshes=True)
     hosts = np.array([chip.process_index for chip in chips])
     ids = np.vectorize(lambda device: device.id)(found.devices)
-    assert is_together(ids, hosts)
+    assert keeps_hosts_together(ids, hosts)
 
 
 def test_slices_are_one_mesh(make_mesh):

@@ -7,9 +7,15 @@ from hypothesis import strategies as st
 
 import toruscast as tc
 from toruscast._mesh import step_times
-from toruscast._mesh.devices import devices_at
-from toruscast._mesh.layouts import AxisLayout, LayoutScorer, curves, splits
-from toruscast._mesh.step_times import Groups, MeshProblem, score, simulated_time, time_bound
+from toruscast._mesh.devices import find_devices
+from toruscast._mesh.layouts import AxisLayout, LayoutScorer, list_walks, split_dimensions
+from toruscast._mesh.step_times import (
+    CollectiveGroups,
+    MeshProblem,
+    score_collective,
+    simulate_collective,
+    time_bound,
+)
 from toruscast._mesh.traffic import MeshTraffic, parse_axes, parse_traffic
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem
@@ -42,12 +48,12 @@ def test_ring_allreduce_is_exact(wrap, folded, algorithm, links, n):
     carries two half blocks: it is one link's worth.
     """
     torus = one_line(wrap, n)
-    line = curves((n,))[1 if folded else 0].steps.T
+    line = list_walks((n,))[1 if folded else 0].cells.T
     traffic, groups = (
         MeshTraffic("allreduce", SIZE, ("x",), algorithm=algorithm),
-        Groups(line, torus),
+        CollectiveGroups(line, torus),
     )
-    found = score(traffic, groups)
+    found = score_collective(traffic, groups)
     ways = 2 if algorithm == "two-way-ring" else 1
     hops = 1 if wrap else 2 * (n - 1) / n
     bytes_alone = 2 * (n - 1) / n * SIZE * HEADERS / (links * 1e9)
@@ -55,7 +61,7 @@ def test_ring_allreduce_is_exact(wrap, folded, algorithm, links, n):
     # The last packet of a block may be short.
     assert found.time == pytest.approx(bytes_alone + rounds, rel=1e-6)
     # Packets of two ways that meet on a link do not take turns quite evenly.
-    simulated = simulated_time(traffic, groups, found.algorithm)
+    simulated = simulate_collective(traffic, groups, found.algorithm)
     assert simulated == pytest.approx(found.time, rel=0.015)
 
 
@@ -81,15 +87,15 @@ def test_loads_of_rings_are_those_of_a_naive_walk(torus, algorithm):
     rng = np.random.default_rng(3)
     nodes = rng.permutation(torus.n_nodes)[: torus.n_nodes // 4 * 4].reshape(-1, 4)
     traffic = MeshTraffic("allgather", SIZE, ("x",), algorithm=algorithm)
-    found = score(traffic, Groups(nodes, torus), with_links=True)
+    found = score_collective(traffic, CollectiveGroups(nodes, torus), with_links=True)
     load = naive_loads(nodes.tolist(), torus, algorithm == "two-way-ring")
     ways = 2 if algorithm == "two-way-ring" else 1
     network = torus.network
     wire = SIZE / 4 / ways * (1 + network.header / network.payload)
     slowest = max(messages * wire / torus.link_bandwidth[link] for link, messages in load.items())
-    assert found.link_seconds[found.busiest] == pytest.approx(3 * slowest, rel=1e-6)
-    assert found.link_seconds.max() == found.link_seconds[found.busiest]
-    assert found.sharing == max(load.values())
+    assert found.link_seconds[found.busiest_link] == pytest.approx(3 * slowest, rel=1e-6)
+    assert found.link_seconds.max() == found.link_seconds[found.busiest_link]
+    assert found.max_messages == max(load.values())
 
 
 @pytest.mark.parametrize("kind", ["allreduce", "allgather", "reduce_scatter"])
@@ -98,10 +104,12 @@ def test_buckets_take_what_packets_take(kind, torus):
     torus = tc.torus(torus)
     lines = np.arange(torus.n_nodes)[None]
     traffic = MeshTraffic(kind, 1e9, ("x",), algorithm="bucket")
-    groups = Groups(lines, torus)
-    found = score(traffic, groups)
+    groups = CollectiveGroups(lines, torus)
+    found = score_collective(traffic, groups)
     assert found.algorithm == "bucket"
-    assert simulated_time(traffic, groups, found.algorithm) == pytest.approx(found.time, rel=0.01)
+    assert simulate_collective(traffic, groups, found.algorithm) == pytest.approx(
+        found.time, rel=0.01
+    )
 
 
 @pytest.mark.parametrize("algorithm", ["ring", "two-way-ring", "bucket"])
@@ -109,12 +117,12 @@ def test_a_few_rounds_tell_the_time_of_many(algorithm, monkeypatch):
     torus = tc.torus("tpu_v5e:8x8")
     traffic = MeshTraffic("allreduce", 64e6, ("x",), algorithm=algorithm)
     lines = np.arange(64).reshape(2, 32)
-    groups = Groups(lines, torus)
-    found = score(traffic, groups)
-    every = simulated_time(traffic, groups, found.algorithm)
+    groups = CollectiveGroups(lines, torus)
+    found = score_collective(traffic, groups)
+    every = simulate_collective(traffic, groups, found.algorithm)
     monkeypatch.setattr(step_times, "_ALL_ROUNDS", 0)
     monkeypatch.setattr(step_times, "_FEW_MESSAGES", 200)
-    assert simulated_time(traffic, groups, found.algorithm) == pytest.approx(every, rel=0.05)
+    assert simulate_collective(traffic, groups, found.algorithm) == pytest.approx(every, rel=0.05)
 
 
 @pytest.mark.parametrize("kind", ["allreduce", "exchange", "alltoall", "pipeline"])
@@ -127,12 +135,12 @@ def test_the_part_in_which_groups_repeat_takes_as_long_as_the_torus(kind, torus,
     grid = np.moveaxis(np.arange(torus.n_nodes).reshape(torus.shape), axis, -1)
     lines = grid[..., order].reshape(-1, n)
     traffic = MeshTraffic(kind, 2e5, ("x",))
-    groups = Groups(lines, torus)
-    found = score(traffic, groups)
-    part = simulated_time(traffic, groups, found.algorithm)
-    assert groups.repeating().torus.n_nodes < torus.n_nodes
-    monkeypatch.setattr(Groups, "repeating", lambda groups: groups)
-    assert simulated_time(traffic, groups, found.algorithm) == part
+    groups = CollectiveGroups(lines, torus)
+    found = score_collective(traffic, groups)
+    part = simulate_collective(traffic, groups, found.algorithm)
+    assert groups.extract_repeating_part().torus.n_nodes < torus.n_nodes
+    monkeypatch.setattr(CollectiveGroups, "extract_repeating_part", lambda groups: groups)
+    assert simulate_collective(traffic, groups, found.algorithm) == part
 
 
 @pytest.mark.parametrize("kind", ["permute", "pipeline", "exchange", "alltoall"])
@@ -141,9 +149,11 @@ def test_single_rounds_take_what_packets_take(kind, torus):
     torus = tc.torus(torus)
     lines = np.arange(torus.n_nodes).reshape(-1, 4)
     traffic = MeshTraffic(kind, 64e6, ("x",))
-    groups = Groups(lines, torus)
-    found = score(traffic, groups)
-    assert simulated_time(traffic, groups, found.algorithm) == pytest.approx(found.time, rel=0.05)
+    groups = CollectiveGroups(lines, torus)
+    found = score_collective(traffic, groups)
+    assert simulate_collective(traffic, groups, found.algorithm) == pytest.approx(
+        found.time, rel=0.05
+    )
 
 
 # Rings, meshes and twisted tori, with links of different speeds.
@@ -166,12 +176,12 @@ def test_no_exchange_of_all_is_below_its_bound_in_any_layout(torus, data):
     nodes = data.draw(st.permutations(torus.usable_nodes.tolist()))
     n = data.draw(st.integers(2, len(nodes)))
     n_groups = data.draw(st.integers(1, len(nodes) // n))
-    groups = Groups(np.array(nodes[: n * n_groups]).reshape(n_groups, n), torus)
+    groups = CollectiveGroups(np.array(nodes[: n * n_groups]).reshape(n_groups, n), torus)
     traffic = MeshTraffic("alltoall", 1e7, groups=groups.nodes)
-    bound, found = time_bound(traffic, groups), score(traffic, groups, with_links=True)
+    bound, found = time_bound(traffic, groups), score_collective(traffic, groups, with_links=True)
     assert 0 < bound <= found.link_seconds.max() * (1 + 1e-9)
     assert bound <= found.time
-    assert bound <= simulated_time(traffic, groups, "at once")
+    assert bound <= simulate_collective(traffic, groups, "at once")
 
 
 @pytest.mark.parametrize(
@@ -187,7 +197,7 @@ def test_the_bound_of_an_exchange_of_all_is_that_of_the_cut(text, n, links):
     torus = tc.torus(text)
     traffic = MeshTraffic("alltoall", 64e6, ("x",))
     cut = n * n * 64e6 / (2 * n) / (links * torus.bandwidth[0])
-    groups = Groups(np.arange(2 * n)[None], torus)
+    groups = CollectiveGroups(np.arange(2 * n)[None], torus)
     assert time_bound(traffic, groups) == pytest.approx(cut)
 
 
@@ -202,8 +212,8 @@ def test_no_time_is_below_the_bound_of_any_layout(data):
     n = data.draw(st.sampled_from([d for d in range(1, nodes.size + 1) if nodes.size % d == 0]))
     kind = data.draw(st.sampled_from(["allreduce", "allgather", "alltoall", "exchange", "permute"]))
     traffic = MeshTraffic(kind, data.draw(st.floats(0, 1e9)), ("x",))
-    groups = Groups(nodes.reshape(-1, n), torus)
-    assert score(traffic, groups).time >= time_bound(traffic, groups)
+    groups = CollectiveGroups(nodes.reshape(-1, n), torus)
+    assert score_collective(traffic, groups).time >= time_bound(traffic, groups)
 
 
 @pytest.mark.parametrize(
@@ -221,13 +231,13 @@ def test_what_runs_in_turn_is_scored_piece_by_piece_as_on_the_whole_mesh(torus, 
     axes = parse_axes(axes)
     traffic = parse_traffic("a:allreduce:64MB,b+c:allgather:8MB,c:alltoall:1MB,b:exchange:1MB")
     scorer = LayoutScorer(MeshProblem(torus, axes, traffic))
-    for cut in list(splits(torus.shape, axes.sizes))[::every]:
-        candidate = scorer.of_pieces(cut)
-        again = scorer.of_mesh(candidate.nodes)
-        for ours, other in zip(candidate.sent, again.sent, strict=True):
+    for cut in list(split_dimensions(torus.shape, axes.sizes))[::every]:
+        candidate = scorer.score_split(cut)
+        again = scorer.score_mesh(candidate.nodes)
+        for ours, other in zip(candidate.scores, again.scores, strict=True):
             assert ours.time == pytest.approx(other.time)
-            assert (ours.farthest, ours.sharing) == (other.farthest, other.sharing)
-            assert ours.hops == pytest.approx(other.hops)
+            assert (ours.max_hops, ours.max_messages) == (other.max_hops, other.max_messages)
+            assert ours.mean_hops == pytest.approx(other.mean_hops)
 
 
 def test_four_chips_are_a_ring():
@@ -239,10 +249,10 @@ def test_four_chips_are_a_ring():
 def test_snakes_of_rings_halve_the_times_of_the_devices_in_order():
     torus = tc.torus("tpu_v6e:16x16")
     answer = tc.mesh(torus, {"data": 64, "tensor": 4}, "tensor:exchange:4MB,data:exchange:4MB")
-    assert 1e6 * answer.lines()["time"].to_numpy() == pytest.approx([51.6, 98.7], abs=1)
-    in_order = answer.lines(answer.in_order)["time"].to_numpy()
+    assert 1e6 * answer.collective_table()["time"].to_numpy() == pytest.approx([51.6, 98.7], abs=1)
+    in_order = answer.collective_table(answer.in_order)["time"].to_numpy()
     assert 1e6 * in_order == pytest.approx([99.7, 190.8], abs=1)
-    assert {*answer.lines()["source"]} == {"simulated"}
+    assert {*answer.collective_table()["source"]} == {"simulated"}
 
 
 def test_the_best_of_all_orders_is_found():
@@ -253,7 +263,7 @@ def test_the_best_of_all_orders_is_found():
         answer = tc.mesh(torus, {"a": 2, "b": 3}, "a:allreduce:8MB,b:exchange:1MB", simulate=0)
         scorer = LayoutScorer(answer.problem)
         least = min(
-            scorer.of_mesh(np.reshape(order, (2, 3))).time for order in permutations(range(6))
+            scorer.score_mesh(np.reshape(order, (2, 3))).time for order in permutations(range(6))
         )
         assert answer.best.time == pytest.approx(least)
 
@@ -263,14 +273,14 @@ def test_collectives_at_once_share_the_links():
     asked = ({"data": 64, "tensor": 4}, "tensor:exchange:4MB,data:exchange:4MB")
     together = tc.mesh(torus, *asked, overlap=True)
     assert together.best.source == "predicted"
-    alone = together.lines()["time"]
+    alone = together.collective_table()["time"]
     assert alone.max() <= together.best.time <= alone.sum() * 1.01
 
 
 def test_missing_chips_are_not_used():
     torus = tc.torus("tpu_v5e:4x4")
     coords = [place for place in torus.coords.tolist() if place != [1, 2]]
-    devices = devices_at(torus, coords)
+    devices = find_devices(torus, coords)
     answer = tc.mesh(torus, {"a": 2, "b": 7}, "b:allreduce:8MB", devices=devices)
     assert np.unique(answer.best.nodes).size == 14
     assert torus.node([1, 2]) not in answer.best.nodes
@@ -308,8 +318,8 @@ def test_what_is_not_simulated_is_named():
 
 def test_lines_count_all_runs_of_a_step():
     asked = tc.torus("tpu_v5e:4x4"), {"x": 4, "y": 4}
-    once = tc.mesh(*asked, "x:allreduce:64MB,y:allgather:8MB").lines()
-    often = tc.mesh(*asked, "x:allreduce:64MB:12,y:allgather:8MB").lines()
+    once = tc.mesh(*asked, "x:allreduce:64MB,y:allgather:8MB").collective_table()
+    often = tc.mesh(*asked, "x:allreduce:64MB:12,y:allgather:8MB").collective_table()
     for column in ("time", "bound"):
         assert often[column].tolist() == pytest.approx([12 * once[column][0], once[column][1]])
     assert often["GBps"].tolist() == pytest.approx(once["GBps"].tolist())
@@ -325,7 +335,7 @@ def test_a_chip_may_be_several_devices(machine, per_chip):
     assert answer.ids.shape == (16, per_chip)
     assert (answer.ids // per_chip == answer.ids[:, :1] // per_chip).all()
     alone = tc.mesh(chips, {"fsdp": 16}, "fsdp:allgather:64MB")
-    each = answer.lines()["time"][1] / alone.lines()["time"][0]
+    each = answer.collective_table()["time"][1] / alone.collective_table()["time"][0]
     assert each == pytest.approx(per_chip, rel=0.1)
     with pytest.raises(InputError):
         tc.mesh(chips, {"fsdp": 16, "tensor": 3 * per_chip}, "tensor:allreduce:64MB")
@@ -337,8 +347,8 @@ def test_joint_axes_and_repeats_count():
     twice = tc.mesh(torus, {"a": 16, "b": 4}, "a+b:allreduce:64MB:2")
     assert twice.best.time == pytest.approx(2 * once.best.time)
     # Over all 64 chips the bucket algorithm has six links a chip.
-    assert once.lines()["algorithm"][0] == "bucket"
-    assert once.best.time == pytest.approx(once.lines()["bound"][0] * HEADERS, rel=0.13)
+    assert once.collective_table()["algorithm"][0] == "bucket"
+    assert once.best.time == pytest.approx(once.collective_table()["bound"][0] * HEADERS, rel=0.13)
 
 
 def test_a_mesh_of_one_device_sends_nothing():
@@ -350,7 +360,7 @@ def test_rounds_are_those_of_the_collective():
     torus = tc.Torus((4, 2))
     lines = np.arange(8).reshape(2, 4)
     traffic = MeshTraffic("allreduce", 4e6, ("x",))
-    found = step_times.messages_in_rounds(traffic, Groups(lines, torus), "ring")
+    found = step_times.list_rounds(traffic, CollectiveGroups(lines, torus), "ring")
     assert sum(times for times, _ in found) == 6
     sent = sum(times * phase.nbytes.sum() for times, phase in found)
     assert sent == pytest.approx(2 * 2 * 3 * 4e6)
@@ -376,11 +386,15 @@ def test_wrong_questions_are_told(axes, traffic):
 def test_laid_axes_say_where_they_lie():
     torus = tc.Torus((16, 4))
     words = {
-        AxisLayout(pieces, curves([piece.size for piece in pieces])[2]).in_words(torus)
-        for pieces, _ in splits(torus.shape, (8, 8))
+        AxisLayout(pieces, list_walks([piece.size for piece in pieces])[2]).describe(torus)
+        for pieces, _ in split_dimensions(torus.shape, (8, 8))
         if len(pieces) == 2
     }
-    assert {"2 of X, Y, a loop", "every 8th of X, Y, a loop", "4 of X, 2 of Y, a loop"} <= words
+    assert {
+        "loops over 2x4 blocks",
+        "loops over Y and every 8th node along X",
+        "loops over 4x2 blocks",
+    } <= words
 
 
 @pytest.mark.parametrize("n", [4, 8])
@@ -404,5 +418,5 @@ def test_a_layout_is_compared_by_numbers_or_coordinates_in_shapes_of_the_mesh():
     for wrong in (nodes.reshape(2, 4), nodes[:4], coords.T, 3):
         with pytest.raises(InputError, match=r"another mesh: found shape .* or their coordinates"):
             tc.mesh(*asked, compare=wrong, simulate=0)
-    with pytest.raises(InputError, match="stands twice in a layout"):
+    with pytest.raises(InputError, match="duplicate node in a layout"):
         tc.mesh(*asked, compare=[0, 0, *nodes[2:]], simulate=0)

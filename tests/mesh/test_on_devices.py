@@ -5,11 +5,11 @@ import pytest
 
 import toruscast as tc
 from toruscast._mesh import step_time
-from toruscast._mesh.devices import usual_devices
+from toruscast._mesh.devices import default_devices
 from toruscast._mesh.hlo import HloStep
-from toruscast._mesh.layouts import is_together
-from toruscast._mesh.on_devices import lay, slices_of
-from toruscast._mesh.traffic import MeshAxes, MeshTraffic, step_traffic
+from toruscast._mesh.layouts import keeps_hosts_together
+from toruscast._mesh.on_devices import group_by_slice, lay_out_mesh
+from toruscast._mesh.traffic import MeshAxes, MeshTraffic, resolve_traffic
 from toruscast.errors import InputError
 
 KINDS = {
@@ -65,7 +65,7 @@ def rings(*names):
 )
 @pytest.mark.parametrize("low", [(0, 0, 0), (4, 8, 0)])
 def test_slices_are_told_by_kind_and_coordinates(kind, size, cores, text, low):
-    (found,) = slices_of(chips(kind, size, cores, low))
+    (found,) = group_by_slice(chips(kind, size, cores, low))
     assert str(found.torus) == text
     assert sorted(found.devices.nodes) == list(range(found.torus.n_nodes))
 
@@ -73,12 +73,12 @@ def test_slices_are_told_by_kind_and_coordinates(kind, size, cores, text, low):
 def test_a_part_of_a_slice_keeps_the_slice_that_it_is_of():
     every = chips("tpu_v4", (4, 4, 4))
     part = [device for device in every if device["coords"][2] < 2]
-    (found,) = slices_of(part, every)
+    (found,) = group_by_slice(part, every)
     assert found.torus == tc.torus("tpu_v4:4x4x4")
-    (given,) = slices_of(part, torus="tpu_v4:4x4x4")
+    (given,) = group_by_slice(part, torus="tpu_v4:4x4x4")
     assert given.torus == found.torus
     assert given.devices.nodes.tolist() == found.devices.nodes.tolist()
-    ids = lay([found], MeshAxes(("x", "y"), (4, 8)))
+    ids = lay_out_mesh([found], MeshAxes(("x", "y"), (4, 8)))
     assert sorted(ids.ravel()) == list(range(32))
 
 
@@ -87,39 +87,39 @@ def test_a_part_of_a_slice_keeps_the_slice_that_it_is_of():
     [
         ([], "no devices"),
         ([object()], "without coordinates"),
-        ([{"coords": (0, 0, 0)}], "unknown kind"),
-        ([{"coords": (0, 0, 0), "device_kind": "GPU"}], "unknown kind"),
-        (chips("tpu_v4", (2, 2, 1)) * 2, "share a place"),
+        ([{"coords": (0, 0, 0)}], "unknown device kind"),
+        ([{"coords": (0, 0, 0), "device_kind": "GPU"}], "unknown device kind"),
+        (chips("tpu_v4", (2, 2, 1)) * 2, "duplicate coordinates"),
         (
             [*chips("tpu_v4", (2, 2, 1)), {"coords": (0, 0), "device_kind": "TPU v4"}],
-            "differ in their coordinates",
+            "devices of different dimensions",
         ),
         (chips("tpu_v5e", (20, 2, 1)), "too large"),
     ],
 )
 def test_devices_that_tell_no_slice_are_refused(devices, message):
     with pytest.raises(InputError, match=message):
-        slices_of(devices)
+        group_by_slice(devices)
 
 
 @pytest.mark.parametrize("text", ["tpu_v5e:4x4", "tpu_v6e:4x4", "tpu7x:2x2x2", "trainium2:4x4"])
 def test_devices_without_coordinates_are_counted_on_a_named_slice(text):
     torus = tc.torus(text)
     bare = [{"id": 7 * i + 3} for i in range(torus.n_nodes)]
-    (found,) = slices_of(bare[::-1], torus=text)
+    (found,) = group_by_slice(bare[::-1], torus=text)
     assert found.torus == torus
     # The i-th by its id is the device of that number.
     by_id = {bare[::-1][i]["id"]: n for i, n in zip(*vars(found.devices).values(), strict=True)}
-    assert [by_id[key] for key in sorted(by_id)] == usual_devices(torus).nodes.tolist()
+    assert [by_id[key] for key in sorted(by_id)] == default_devices(torus).nodes.tolist()
     with pytest.raises(InputError, match=f"device_count={torus.n_nodes}"):
-        slices_of(bare[:-1], torus=text)
+        group_by_slice(bare[:-1], torus=text)
     with pytest.raises(InputError, match="a torus with its sizes"):
-        slices_of(bare, torus="tpu_v5e")
+        group_by_slice(bare, torus="tpu_v5e")
 
 
 def test_missing_chips_are_left_out():
     devices = [d for i, d in enumerate(chips("tpu_v5e", (4, 4, 1))) if i not in (3, 9, 12)]
-    ids = lay(slices_of(devices), MeshAxes(("x", "y"), (4, 3)))
+    ids = lay_out_mesh(group_by_slice(devices), MeshAxes(("x", "y"), (4, 3)))
     assert len({*ids.ravel().tolist()}) == 12
     assert ids.max() < 13
 
@@ -136,14 +136,14 @@ def test_missing_chips_are_left_out():
 )
 def test_hosts_stay_together_where_that_is_asked(kind, size, cores, shape):
     devices = chips(kind, size, cores)
-    slices = slices_of(devices)
+    slices = group_by_slice(devices)
     axes = MeshAxes(("x", "y")[: len(shape)], shape)
-    ids = lay(slices, axes, together=True)
+    ids = lay_out_mesh(slices, axes, keep_hosts_together=True)
     hosts = np.array([device["process_index"] for device in devices])
-    assert is_together(ids, hosts)
+    assert keeps_hosts_together(ids, hosts)
     # It costs something at most, never gains.
     nodes = slices[0].devices.nodes
-    free = nodes[lay(slices, axes)]
+    free = nodes[lay_out_mesh(slices, axes)]
     asked = slices[0].torus, axes, rings(*axes.names)
     assert step_time(free, *asked) <= step_time(nodes[ids], *asked) * (1 + 1e-9)
 
@@ -153,7 +153,7 @@ def test_hosts_that_cannot_stay_together_are_told():
     devices = chips("tpu_v5e", (4, 4, 1))
     axes = MeshAxes(("x", "y"), (3, 5))
     with pytest.raises(InputError, match="keeps hosts together"):
-        lay(slices_of(devices), axes, together=True)
+        lay_out_mesh(group_by_slice(devices), axes, keep_hosts_together=True)
 
 
 def two_slices(kind="tpu_v4", size=(2, 2, 4)):
@@ -172,7 +172,7 @@ def two_slices(kind="tpu_v4", size=(2, 2, 4)):
 )
 def test_the_axis_that_sends_least_is_cut_between_slices(traffic, cut):
     devices = two_slices()
-    ids = lay(slices_of(devices), MeshAxes(("x", "y"), (8, 4)), traffic)
+    ids = lay_out_mesh(group_by_slice(devices), MeshAxes(("x", "y"), (8, 4)), traffic)
     assert sorted(ids.ravel()) == list(range(32))
     numbers = np.array([device["slice_index"] for device in devices])[ids]
     first, second = np.split(numbers, 2, axis=cut)
@@ -182,18 +182,18 @@ def test_the_axis_that_sends_least_is_cut_between_slices(traffic, cut):
 
 def test_each_slice_of_several_is_laid_as_it_would_be_alone():
     devices = two_slices("tpu_v5e", (4, 4, 1))
-    ids = lay(slices_of(devices), MeshAxes(("x", "y"), (4, 8)))
-    alone = lay(slices_of(devices[:16]), MeshAxes(("x", "y"), (2, 8)))
+    ids = lay_out_mesh(group_by_slice(devices), MeshAxes(("x", "y"), (4, 8)))
+    alone = lay_out_mesh(group_by_slice(devices[:16]), MeshAxes(("x", "y"), (2, 8)))
     assert ids[:2].tolist() == alone.tolist()
     assert (ids[2:] - 16).tolist() == alone.tolist()
 
 
 def test_a_mesh_that_fits_a_slice_stays_in_it():
     devices = two_slices()
-    ids = lay(slices_of(devices), MeshAxes(("x", "y"), (4, 4)))
+    ids = lay_out_mesh(group_by_slice(devices), MeshAxes(("x", "y"), (4, 4)))
     assert len({devices[i]["slice_index"] for i in ids.ravel()}) == 1
     with pytest.raises(InputError, match="mesh too large"):
-        lay(slices_of(devices), MeshAxes(("x",), (33,)))
+        lay_out_mesh(group_by_slice(devices), MeshAxes(("x",), (33,)))
 
 
 def test_groups_of_a_program_are_cut_between_slices():
@@ -205,7 +205,7 @@ def test_groups_of_a_program_are_cut_between_slices():
         MeshTraffic("allgather", 1e6, groups=groups.T.copy()),
         MeshTraffic("permute", 1e6, pairs=pairs),
     ]
-    ids = lay(slices_of(devices), MeshAxes(("x", "y"), (2, 4)), sends)
+    ids = lay_out_mesh(group_by_slice(devices), MeshAxes(("x", "y"), (2, 4)), sends)
     assert sorted(ids[0]) == [0, 1, 2, 3]
     # Within a slice the four are a ring.
     places = [devices[i]["coords"][:2] for i in ids[0]]
@@ -215,14 +215,21 @@ def test_groups_of_a_program_are_cut_between_slices():
 
 def test_what_a_framework_takes_is_kept_unless_another_is_faster():
     devices = chips("tpu_v5e", (2, 2, 1))
-    slices, axes = slices_of(devices), MeshAxes(("x",), (4,))
+    slices, axes = group_by_slice(devices), MeshAxes(("x",), (4,))
     ring = np.array([1, 0, 2, 3])
-    kept = lay(slices, axes, devices=devices, usual=lambda own, sizes: ring)
+    kept = lay_out_mesh(slices, axes, devices=devices, framework_layout=lambda own, sizes: ring)
     assert kept.tolist() == ring.tolist()
     slow = np.array([0, 3, 1, 2])
-    better = lay(slices, axes, devices=devices, usual=lambda own, sizes: slow)
+    better = lay_out_mesh(slices, axes, devices=devices, framework_layout=lambda own, sizes: slow)
     assert better.tolist() != slow.tolist()
-    assert lay(slices, axes, devices=devices, usual=lambda *_: None).tolist() == [0, 2, 3, 1]
+    assert lay_out_mesh(
+        slices, axes, devices=devices, framework_layout=lambda *_: None
+    ).tolist() == [
+        0,
+        2,
+        3,
+        1,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -237,7 +244,7 @@ def test_what_a_framework_takes_is_kept_unless_another_is_faster():
     ],
 )
 def test_traffic_of_an_axis_has_many_forms(value, kind, nbytes, algorithm):
-    _, (found,) = step_traffic({"x": value}, MeshAxes(("x", "y"), (2, 2)))
+    _, (found,) = resolve_traffic({"x": value}, MeshAxes(("x", "y"), (2, 2)))
     assert found.axes == ("x",)
     assert (found.collective, found.nbytes, found.algorithm) == (kind, nbytes, algorithm)
 
@@ -255,4 +262,6 @@ def test_traffic_of_an_axis_has_many_forms(value, kind, nbytes, algorithm):
 )
 def test_wrong_traffic_is_told(traffic, message):
     with pytest.raises(InputError, match=message):
-        lay(slices_of(chips("tpu_v5e", (2, 2, 1))), MeshAxes(("x", "y"), (2, 2)), traffic)
+        lay_out_mesh(
+            group_by_slice(chips("tpu_v5e", (2, 2, 1))), MeshAxes(("x", "y"), (2, 2)), traffic
+        )

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 import toruscast as tc
 from toruscast._mesh import which_slice
-from toruscast._mesh.ranking import shapes_of
+from toruscast._mesh.ranking import list_slices
 from toruscast.cli import main
 from toruscast.errors import InputError
 
@@ -37,7 +37,7 @@ ENTRY %main (p: f32[64,512]) -> f32[256,512] {
     ],
 )
 def test_every_shape_of_so_many_chips_is_given(name, n_chips, shapes):
-    assert [text.partition(":")[2] for text, _ in shapes_of(name, n_chips)] == shapes
+    assert [text.partition(":")[2] for text, _ in list_slices(name, n_chips)] == shapes
 
 
 def test_slices_are_ranked_by_what_their_best_layout_takes():
@@ -69,7 +69,7 @@ def test_twisted_slices_are_better_for_all_to_alls():
     ("n_chips", "machines", "message"),
     [
         (7, "tpu_v5e", "mesh too large"),
-        (512, "tpu_v5e", "no slice of so many chips: found 512 of tpu_v5e"),
+        (512, "tpu_v5e", "no slice with this many chips: found 512 of tpu_v5e"),
         (8, "tpu_v4:2x2x2", "expected the machine alone, tpu_v4"),
         (8, "trainium3", "no torus"),
         (0, "tpu_v4", "number of chips"),
@@ -90,7 +90,7 @@ def test_the_command_ranks_slices_for_a_compiled_step(tmp_path):
     ran = CliRunner().invoke(main, [*asked, "--torus", "tpu_v4"])
     assert ran.exit_code == 0
     assert "tpu_v4:2x2x4" in ran.stdout
-    assert "Times are of communication alone." in ran.stdout
+    assert "Times include communication only, not computation." in ran.stdout
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_the_command_ranks_slices_for_a_compiled_step(tmp_path):
             ["--slices", "4", "--devices-per-chip", "2"],
             "--devices-per-chip cannot be used with --slices",
         ),
-        ([], "--torus is needed, or --slices"),
+        ([], "give either --torus or --slices"),
     ],
 )
 def test_wrong_options_are_told(words, message):

@@ -39,7 +39,7 @@ def answers():
         tc.features(HALO, TORUS, MAPPINGS, level=2, extra={"links": links}),
         samples.drop(columns="key"),
         pd.Series([found.value, found.proposals, *found.best.node]),
-        laid.lines(),
+        laid.collective_table(),
     )
 
 
