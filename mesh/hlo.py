@@ -53,6 +53,21 @@ _CALLED = re.compile(
 )
 # Opcodes that only run other computations.
 _RUN = ("while", "conditional", "call", "async", "fusion")
+# Opcodes that only compute (xla/hlo/ir/hlo_opcode.h); all others are counted or listed.
+_COMPUTE = """
+abs acos acosh add add-dependency after-all and asin asinh async-update atan atan2 atanh
+batch-norm-grad batch-norm-inference batch-norm-training bitcast bitcast-convert broadcast cbrt
+ceil cholesky clamp compare complex concatenate constant convert convolution copy cosh cosine
+count-leading-zeros divide domain dot dynamic-reshape dynamic-slice dynamic-update-slice erf
+exponential exponential-minus-one fft floor gather get-dimension-size get-tuple-element imag
+iota is-finite log log-plus-one logistic map maximum minimum mulhi multiply negate not
+opt-barrier or pad parameter partition-id popcnt power ragged-dot real reduce reduce-precision
+reduce-window remainder replica-id reshape reverse rng rng-bit-generator
+rng-get-and-update-state round-nearest-afz round-nearest-even rsqrt scaled-dot scan scatter
+select select-and-scatter set-dimension-size shift-left shift-right-arithmetic
+shift-right-logical shuffle sign sine sinh slice sort sqrt stochastic-convert subtract tan tanh
+topk trace transpose triangular-solve tuple tuple-select xor
+"""
 # Attributes and names of other instructions and custom calls that communicate.
 _SIGNS = ("replica_groups=", "source_target_pairs=", "channel_id=", '"has_communication"')
 _COMMUNICATES = re.compile(
@@ -229,7 +244,8 @@ class _HloParser:
             reason = "--ragged-bytes sets it"
         else:
             has_sign = _COMMUNICATES.search(what) or any(sign in one.rest for sign in _SIGNS)
-            if opcode in (*KINDS, *_RUN) or not has_sign:
+            is_known = opcode in (*KINDS, *_RUN, *_COMPUTE.split())
+            if is_known or (opcode == "custom-call" and not has_sign):
                 return None
         return Omission(what, one.name, nbytes=nbytes, reason=reason)
 

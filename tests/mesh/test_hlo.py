@@ -455,6 +455,12 @@ def test_what_computes_is_not_listed(tmp_path, line):
     assert read(tmp_path, entry(REDUCED, line)).omitted == ()
 
 
+@pytest.mark.parametrize("opcode", ["gossip", "Gossip", "all_shuffle", "gossip-update"])
+def test_an_unknown_opcode_is_listed(tmp_path, opcode):
+    step = read(tmp_path, entry(REDUCED, f"%g = f32[8] {opcode}(%ar)"))
+    assert [(each.what, each.where) for each in step.omitted] == [(opcode, "g")]
+
+
 def test_lines_outside_of_computations_are_listed_but_not_those_of_origins(tmp_path):
     tables = 'FileNames\n1 "step.py"\n\nFileLocations\n1 {file_name_id=1 line=10}\n// made by hand'
     assert read(tmp_path, f"{tables}\n{entry(REDUCED)}").omitted == ()
