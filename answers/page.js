@@ -12,7 +12,7 @@
       } catch {
         source.closest("details")?.setAttribute("open", "");
         getSelection().selectAllChildren(source);
-        button.textContent = "Selected: copy it with the keyboard";
+        button.textContent = "Selected. Copy it with the keyboard";
       }
     });
   }
@@ -28,7 +28,7 @@
       save(button.dataset.name, $(button.dataset.save).textContent));
   }
 
-  // Long tables can be sorted, filtered and taken along.
+  // Users can sort, filter and copy tables of candidates.
   for (const table of document.querySelectorAll("table[data-tools]")) {
     const body = table.tBodies[0];
     const heads = [...table.tHead.rows[0].cells];
@@ -58,7 +58,7 @@
     const wanted = Object.assign(document.createElement("input"), {
       type: "search", placeholder: "filter",
     });
-    wanted.setAttribute("aria-label", "Show rows that hold");
+    wanted.setAttribute("aria-label", "Show rows that contain");
     wanted.addEventListener("input", () => {
       for (const row of body.rows) {
         row.hidden = !row.textContent.toLowerCase().includes(wanted.value.toLowerCase());
@@ -69,7 +69,7 @@
     });
     csv.addEventListener("click", async () => {
       const quoted = (cell) => {
-        // A spreadsheet takes a name that begins so for a formula.
+        // A spreadsheet interprets a name that begins like this as a formula.
         const isFormula = /^[=+\-@\t]/.test(cell.textContent) && !cell.classList.contains("number");
         const text = isFormula ? `'${cell.textContent}` : cell.textContent;
         return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
@@ -103,7 +103,7 @@
   const amount = (value) => inUnit(value, [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]]);
   const seconds = (value) => inUnit(value, [[1, "s"], [1e-3, "ms"], [1e-6, "us"], [1e-9, "ns"]]);
 
-  // Darker is more, in both themes; a difference is blue where A is busier, brown where B is.
+  // Darker means busier in both themes. Differences are blue if A is busier, brown if B is.
   const rgb = (hex) => [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2), 16));
   const RAMP = JSON.parse($("ramp").textContent).map(rgb);
   const BLUE = ["#f4f4f4", "#a6cbe6", "#3d87bf", "#08376b"].map(rgb);
@@ -133,7 +133,7 @@
       };
     }
     const stride = given.shape.map((_, k) => given.shape.slice(k + 1).reduce((a, b) => a * b, 1));
-    const time = (use, link) => busy[use * nLinks + link] / given.steps * given.most[use];
+    const time = (use, link) => busy[use * nLinks + link] / given.steps * given.max_busy[use];
     const exists = (link) => busy[link] !== given.missing;
     const name = (link) => {
       const node = Math.floor(link / ports), port = link % ports;
@@ -150,9 +150,9 @@
     second.value = several ? "1" : "0";
     for (const each of [$("second-label"), $("modes"), $("figure-b")]) each.hidden = !several;
     const mode = () => several
-      ? document.querySelector("input[name=shown]:checked").value : "both";
+      ? document.querySelector("input[name=mode]:checked").value : "both";
 
-    // A table for each dimension and direction: a row for each ring, a column for each place on it.
+    // A grid per dimension and direction: a row per ring, a column per position on the ring.
     const layout = (width) => {
       const cells = [];
       let x = 0, y = 14, high = 0;
@@ -243,18 +243,18 @@
         pen.fillRect(i, 0, 1, 12);
       }
     };
-    const tell = (link) => {
+    const describe = (link) => {
       const uses = several ? [Number(first.value), Number(second.value)] : [0];
-      const told = $("link-told");
-      const busyIn = uses.map((use) => `${seconds(time(use, link))} in ${given.names[use]}`);
-      told.textContent = `Link ${name(link)}: busy ${busyIn.join(", ")}.`;
+      const details = $("link-details");
+      const busyUnder = uses.map((use) => `${seconds(time(use, link))} under ${given.names[use]}`);
+      details.textContent = `Link ${name(link)}: busy ${busyUnder.join(", ")}.`;
       const list = document.createElement("ul");
       const add = (text) => list.append(
         Object.assign(document.createElement("li"), { textContent: text }));
       for (const use of uses) {
         const known = pairs[use], row = known?.row.get(link);
-        for (let k = 0; row !== undefined && k < given.pairs_a_link; k++) {
-          const at = row * given.pairs_a_link + k;
+        for (let k = 0; row !== undefined && k < given.pairs_per_link; k++) {
+          const at = row * given.pairs_per_link + k;
           if (known.ends[2 * at] < 0) break;
           add(`${given.names[use]}: task ${known.ends[2 * at]} to task ` +
             `${known.ends[2 * at + 1]}, ${amount(known.bytes[at])}`);
@@ -262,10 +262,10 @@
         given.parts.forEach((part, k) => {
           const at = (use * given.parts.length + k) * nLinks + link;
           if (parts[at]) add(`${given.names[use]}: ${part}, ` +
-            seconds(parts[at] / given.steps * given.most[use]));
+            seconds(parts[at] / given.steps * given.max_busy[use]));
         });
       }
-      if (list.childElementCount) told.append(list);
+      if (list.childElementCount) details.append(list);
     };
     const redraw = () => {
       const a = Number(first.value), b = Number(second.value);
@@ -281,19 +281,19 @@
         }
         most ||= 1e-12;
         draw("a", (link) => time(a, link) - time(b, link), [BLUE, BROWN], most, []);
-        scale(`B busier by ${seconds(most)}`, `A by ${seconds(most)}`, (s) =>
+        scale(`B busier by ${seconds(most)}`, `A busier by ${seconds(most)}`, (s) =>
           s < 0.5 ? shade(BROWN, 1 - 2 * s) : shade(BLUE, 2 * s - 1));
       } else {
-        const most = Math.max(given.most[a], several ? given.most[b] : 0) || 1e-12;
+        const most = Math.max(given.max_busy[a], several ? given.max_busy[b] : 0) || 1e-12;
         draw("a", (link) => time(a, link), [RAMP, RAMP], most, hottest(a));
         if (several) draw("b", (link) => time(b, link), [RAMP, RAMP], most, hottest(b));
-        scale("idle", `${seconds(most)} busy`, (s) => shade(RAMP, s));
+        scale("idle", `busy ${seconds(most)}`, (s) => shade(RAMP, s));
       }
       $("map-a").setAttribute("aria-label", `Links under ${$("name-a").textContent}`);
       $("map-b").setAttribute("aria-label", `Links under ${given.names[b]}`);
       document.body.dataset.drawn = String(Number(document.body.dataset.drawn ?? 0) + 1);
     };
-    const choose = (link) => { chosen = link; redraw(); tell(link); };
+    const choose = (link) => { chosen = link; redraw(); describe(link); };
     for (const which of ["a", "b"]) {
       const canvas = $(`map-${which}`);
       canvas.addEventListener("click", (event) => {
@@ -332,10 +332,10 @@
           (column + move[1] + columns) % columns));
       });
     }
-    for (const control of document.querySelectorAll("#first, #second, input[name=shown]")) {
+    for (const control of document.querySelectorAll("#first, #second, input[name=mode]")) {
       control.addEventListener("change", () => {
         redraw();
-        if (chosen !== null) tell(chosen);
+        if (chosen !== null) describe(chosen);
       });
     }
     let width = innerWidth;

@@ -125,7 +125,7 @@ def speed_up(runs: _RunFileOptions, options: _FigureOptions, output: Output) -> 
     """  # noqa: D301
     output.check({"--figure": options.figure})
     if options.figure is not None:
-        answers.figures.check_figure(options.figure)
+        answers.figures.check_figure_path(options.figure)
     jobs = runs.read()
     model = tc.scaling.fit_interconnect(jobs)
     table = tc.scaling.speedups(jobs, model)

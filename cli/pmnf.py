@@ -483,7 +483,7 @@ def plot(measured: _MeasurementOptions, options: _PlotOptions, search: _FitOptio
     toruscast pmnf plot times.txt model.png --callpath main --at n=5000
     """  # noqa: D301
     Output().check({"FIGURE": options.figure})
-    answers.figures.check_figure(options.figure)
+    answers.figures.check_figure_path(options.figure)
     matching = [
         (models, k)
         for models, selected in measured.fit(search)

@@ -12,7 +12,7 @@ from toruscast._mesh import MeshLayouts, RankedLayout
 from toruscast._mesh.devices import counts_devices
 from toruscast.answers import svg
 from toruscast.answers.blocks import Answer, Chart, File, Headline, Section, Sentence
-from toruscast.answers.candidates import CandidateRanking, less
+from toruscast.answers.candidates import CandidateRanking, compare_times
 from toruscast.answers.links import LinkMap, LinkUse
 from toruscast.answers.table import Column, Table
 from toruscast.text import counted, percent, seconds, shown_name, time_unit
@@ -54,12 +54,13 @@ def answer(found: MeshLayouts, *, setting: str = "") -> Answer:
 def _headline(found: MeshLayouts) -> tuple[Headline, str]:
     """Return which layout to use, and out of how many it is the best."""
     best, yours = found.best, found.compared or found.in_order
-    against = _ranking(found)[0].against
+    against = _ranking(found)[0].baseline_name
     gain = 1 - best.time / yours.time if yours.time else 0.0
     badge = f"best of {'all' if found.all_considered else 'those compared'}"
     if gain >= _WORTH:
         source = " predicted" * ("predicted" in (best.source, yours.source))
-        rest = f": {seconds(best.time)} a step{source}, {less(best.time, yours.time, against)}"
+        less = compare_times(best.time, yours.time, against)
+        rest = f": {seconds(best.time)} a step{source}, {less}"
         return Headline("Use ", "layout 1", rest), badge
     rest = f"layout 1 takes {percent(gain)} less" if gain > _EQUAL else "no layout is faster"
     return Headline("Keep ", against, f": {seconds(yours.time)} a step; {rest}"), badge
@@ -76,7 +77,9 @@ def _notes(found: MeshLayouts) -> list[str]:
         "Only what the collectives send is in the time: computation is not.",
     ]
     if found.compared is not None and found.in_order.time > best.time / (1 - _WORTH):
-        notes.append(f"It takes {less(best.time, found.in_order.time, 'the devices in order')}.")
+        notes.append(
+            f"It takes {compare_times(best.time, found.in_order.time, 'the devices in order')}."
+        )
     if best.source == "predicted":
         why = "run at once" if found.overlap else "have too many messages"
         what = ", ".join(map(shown_name, found.not_simulated))
@@ -151,14 +154,14 @@ def _ranking(found: MeshLayouts) -> tuple[CandidateRanking, list[RankedLayout]]:
         several["yours"] = found.compared
     times = [each.time for each in several.values()]
     against = "the devices in order" if found.compared is None else "your layout"
-    return CandidateRanking(list(several), times, len(several) - 1, against=against), [
+    return CandidateRanking(list(several), times, len(several) - 1, baseline_name=against), [
         *several.values()
     ]
 
 
 def times_chart(found: MeshLayouts) -> Chart:
     """Return the times of the five best layouts and those compared with."""
-    chart = _ranking(found)[0].chart("Time of what a step sends", also=[len(found.layouts)])
+    chart = _ranking(found)[0].chart("Time of what a step sends", extra_rows=[len(found.layouts)])
     return replace(chart, key="layouts")
 
 
@@ -194,7 +197,7 @@ def _collectives(found: MeshLayouts) -> Chart:
         "",
         f"All runs of a step, {unit}. Grey: the least that any layout takes, with all links at "
         "work.",
-        lambda: svg.bars(groups, series, scale, unit),
+        lambda: svg.draw_bars(groups, series, scale, unit),
     )
 
 
@@ -234,7 +237,7 @@ def _chips(found: MeshLayouts, axis: int) -> Chart:
         f"chips-{axis}",
         f"{shown_name(name)}: 0 (light) to {size - 1} (dark)",
         "",
-        lambda: svg.chips(found.torus.shape, found.torus.axes, place, size),
+        lambda: svg.draw_nodes(found.torus.shape, found.torus.axes, place, size),
     )
 
 
