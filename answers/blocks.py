@@ -50,24 +50,11 @@ Block = Sentence | Table | Chart | LinkMap
 
 @dataclass(frozen=True)
 class Section:
-    """Blocks under a heading.
+    """Blocks under a heading and a caption.
 
-    Parameters
-    ----------
-    title : str
-        The heading; may be empty.
-    contents : sequence of Block, or callable
-        The blocks, or a function that returns them if they take long to make.
-    lead : str, optional
-        Caption below the heading.
-    folded : bool, optional
-        Whether a page shows the blocks only after a click, and a terminal only with -v.
-    verbose : bool, optional
-        Whether a terminal shows the blocks only with -v.
-    wide : bool, optional
-        Whether the section takes the whole width of a page.
-    only : {"", "page", "terminal"}, optional
-        The only writer that shows the section.
+    ``contents`` may be a function if the blocks take long to make. A page shows ``folded`` sections
+    after a click; a terminal shows ``folded`` and ``verbose`` ones only with -v. A page has two
+    sections side by side if they are not ``wide``. ``only`` names the only writer of the section.
     """
 
     title: str
@@ -100,32 +87,12 @@ class Headline:
 class Answer:
     """Answer of a command: a headline, notes, and sections, the most important first.
 
-    Parameters
-    ----------
-    headline : Headline
-        The answer in one sentence.
-    setting : str, optional
-        The question in one line.
-    table : Table, optional
-        The main table: first in a terminal, last on a page. Its frame is the CSV.
-    badge : str, optional
-        Certainty of the answer, in one to three words.
-    notes : sequence of str, optional
-        Sentences after the headline.
-    sections : sequence of Section, optional
-        Further blocks.
-    content : dict, optional
-        The answer for programs.
-    file : File, optional
-        The file that applies the answer, such as the input of a launcher.
-    facts : sequence of (str, str), optional
-        Names and values of the inputs.
-    title : str, optional
-        Title of the page; ``setting`` if empty.
-    omitted : sequence of Omission, optional
-        Traffic that was not counted; None without traffic.
-    mapping : TaskMapping, optional
-        The mapping that the answer recommends or describes.
+    ``setting`` is the question in one line, and the title of the page if ``title`` is empty.
+    ``table`` is first in a terminal and last on a page; its frame is the CSV. ``badge`` is the
+    certainty in one to three words. ``content`` is the answer for programs. ``file`` applies the
+    answer, such as the input of a launcher. ``facts`` are names and values of the inputs.
+    ``omitted`` is traffic that was not counted, None without traffic. ``mapping`` is the mapping
+    that the answer recommends or describes.
     """
 
     headline: Headline

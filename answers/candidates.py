@@ -34,7 +34,7 @@ from toruscast.typing import Floats
 from . import svg
 from .blocks import Answer, Chart, File, Headline, Section
 from .links import PAIRS, Candidate, LinkMap, LinkUse, link_uses
-from .table import Column, Mark, Table
+from .table import Column, Table
 
 # Maximum number of tasks for which a page contains the launcher file.
 _MAX_LAUNCHER_LINES = 20_000
@@ -309,7 +309,6 @@ class TrafficComparison:
         return Table(pd.DataFrame(rows, columns=names), columns, title, top=5)
 
     def _fifo_table(self, title: str) -> Table:
-        """Return the nodes with the most messages in one injection FIFO."""
         comm, torus = self.problem.comm, self.problem.torus
         fifo = injection_fifos(self.problem.total, self.best)
         remote = fifo >= 0
@@ -438,24 +437,11 @@ def certainty_badge(verdict: Verdict, workload: Workload, p_best: float = 0.0) -
 
 @dataclass(frozen=True)
 class CandidateRanking:
-    """Names and times of candidates in the order of an answer.
+    """Candidates in the order of an answer; ``best`` and the baseline ``yours`` are indices.
 
-    Parameters
-    ----------
-    names, times : sequence
-        Name and seconds of each candidate.
-    yours : int, optional
-        Index of the baseline: the mapping that the user has now.
-    best : int, optional
-        Index of the best candidate.
-    baseline_name : str, optional
-        What sentences call the baseline.
-    sources : sequence of str, optional
-        Source of each time, such as " predicted"; empty for exact times.
-    ends : sequence of (float, float), optional
-        Interval of each time.
-    proved : bool, optional
-        Whether no candidate is faster than the best.
+    ``baseline_name`` is for sentences. ``sources`` are those of the times, such as " predicted",
+    and empty for exact times; ``ends`` are the intervals of the times. ``proved`` states that no
+    candidate is faster than the best.
     """
 
     names: Sequence[str]
@@ -477,10 +463,6 @@ class CandidateRanking:
         if not self.baseline:
             return []
         return [Column(time, "vs default", "change", against=self.baseline)]
-
-    def mark(self, row: int) -> Mark:
-        """Return whether a candidate is the best or the baseline."""
-        return "best" if row == self.best else "yours" if row == self.yours else ""
 
     def headline(self) -> Headline:
         """Return the mapping to use, its time, and its gain."""
@@ -551,10 +533,11 @@ class CandidateRanking:
 
     def _row(self, i: int) -> svg.Row:
         low, high = self.ends[i] if self.ends else (0.0, 0.0)
+        kind = "best" if i == self.best else "yours" if i == self.yours else "other"
         label, time = shortened(shown_name(self.names[i]), _MAX_LABEL), self.times[i]
         base = None if i == self.yours else self.baseline
         note = change(time / base - 1) if base else ""
-        return svg.Row(label, time, self.mark(i) or "other", low, high, note)
+        return svg.Row(label, time, kind, low, high, note)
 
     def compare_traffic(
         self, problem: MappingProblem, mappings: Sequence[TaskMapping]

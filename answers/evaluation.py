@@ -42,13 +42,9 @@ def answer(found: Evaluation) -> Answer:
         return _metric_answer(found, found.added)
     if found.hold_out is not None:
         return _hold_out_answer(found, found.hold_out)
-    samples, scores, learned, largest = (
-        found.samples,
-        found.scores,
-        found.learned,
-        found.small_to_large,
-    )
+    samples, scores, learned = found.samples, found.scores, found.learned
     gain, single = rcc_gains(scores).reset_index(), single_features(samples).reset_index()
+    largest = found.small_to_large
     summary = summarise(scores).rename(columns={"predictor": "features"})
     n_splits = int(scores["split"].max()) + 1
     n_train, n_test = int(scores["n_train"].iloc[0]), int(scores["n_test"].iloc[0])
@@ -136,7 +132,6 @@ def _rank_word(n: int, n_equal: int) -> str:
 
 
 def _set_table(summary: pd.DataFrame, gain: pd.DataFrame) -> Table:
-    """Return a row per feature set."""
     wide = summary.pivot(index="features", columns="metric", values=["mean", "low", "high"])
     wide.columns = wide.columns.map("{0[1]}_{0[0]}".format)
     wide = wide.loc[summary["features"].unique()].join(gain.set_index("features"))
@@ -157,7 +152,6 @@ def _set_table(summary: pd.DataFrame, gain: pd.DataFrame) -> Table:
 
 
 def _small_to_large_section(scores: pd.DataFrame) -> Section:
-    """Return the scores on the largest size of models trained on the smaller ones."""
     first = scores.iloc[0]
     return Section(
         f"Small to large: {first['n_train']} samples for training, the {first['n_test']} of "
@@ -176,7 +170,6 @@ def _predictor_table(scores: pd.DataFrame) -> Table:
 
 
 def _hold_out_answer(found: Evaluation, by: HoldOut) -> Answer:
-    """Return the scores of feature sets on held-out groups of samples."""
     scores, order, best = found.scores, found.rcc, found.best
     rcc = scores.groupby("predictor", sort=False)["rcc"].mean()
     bounds = [name for name in order.index if name in BOUNDS.values()]
@@ -231,7 +224,6 @@ def _single_table(single: pd.DataFrame, metrics: Sequence[str]) -> Table:
 
 
 def _metric_answer(evaluation: Evaluation, found: MetricEvaluation) -> Answer:
-    """Return the gain from the user's metrics over the set ``prior`` and over the best set."""
     name = " and ".join(found.metrics)
     gains = found.gains.reset_index().to_dict("records")
     bases = list(found.gains.index)
@@ -272,7 +264,6 @@ def _metric_answer(evaluation: Evaluation, found: MetricEvaluation) -> Answer:
 
 
 def _gain_table(found: MetricEvaluation, bases: Sequence[str]) -> Table:
-    """Return a row per workload and torus."""
     keys = ["workload", "torus", "n_samples", "alone"]
     wide = found.blocks.pivot(index=keys, columns="base", values=["rcc", "gain"])
     wide.columns = wide.columns.map(" ".join)

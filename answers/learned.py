@@ -21,8 +21,9 @@ from .table import Column, Table
 
 if TYPE_CHECKING:
     from toruscast.decision import RunModel, Runs
-    from toruscast.training import Training
+    from toruscast.training import TimePredictor, Training
     from toruscast.training import evaluation as curves
+    from toruscast.training.fitted import FittedModel
 else:
     # It imports scikit-learn.
     curves = LazyModule("toruscast.training.evaluation")
@@ -74,7 +75,6 @@ def describe_runs(result: RunModel) -> list[str]:
 
 
 def _describe_line(result: RunModel) -> str:
-    """Return the constant part of the times, and the slope of the rest."""
     median = float(np.median(result.runs.times))
     scale, unit = time_unit([median])
     reference = describe_reference(result.model.reference)
@@ -88,7 +88,6 @@ def _describe_line(result: RunModel) -> str:
 
 
 def _describe_errors(scores: dict[str, float], is_corrected: bool) -> str:
-    """Return the errors of the line, with features if they improve it."""
     error, line_error = (percent(scores[key], digits=2) for key in ("miss", "miss_of_line"))
     text = f"Mean error of this line on held-out times: {line_error}"
     if is_corrected:
@@ -97,7 +96,6 @@ def _describe_errors(scores: dict[str, float], is_corrected: bool) -> str:
 
 
 def _describe_noise(runs: Runs, scores: dict[str, float]) -> list[str]:
-    """Return the noise of the runs, and the RCC that it permits."""
     rcc = f"RCC on held-out mappings: {scores['rcc']:.3f}"
     if math.isnan(runs.noise):
         return [
@@ -217,7 +215,6 @@ METRICS = {
 
 
 def _score_section(quality: pd.DataFrame) -> Section:
-    """Return the scores of one predictor over repeated splits, as `summarise` returns them."""
     known = quality[quality["metric"].isin(METRICS)]
     names, meanings = zip(*map(METRICS.get, known["metric"]), strict=True)
     columns = [
@@ -259,8 +256,8 @@ def scatter_chart(
 ) -> Chart:
     """Return the times ``y`` over the times ``x`` of the same mappings; each axis has a title."""
     scale, unit = time_unit(np.asarray(y[1]))
-    values = (np.asarray(times) / scale for _, times in (x, y))
-    series = svg.Series("", "best", *values, list(map(shown_name, labels)))
+    x_values, y_values = (np.asarray(times) / scale for _, times in (x, y))
+    series = svg.Series("", "best", x_values, y_values, list(map(shown_name, labels)))
     titles = f"{x[0]}, {unit}", f"{y[0]}, {unit}"
     return Chart(key, title, lead, lambda: svg.draw_plot([series], *titles, diagonal=diagonal))
 
@@ -296,9 +293,9 @@ def _held_out_charts(result: Training) -> list[Block]:
     return [_held_out_chart(names, times, predicted, "simulated"), chart]
 
 
-def importance_chart(result: Training) -> Chart:
+def importance_chart(model: TimePredictor | FittedModel) -> Chart:
     """Return the importances of the most important features."""
-    frame = _importance_frame(result)
+    frame = _importance_frame(model)
     names, values = frame["feature"].tolist(), frame["importance"].tolist()
     return Chart(
         "importance",
@@ -308,8 +305,7 @@ def importance_chart(result: Training) -> Chart:
     )
 
 
-def _importance_frame(result: Training | RunModel) -> pd.DataFrame:
-    model = result.model
+def _importance_frame(model: TimePredictor | FittedModel) -> pd.DataFrame:
     frame = pd.DataFrame(
         {"feature": model.feature_names_in_, "importance": model.feature_importances_}
     )
@@ -320,4 +316,4 @@ def _importance_block(result: Training | RunModel) -> Sentence | Table:
     if not result.model.feature_importances_.any():
         return Sentence("The trees use no feature.")
     columns = [Column("feature", kind="name"), Column("importance", kind="share")]
-    return Table(_importance_frame(result), columns)
+    return Table(_importance_frame(result.model), columns)

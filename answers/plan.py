@@ -143,7 +143,6 @@ def _ranking(plan: Plan) -> CandidateRanking:
 
 
 def _headline(plan: Plan, ranking: CandidateRanking) -> Headline:
-    """Return the mapping to use or to run first, and its gain."""
     best, gain = shown_name(ranking.names[ranking.best]), ""
     is_kept = ranking.yours == ranking.best
     if ranking.yours is not None and not is_kept:
@@ -166,7 +165,6 @@ def _headline(plan: Plan, ranking: CandidateRanking) -> Headline:
 
 
 def _describe_certainty(plan: Plan) -> str:
-    """Return the certainty of the choice, and the gain from more runs."""
     verdict = plan.verdict
     # The gain is estimated from samples, so it is never exactly 0.
     limit = f"at most {percent(plan.gain, 1)}" if plan.gain >= 0.0005 else "< 0.1 %"
@@ -223,7 +221,6 @@ def times_chart(plan: Plan) -> Chart:
 
 
 def _run_sections(plan: Plan) -> list[Section]:
-    """Return charts of the runs, of the best run so far, and of the prediction errors."""
     runs = plan.runs
     if runs is None:
         return []

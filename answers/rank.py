@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import cached_property
-
-import numpy as np
 
 from toruscast.decision import Ranking
 from toruscast.decision.results import (
@@ -14,18 +13,10 @@ from toruscast.decision.results import (
     describe_proof_scope,
 )
 from toruscast.routing.bounds import min_time
-from toruscast.text import (
-    counted,
-    joined,
-    percent,
-    probability,
-    seconds,
-    shown_name,
-)
+from toruscast.text import counted, joined, percent, probability, seconds, shown_name
 from toruscast.training.default_model import DefaultModel
 from toruscast.training.fitted import Model
 
-from . import svg
 from .blocks import Answer, Block, Chart, Section, Sentence
 from .candidates import (
     CandidateRanking,
@@ -34,7 +25,13 @@ from .candidates import (
     describe_problem,
     describe_rivals,
 )
-from .learned import describe_runs, observed_chart, runs_content, scatter_chart
+from .learned import (
+    describe_runs,
+    importance_chart,
+    observed_chart,
+    runs_content,
+    scatter_chart,
+)
 from .links import max_candidates
 from .table import Column, Table, records
 
@@ -164,11 +161,9 @@ class _RankingBlocks:
         return text if gap <= _WIDE_GAP else f"{text} 'toruscast search' may find a faster one."
 
     def times_chart(self) -> Chart:
-        """Return the times of the five best, the default order and the slowest."""
         return self.ranking.chart(lower_bound=self.lower_bound, ticks=self.ranking.times)
 
     def candidate_table(self, top: int = 10) -> Table:
-        """Return the candidates, the fastest first."""
         table, ranking = self.table, self.ranking
         checked = self.result.unchecked is not None
         columns = [
@@ -197,7 +192,6 @@ class _RankingBlocks:
         )
 
     def _model_section(self) -> Section:
-        """Return the rivals, and the importances and errors of the model."""
         result = self.result
         model = result.fitted
         blocks: list[Block] = [Sentence(_describe_training(model))]
@@ -207,18 +201,7 @@ class _RankingBlocks:
         if result.learned is not None:
             blocks.append(observed_chart(result.learned))
         elif not isinstance(model, DefaultModel):
-            shares = model.feature_importances_
-            order = np.argsort(-shares, kind="stable")[:12].tolist()
-            series = [("importance", "best", [float(shares[i]) for i in order])]
-            labels = [str(model.feature_names_in_[i]) for i in order]
-            blocks.append(
-                Chart(
-                    "importance",
-                    "Feature importances",
-                    "Share of the variance that the splits by each feature explain.",
-                    lambda: svg.draw_bars(labels, series, 1.0, "%"),
-                )
-            )
+            blocks.append(importance_chart(model))
         rows = self.table[self.table["source"] == "predicted"]
         if result.unchecked is not None and len(rows) > 1:
             blocks.append(
@@ -235,7 +218,6 @@ class _RankingBlocks:
         return Section("Model and its accuracy", blocks, folded=True)
 
     def _describe_check(self, before: Ranking) -> str:
-        """Return the answer before the check, and its scores."""
         result = self.result
         scores = result.scores
         if "rcc" not in scores:
@@ -251,8 +233,8 @@ class _RankingBlocks:
         answer = shown_name(before.table["mapping"].iloc[0])
         text = (
             f"Before the check the answer was {answer}. {describe_confidence(before)} The check "
-            f"simulated all {len(result.table)} candidates. Scores, with times of the first "
-            f"{result.cost.simulated} known: {parts}."
+            f"simulated all {len(result.table)} candidates, of which {result.cost.simulated} were "
+            f"known before. Scores: {parts}."
         )
         if "within_interval" in scores:
             text += (
@@ -263,27 +245,16 @@ class _RankingBlocks:
 
     def _content(self) -> dict[str, object]:
         result = self.result
-        ends = self.table["mapping"].iloc[[0, -1]].unique()
+        ends, yours = self.table["mapping"].iloc[[0, -1]].unique(), self.ranking.yours
         return {
             "routing": result.problem.routing,
-            "verdict": {
-                "kind": result.verdict.kind,
-                "certainty": result.verdict.certainty,
-                "rivals": list(result.verdict.rivals),
-                "rcc": result.verdict.rcc,
-            },
+            "verdict": asdict(result.verdict),
             "before_check": result.unchecked
-            and {
-                "best": result.unchecked.best.name,
-                "kind": result.unchecked.verdict.kind,
-                "certainty": result.unchecked.verdict.certainty,
-            },
+            and {"best": result.unchecked.best.name, **asdict(result.unchecked.verdict)},
             "goal": result.goal,
             # Seconds differ from run to run, the rest does not.
             "spent": dict(result.spent) if result.goal == "order" else None,
-            "default_order": None
-            if self.ranking.yours is None
-            else self.ranking.names[self.ranking.yours],
+            "default_order": None if yours is None else self.ranking.names[yours],
             "lower_bound_of_all_mappings": self.lower_bound or None,
             "cost": result.cost._asdict(),
             "learned": runs_content(result.learned),
@@ -336,7 +307,6 @@ def describe_confidence(result: Ranking) -> str:
 
 
 def _describe_simulations(result: Ranking) -> list[str]:
-    """Return sentences about an answer from predictions and simulations."""
     verdict, cost, source = result.verdict, result.cost, result.table["source"]
     sentences = [_describe_certainty(result)]
     if verdict.kind == "undecided" and verdict.rivals:
@@ -425,7 +395,6 @@ def _describe_sum(result: Ranking) -> str:
 
 
 def _describe_networks(result: Ranking, networks: NetworkEnsemble) -> list[str]:
-    """Return sentences about an answer for a machine whose rules are unknown."""
     cost, coarsening = result.cost, result.cost.coarsening or 1
     weights = "Measured times of a few candidates (--times) would narrow them down."
     if cost.measured:
@@ -449,7 +418,6 @@ def _describe_networks(result: Ranking, networks: NetworkEnsemble) -> list[str]:
 
 
 def _describe_measurements(result: Ranking) -> list[str]:
-    """Return sentences about an answer from times of a machine."""
     verdict, cost = result.verdict, result.cost
     noisy = result.learned is not None and result.learned.runs.noise > 0
     more = verdict.kind == "undecided" and cost.measured

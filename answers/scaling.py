@@ -81,26 +81,11 @@ def save_model_figure(
     fixed: Mapping[str, float] | None = None,
     level: float = 0.9,
 ) -> None:
-    """Save the measurements, the prediction and its interval for one call path.
+    """Plot the measurements, the prediction and its interval, as SVG, PNG or PDF by the suffix.
 
-    Parameters
-    ----------
-    models : Models
-        The fitted models.
-    path : int
-        Index of the call path.
-    file : path
-        The figure, SVG, PNG or PDF by its suffix.
-    options : FitOptions, optional
-        Options of the fit.
-    fixed : mapping of str to float, optional
-        Measured values of all parameters but one.
-    level : float, optional
-        Probability of the interval.
-
-    Notes
-    -----
-    The formula has a dashed curve if it differs from the prediction.
+    ``path`` is the index of a call path. ``fixed`` holds measured values of all parameters but one.
+    ``level`` is the probability of the interval. The formula has a dashed curve if it differs from
+    the prediction.
 
     Examples
     --------
@@ -154,7 +139,7 @@ def save_model_figure(
 
 
 def save_speedup_figure(table: pd.DataFrame, file: str | os.PathLike[str]) -> None:
-    """Save plots of `speedups`, one per kind of run and base, as SVG, PNG or PDF by the suffix.
+    """Plot `speedups`, one plot per kind of run and base, as SVG, PNG or PDF by the suffix.
 
     Examples
     --------
@@ -199,6 +184,5 @@ def _thin_ticks(values: list[float]) -> list[float]:
 
 
 def _wrap_line(line: str) -> list[str]:
-    """Return at most three printable lines."""
     text = shortened(printable(" ".join(line.split())), 3 * _MAX_LETTERS)
     return textwrap.wrap(text, _MAX_LETTERS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import numpy as np
 
 from toruscast._search.explain import Explanation
@@ -10,15 +12,7 @@ from toruscast._slow import pandas as pd
 from toruscast.decision.results import describe_proof_scope
 from toruscast.mapping import TaskMapping
 from toruscast.simulation.simulator import simulate_packets
-from toruscast.text import (
-    counted,
-    nbytes,
-    number,
-    percent,
-    seconds,
-    shown_name,
-    time_unit,
-)
+from toruscast.text import counted, nbytes, number, percent, seconds, shown_name, time_unit
 
 from . import svg
 from .blocks import Answer, Chart, Headline, Section
@@ -77,7 +71,6 @@ def _format_value(result: SearchResult, value: float) -> str:
 
 
 def _headline(result: SearchResult, baseline: str) -> Headline:
-    """Return the best mapping, and its gain over the baseline."""
     best = shown_name(result.best.name or "the best")
     value, initial = (_format_value(result, x) for x in (result.value, result.initial_value))
     value = value if result.objective == TIME else f"{result.objective} {value}"
@@ -115,7 +108,6 @@ def _describe_certainty(result: SearchResult) -> tuple[str, list[str]]:
 
 
 def _compare_traffic(result: SearchResult, baseline: str) -> TrafficComparison:
-    """Return the traffic under the best mapping and the baseline."""
 
     def time(value: float, mapping: TaskMapping) -> float:
         if result.objective == TIME:
@@ -186,10 +178,6 @@ def compared_table(result: SearchResult, top: int = 10, yours: bool = False) -> 
 
 
 def _content(result: SearchResult) -> dict[str, object]:
-    verdict = result.verdict and {
-        "kind": result.verdict.kind,
-        "certainty": result.verdict.certainty,
-    }
     return {
         "objective": result.objective,
         "best": result.best.name,
@@ -199,7 +187,7 @@ def _content(result: SearchResult) -> dict[str, object]:
         "gain": result.gain,
         "gain_interval": list(result.gain_interval),
         "bound": result.bound,
-        "verdict": verdict,
+        "verdict": result.verdict and asdict(result.verdict),
         "proposals": result.proposals,
         "interrupted": result.interrupted,
         "history": [{"seconds": time, "value": value} for time, value in result.history],

@@ -173,7 +173,7 @@ def comparison_answer(
         Column("busiest_link", kind="label"),
         Column("busy_share", "busy", "share"),
     ]
-    names = [name for name in table if name not in ("phase_times", "coarsening", "change")]
+    hidden = ["phase_times", "coarsening", "change"]
     notes = [
         _compare_with_others(table, error),
         ranking.describe_similarity(),
@@ -185,7 +185,13 @@ def comparison_answer(
         setting=setting,
         headline=ranking.headline(),
         notes=list(filter(None, notes)),
-        table=Table(table[names], columns, best=0, yours=ranking.yours, top=top),
+        table=Table(
+            table.drop(columns=hidden, errors="ignore"),
+            columns,
+            best=0,
+            yours=ranking.yours,
+            top=top,
+        ),
         omitted=problem.workload.omitted,
         mapping=mappings[order[0]],
         content=content | {"ranking": records(table)},
@@ -223,7 +229,6 @@ def flow_answer(result: FlowSimulation) -> Answer:
 
 
 def _compare_with_others(table: pd.DataFrame, error: float) -> str:
-    """Return how many candidates are as fast as the best, and the gain over the slowest."""
     names, times = table["mapping"], table["time"]
     best, slowest = float(times.iloc[0]), float(times.iloc[-1])
     n_others = len(times) - 1
@@ -258,7 +263,6 @@ def timeline_chart(result: MessageTimes[Any]) -> Chart:
 
 
 def _detail_tables(result: Simulation, links: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the most used links, buffers, messages and FIFOs."""
     torus, fifos = result.torus, result.fifos()
     used = links[links["packets"] > 0]
     busiest = _largest(used, "busy_share", _N_LINKS)
@@ -279,7 +283,6 @@ def _section(title: str, frame: pd.DataFrame, columns: Sequence[Column]) -> Sect
 
 
 def _notes(result: Simulation, reasons: Reasons, is_estimated: bool) -> list[str]:
-    """Return sentences about the limits, the iterations and the error of the time."""
     has_rounds = result.workload.dependent and len(result.workload) > result.iterations > 0
     limit = describe_limit(reasons, is_estimated, has_rounds)
     if result.iterations == 1:
@@ -352,7 +355,6 @@ def _largest(table: pd.DataFrame, column: str, n: int) -> pd.DataFrame:
 
 
 def _summary_row(content: dict[str, Any]) -> pd.DataFrame:
-    """Return the main numbers as a table of one row."""
     names = "mapping time lower_bound binding packet_hops coarsening change max_buffered mean_delay"
     bounds = {f"{name}_bound": value for name, value in content["bounds"].items()}
     return pd.DataFrame([{name: content[name] for name in names.split()} | bounds])

@@ -49,7 +49,7 @@ _RENDERERS: Mapping[type, Renderers] = {
     SearchResult: Renderers(search.answer, search.progress_chart, search.compared_table),
     Explanation: Renderers(search.explanation_answer, search.limits_chart),
     RunModel: Renderers(learned.answer, learned.observed_chart),
-    Training: Renderers(learned.answer, learned.importance_chart),
+    Training: Renderers(learned.answer, lambda training: learned.importance_chart(training.model)),
     Simulation: Renderers(simulation.answer, simulation.timeline_chart),
     Calibration: Renderers(
         calibration.answer, calibration.predicted_chart, calibration.constants_table
