@@ -102,7 +102,7 @@ class TrafficComparison:
 
     @property
     def names(self) -> list[str]:
-        """Unique names of the mappings compared."""
+        """Unique names of the compared mappings."""
         first, *second = [shown_name(candidate.name) for candidate in self.compared]
         return [first, *(name if name != first else f"{name} (now)" for name in second)]
 
@@ -113,12 +113,12 @@ class TrafficComparison:
 
     @cached_property
     def reasons(self) -> list[Reasons]:
-        """The limits of the mappings compared."""
+        """The limits of the compared mappings."""
         return [explain(self.problem, candidate.mapping) for candidate in self.compared]
 
     @cached_property
     def uses(self) -> list[LinkUse]:
-        """The use of the links under the mappings compared."""
+        """The use of the links under the compared mappings."""
         return link_uses(self.problem, self.compared)
 
     def make_uses(self, n: int) -> list[LinkUse]:
@@ -170,9 +170,9 @@ class TrafficComparison:
         first, *others = [BINDING[reasons.binding] for reasons in self.reasons]
         if not others or not self.has_baseline:
             return f"Limited by {first}"
-        return (
-            f"Both limited by {first}" if first in others else f"No longer limited by {others[0]}"
-        )
+        if first in others:
+            return f"Both limited by {first}"
+        return f"No longer limited by {others[0]}"
 
     def link_sections(self, n_left_out: int = 0) -> list[Section]:
         """Return the map of links, their busy times in order, and the busiest links."""
@@ -208,10 +208,9 @@ class TrafficComparison:
         values = [np.sort(use.seconds[self.problem.torus.link_exists])[::-1] for use in self.uses]
         scale, unit = time_unit([float(each.max(initial=0.0)) for each in values])
         for use, busy, kind in zip(self.uses, values, ("best", "yours"), strict=False):
-            at = np.unique(
-                np.linspace(0, busy.size - 1, min(_N_CURVE_POINTS, busy.size)).astype(int)
-            )
-            series.append(svg.Series(use.name, kind, at + 1, busy[at] / scale))
+            n_points = min(_N_CURVE_POINTS, busy.size)
+            ranks = np.unique(np.linspace(0, busy.size - 1, n_points).astype(int))
+            series.append(svg.Series(use.name, kind, ranks + 1, busy[ranks] / scale))
         return svg.draw_plot(series, "links, the busiest first", f"busy, {unit}", lines=True)
 
     def _busiest_links(self) -> list[Section]:
@@ -425,7 +424,7 @@ def describe_certainty(verdict: Verdict, among: str = "candidate") -> str:
 def describe_rivals(verdict: Verdict, condition: str = "") -> str:
     """Return the rivals in a sentence; empty if there are none."""
     rivals = joined(verdict.rivals)
-    return f"It is indistinguishable from {rivals}{condition}." if rivals else ""
+    return f"The best is indistinguishable from {rivals}{condition}." if rivals else ""
 
 
 def certainty_badge(verdict: Verdict, workload: Workload, p_best: float = 0.0) -> str:

@@ -341,8 +341,8 @@ def _describe_certainty(result: Ranking) -> str:
     if cost.simulated:
         return describe_certainty(verdict)
     first, likeliest = probability(p_best.iloc[0]), int(p_best.argmax())
-    source = "Nothing" if cost.coarsening is None else "Only a coarse version"
-    text = f"{source} was simulated. The probability of being the fastest is {first}"
+    source = "Nothing was" if cost.coarsening is None else "Only coarse packets were"
+    text = f"{source} simulated. The probability of being the fastest is {first}"
     if cost.coarsening is None and p_best.iloc[likeliest] > p_best.iloc[0]:
         name, highest = result.table["mapping"].iloc[likeliest], probability(p_best.max())
         text += f", and {highest} for {shown_name(name)}, whose predicted time is equal"

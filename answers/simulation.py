@@ -236,7 +236,8 @@ def _compare_with_others(table: pd.DataFrame, error: float) -> str:
         return "There is no other candidate."
     n_equal = int((times.iloc[1:] <= best * (1 + error)).sum())
     within = f", within the error of {percent(error, digits=3)}" if error else ""
-    text = f"As fast: {n_equal or 'none'} of {counted(n_others, 'other')}{within}."
+    verb = "are" if n_equal > 1 else "is"
+    text = f"{n_equal or 'None'} of {counted(n_others, 'other')} {verb} as fast{within}."
     if slowest > best:
         slowest_name = f"{shown_name(names.iloc[-1])} ({seconds(slowest)})"
         text += f" It takes {compare_times(best, slowest, 'the slowest')}, {slowest_name}."

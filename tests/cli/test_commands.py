@@ -574,7 +574,7 @@ def test_rank_forecasts_the_others_from_measured_times(run, folder, tmp_path):
     assert "do not depend on the mapping" in out
     assert "of one mapping vary by 1 %" in out
     assert "predicted from measured times of 10 of them" in out
-    assert "the least of all mappings is unknown: 'toruscast search' may" in out
+    assert "over all mappings is unknown. 'toruscast search' may" in out
 
 
 def test_times_below_the_bound_remove_it(run, folder, tmp_path):
