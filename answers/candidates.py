@@ -412,13 +412,13 @@ def compare_times(
     return f"{between} {'less' if high > 0 else 'more'} than {name}"
 
 
-def describe_certainty(verdict: Verdict, among: str = "candidate") -> str:
-    """Return in a sentence how certain the best is among all of its kind."""
+def describe_certainty(verdict: Verdict, noun: str = "candidate") -> str:
+    """Return the certainty of the best in a sentence; ``noun`` is for the others."""
     goal = percent(verdict.tolerance, digits=2)
     if verdict.kind == "undecided":
-        return f"Undecided: another {among} may be more than {goal} faster."
+        return f"Undecided: another {noun} may be more than {goal} faster."
     sure = probability(verdict.certainty).capitalize()
-    return f"{sure} sure: no other {among} is more than {goal} faster."
+    return f"{sure} sure: no other {noun} is more than {goal} faster."
 
 
 def describe_rivals(verdict: Verdict, condition: str = "") -> str:

@@ -97,7 +97,7 @@
     return text.includes("e") ? String(Number(text)) : text;
   };
   const inUnit = (value, units) => {
-    const [size, name] = units.find(([least]) => Math.abs(value) >= least) ?? units.at(-1);
+    const [size, name] = units.find(([minimum]) => Math.abs(value) >= minimum) ?? units.at(-1);
     return value ? `${digits(value / size)} ${name}` : `0 ${name}`;
   };
   const amount = (value) => inUnit(value, [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]]);
@@ -137,8 +137,8 @@
     const exists = (link) => busy[link] !== given.missing;
     const name = (link) => {
       const node = Math.floor(link / ports), port = link % ports;
-      const place = given.shape.map((size, k) => Math.floor(node / stride[k]) % size);
-      return `(${place}) ${port % 2 ? "-" : "+"}${given.dimensions[port >> 1]}`;
+      const coords = given.shape.map((size, k) => Math.floor(node / stride[k]) % size);
+      return `(${coords}) ${port % 2 ? "-" : "+"}${given.dimensions[port >> 1]}`;
     };
 
     const first = $("first"), second = $("second");
@@ -158,12 +158,12 @@
       let x = 0, y = 14, high = 0;
       const { cell } = given;
       for (const block of given.blocks) {
-        for (const way of [0, 1]) {
+        for (const side of [0, 1]) {
           const gaps = block.rows / block.group - 1;
           const wide = block.bands * (block.columns * cell + 4);
           const tall = block.rows * cell + 2 * gaps;
           if (x && x + wide > width) { x = 0; y += high + 22; high = 0; }
-          cells.push({ ...block, way, x, y, wide, tall });
+          cells.push({ ...block, side, x, y, wide, tall });
           x += wide + 12;
           high = Math.max(high, tall);
         }
@@ -182,16 +182,16 @@
     const linkOf = (block, ring, column) => {
       const k = block.dimension;
       const outer = Math.floor(ring / stride[k]), inner = ring % stride[k];
-      return ((outer * block.columns + column) * stride[k] + inner) * ports + 2 * k + block.way;
+      return ((outer * block.columns + column) * stride[k] + inner) * ports + 2 * k + block.side;
     };
 
-    const hottest = (use) => {
+    const busiest = (use) => {
       const all = [...Array(nLinks).keys()].filter(exists);
       return all.sort((p, q) => time(use, q) - time(use, p)).slice(0, 3);
     };
     let chosen = null;
     const maps = {};
-    const draw = (which, value, ramps, most, marked) => {
+    const draw = (which, value, ramps, limit, marked) => {
       const canvas = $(`map-${which}`);
       const made = layout(Math.max($(`frame-${which}`).clientWidth, 120));
       const ratio = Math.max(devicePixelRatio || 1, 2);
@@ -206,7 +206,7 @@
       for (const block of made.cells) {
         pen.fillStyle = style.color;
         pen.font = "11px system-ui, sans-serif";
-        pen.fillText(`${block.way ? "-" : "+"}${given.dimensions[block.dimension]}`,
+        pen.fillText(`${block.side ? "-" : "+"}${given.dimensions[block.dimension]}`,
           block.x, block.y - 4);
         const rings = nNodes / block.columns;
         for (let ring = 0; ring < rings; ring++) {
@@ -215,19 +215,19 @@
             if (!exists(link)) continue;
             const [x, y] = where(block, link);
             const v = value(link);
-            pen.fillStyle = shade(v < 0 ? ramps[1] : ramps[0], Math.abs(v) / most);
+            pen.fillStyle = shade(v < 0 ? ramps[1] : ramps[0], Math.abs(v) / limit);
             pen.fillRect(x, y, given.cell - gap, given.cell - gap);
           }
         }
         for (const link of [...marked, chosen]) {
-          if (link === null || (link % ports) !== 2 * block.dimension + block.way) continue;
+          if (link === null || (link % ports) !== 2 * block.dimension + block.side) continue;
           const [x, y] = where(block, link);
           pen.strokeStyle = link === chosen ? style.color : "#00a36c";
           pen.lineWidth = 2;
           pen.strokeRect(x - 1, y - 1, given.cell + 1, given.cell + 1);
         }
         if (given.twisted) {
-          const edge = block.way ? block.x : block.x + (block.columns - 1) * given.cell;
+          const edge = block.side ? block.x : block.x + (block.columns - 1) * given.cell;
           pen.fillStyle = style.color;
           pen.fillRect(edge, block.y - 2, given.cell - gap, 1);
         }
@@ -275,19 +275,19 @@
         ? `${given.names[a]} minus ${given.names[b]}` : given.names[a];
       $("name-b").textContent = given.names[b];
       if (difference) {
-        let most = 0;
+        let limit = 0;
         for (let link = 0; link < nLinks; link++) {
-          if (exists(link)) most = Math.max(most, Math.abs(time(a, link) - time(b, link)));
+          if (exists(link)) limit = Math.max(limit, Math.abs(time(a, link) - time(b, link)));
         }
-        most ||= 1e-12;
-        draw("a", (link) => time(a, link) - time(b, link), [BLUE, BROWN], most, []);
-        scale(`B busier by ${seconds(most)}`, `A busier by ${seconds(most)}`, (s) =>
+        limit ||= 1e-12;
+        draw("a", (link) => time(a, link) - time(b, link), [BLUE, BROWN], limit, []);
+        scale(`B busier by ${seconds(limit)}`, `A busier by ${seconds(limit)}`, (s) =>
           s < 0.5 ? shade(BROWN, 1 - 2 * s) : shade(BLUE, 2 * s - 1));
       } else {
-        const most = Math.max(given.max_busy[a], several ? given.max_busy[b] : 0) || 1e-12;
-        draw("a", (link) => time(a, link), [RAMP, RAMP], most, hottest(a));
-        if (several) draw("b", (link) => time(b, link), [RAMP, RAMP], most, hottest(b));
-        scale("idle", `busy ${seconds(most)}`, (s) => shade(RAMP, s));
+        const limit = Math.max(given.max_busy[a], several ? given.max_busy[b] : 0) || 1e-12;
+        draw("a", (link) => time(a, link), [RAMP, RAMP], limit, busiest(a));
+        if (several) draw("b", (link) => time(b, link), [RAMP, RAMP], limit, busiest(b));
+        scale("idle", `busy ${seconds(limit)}`, (s) => shade(RAMP, s));
       }
       $("map-a").setAttribute("aria-label", `Links under ${$("name-a").textContent}`);
       $("map-b").setAttribute("aria-label", `Links under ${given.names[b]}`);
@@ -320,8 +320,8 @@
         event.preventDefault();
         const blocks = maps[which].cells;
         const use = Number(which === "a" ? first.value : second.value);
-        if (chosen === null || event.key === "Enter") return choose(hottest(use)[0]);
-        let k = blocks.findIndex((each) => 2 * each.dimension + each.way === chosen % ports);
+        if (chosen === null || event.key === "Enter") return choose(busiest(use)[0]);
+        let k = blocks.findIndex((each) => 2 * each.dimension + each.side === chosen % ports);
         const [, , ring, column] = where(blocks[k], chosen);
         if (typeof move === "string") {
           k = (k + (move === "next" ? 1 : blocks.length - 1)) % blocks.length;

@@ -68,7 +68,7 @@ _TABLES: Mapping[str, tuple[str, Sequence[Column]]] = {
             Column("alone", "takes alone", "seconds"),
             Column("queued", "max time queued", "seconds", priority=2),
             Column("wait", "max mean wait of packets", "seconds", priority=3),
-            Column("place", "where", "label", priority=3),
+            Column("place", kind="label", priority=3),
         ],
     ),
     "longest_waiting_fifos": (
