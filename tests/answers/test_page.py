@@ -197,3 +197,13 @@ def test_parts_that_do_not_follow_the_choice_name_their_mappings():
     leads = " ".join(each.lead for each in make_answer(found).sections)
     assert leads.count(f"under {found.best.name} and identity.") == 2
     assert "The busiest links under identity" in leads
+
+
+def test_an_undecided_answer_has_a_badge_of_its_own_style(tmp_path):
+    comm, torus = tc.patterns.halo_2d((4, 4), 40_000, periodic=True), tc.Torus((4, 4))
+    found = tc.rank(comm, torus, tc.strategies.sample(comm, torus, n=8), budget=0)
+    assert found.verdict.kind == "undecided"
+    write_report(found, tmp_path / "a.html")
+    content = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert '<span class="badge undecided">undecided: ' in content
+    assert ".badge.undecided {" in content

@@ -161,7 +161,7 @@ def test_the_error_reached_is_reported(run, monkeypatch):
     assert content["error"] == 0.5
     assert content["change"] == result.change
     assert content["coarsening"] == result.coarsening
-    shown = run(line).stdout
+    shown = " ".join(run(line).stdout.split())
     assert f"the time changed by {100 * result.change:.2g} %" in shown
     assert "at most 1/16 of the error of 50 %" in shown
 
