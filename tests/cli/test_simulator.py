@@ -118,7 +118,7 @@ def test_numbers_are_read_in_any_form(run, change):
     ],
 )
 def test_an_estimate_is_not_called_a_bound(run, options, estimated):
-    assert ("an estimate of" in run(f"{LINE} {options}").stdout) == estimated
+    assert ("an estimated" in run(f"{LINE} {options}").stdout) == estimated
     content = json.loads(run(f"{LINE} {options} --json -").stdout)
     assert 0 < content["lower_bound"] <= content["time"]
 
@@ -162,7 +162,7 @@ def test_the_error_reached_is_reported(run, monkeypatch):
     assert content["change"] == result.change
     assert content["coarsening"] == result.coarsening
     shown = " ".join(run(line).stdout.split())
-    assert f"the time changed by {100 * result.change:.2g} %" in shown
+    assert f"changed the time by {100 * result.change:.2g} %" in shown
     assert "at most 1/16 of the error of 50 %" in shown
 
 
