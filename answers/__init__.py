@@ -1,7 +1,7 @@
-"""Answers: made once from a result, drawn for a terminal, as a page and as figures.
+"""Answers: results as sentences, tables and charts for terminals, pages and figures.
 
-Open ``blocks.py`` first: what an answer is. A file a result makes one; ``terminal.py`` and
-``html.py`` draw it.
+Start with ``blocks.py``, which defines answers. The module for each result makes its answer, and
+``terminal.py``, ``html.py`` and ``figures.py`` write it.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-# The files of this package, each imported when first used. lazy_loader reads this file.
+# lazy_loader reads this file and imports each module when it is first used.
 
 from . import blocks as blocks
 from . import calibration as calibration

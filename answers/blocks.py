@@ -1,7 +1,6 @@
-"""An answer as blocks, made once from a result; writers only draw them.
+"""Answers as blocks: sentences, tables, charts, link maps and files.
 
-A sentence, a table, a chart, a map of links and a file are blocks. What one writer says, all say,
-with the same words and numbers.
+An answer is made once from a result. Every writer draws the same words and numbers.
 """
 
 from __future__ import annotations
@@ -21,16 +20,15 @@ from .table import Table
 
 @dataclass(frozen=True)
 class Sentence:
-    """One or more sentences."""
+    """One or more sentences; a terminal does not wrap ``unwrapped`` ones, such as commands."""
 
     text: str
-    # A terminal breaks none of its lines, such as those of a command to copy.
-    as_it_is: bool = False
+    unwrapped: bool = False
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A picture for a page, and what is said of it; ``draw`` returns the SVG."""
+    """A chart with a title and a caption; ``draw`` returns the SVG."""
 
     key: str
     title: str
@@ -40,7 +38,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class File:
-    """Text to take along, such as the file of a launcher."""
+    """A text file to download, such as the input of a launcher."""
 
     name: str
     content: str
@@ -52,31 +50,30 @@ Block = Sentence | Table | Chart | LinkMap
 
 @dataclass(frozen=True)
 class Section:
-    """Blocks under a heading.
+    """Blocks under a heading and a caption.
 
-    ``made`` are the blocks, or what makes them where that takes long. A page opens ``folded`` ones
-    when asked; a terminal shows those that are not ``brief`` with -v only. Two that are not
-    ``wide`` stand side by side on a page. ``only`` names the one writer that draws it, where the
-    others have it in another form.
+    ``contents`` may be a function if the blocks take long to make. A page shows ``folded`` sections
+    after a click; a terminal shows ``folded`` and ``verbose`` ones only with -v. A page has two
+    sections side by side if they are not ``wide``. ``only`` names the only writer of the section.
     """
 
     title: str
-    made: Sequence[Block] | Callable[[], Sequence[Block]]
+    contents: Sequence[Block] | Callable[[], Sequence[Block]]
     lead: str = ""
     folded: bool = False
-    brief: bool = True
+    verbose: bool = False
     wide: bool = True
     only: Literal["", "page", "terminal"] = ""
 
     @cached_property
     def blocks(self) -> Sequence[Block]:
-        """What stands under the heading."""
-        return self.made() if callable(self.made) else self.made
+        """The blocks under the heading."""
+        return self.contents() if callable(self.contents) else self.contents
 
 
 @dataclass(frozen=True)
 class Headline:
-    """The answer in one sentence around a name."""
+    """The answer in one sentence, with an emphasised name."""
 
     before: str
     name: str = ""
@@ -88,13 +85,14 @@ class Headline:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command answers: a sentence, notes, and sections with the most important first.
+    """Answer of a command: a headline, notes, and sections, the most important first.
 
-    ``setting`` is what was asked, in a line; a page has it as its ``title`` if that is empty.
-    ``table`` stands first in a terminal and last on a page; its frame is the CSV. ``badge`` says
-    how sure the answer is, in a word or three. ``content`` is all of it as JSON. ``file`` is what
-    the answer is used with, and ``facts`` what it was made from, by name. ``omitted`` is
-    what its traffic lacks; None where it has none. ``mapping`` is the one that it is about.
+    ``setting`` is the question in one line, and the title of the page if ``title`` is empty.
+    ``table`` is first in a terminal and last on a page; its frame is the CSV. ``badge`` is the
+    certainty in one to three words. ``content`` is the answer for programs. ``file`` applies the
+    answer, such as the input of a launcher. ``facts`` are names and values of the inputs.
+    ``omitted`` is traffic that was not counted, None without traffic. ``mapping`` is the mapping
+    that the answer recommends or describes.
     """
 
     headline: Headline
@@ -111,36 +109,38 @@ class Answer:
     mapping: TaskMapping | None = None
 
     def __post_init__(self) -> None:
-        """Say in the first line that tasks share nodes."""
+        """Add to the headline how many tasks share a node."""
         if self.mapping is None or (self.mapping.occupancy <= 1).all():
             return
         load = self.mapping.occupancy[self.mapping.occupancy > 0]
         each = spanned((int(load.min()), int(load.max())))
         shared = f"{counted(load.sum(), 'task')} on {counted(load.size, 'node')}, {each} each"
-        plain = self.headline.after.removesuffix(".")
-        stop = self.headline.after[len(plain) :]
-        headline = replace(self.headline, after=f"{plain}; {shared}{stop}")
+        text = self.headline.after.removesuffix(".")
+        stop = self.headline.after[len(text) :]
+        headline = replace(self.headline, after=f"{text}; {shared}{stop}")
         object.__setattr__(self, "headline", headline)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what JSON holds of it: ``content``, and what the traffic lacks."""
-        known = {} if self.omitted is None else {"omitted": list(map(asdict, self.omitted))}
-        content: dict[str, Any] = plain({**known, **self.content})
+        """Return ``content`` as JSON types, with ``omitted`` if the answer has traffic."""
+        omitted = {} if self.omitted is None else {"omitted": list(map(asdict, self.omitted))}
+        content: dict[str, Any] = plain({**omitted, **self.content})
         return content
 
     @property
     def lines(self) -> list[str]:
-        """What follows the headline: what the traffic lacks, then the notes."""
+        """The sentences after the headline: omitted traffic, then the notes."""
         return [*filter(None, [describe_omissions(self.omitted or ())]), *self.notes]
 
 
-def of_table(head: str | Headline, *blocks: Block, below: Sequence[str] = (), **how: Any) -> Answer:
-    """Return an answer of a sentence, tables and what is said below; ``how`` is of `Answer`.
+def table_answer(
+    head: str | Headline, *blocks: Block, below: Sequence[str] = (), **fields: Any
+) -> Answer:
+    """Return an answer whose main table is the first `Table` of the blocks.
 
-    The first `Table` is that of the answer.
+    ``below`` are unwrapped lines after the blocks; ``fields`` are passed to `Answer`.
     """
-    title = head if isinstance(head, Headline) else Headline(head)
+    headline = head if isinstance(head, Headline) else Headline(head)
     table = next((block for block in blocks if isinstance(block, Table)), None)
     others = [block for block in blocks if block is not table]
-    section = Section("", [*others, *(Sentence(text, as_it_is=True) for text in below)])
-    return Answer(title, sections=[section], table=table, **how)
+    section = Section("", [*others, *(Sentence(text, unwrapped=True) for text in below)])
+    return Answer(headline, sections=[section], table=table, **fields)

@@ -1,4 +1,4 @@
-"""The answer of `calibrate`: the constants of a network, and how well they explain the times."""
+"""Answer of `calibrate`: the constants of a network, and their errors on measured times."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from toruscast.decision.calibration import Calibration
 from toruscast.mapping import Omission
 from toruscast.text import change, percent
 
-from .blocks import Answer, Chart, of_table
-from .learned import times_against
+from .blocks import Answer, Chart, table_answer
+from .learned import scatter_chart
 from .table import Column, Table, records
 
 _CONSTANTS = [
@@ -24,48 +24,47 @@ _CONSTANTS = [
 
 
 def answer(
-    found: Calibration, *, file: str | None = None, omitted: Sequence[Omission] | None = None
+    calibration: Calibration, *, file: str | None = None, omitted: Sequence[Omission] | None = None
 ) -> Answer:
-    """Return the constants; ``file`` is where the machine was written."""
-    notes = [f"{note[0].upper()}{note[1:]}." for note in found.notes]
-    notes += [
-        f"Outlier: {row['place']}, {change(row['error'])}." for row in records(found.outliers)
-    ]
-    if len(found.check):
-        error = found.check.abs()
+    """Return the answer; ``file`` is the machine file that was written."""
+    notes = [f"{note[0].upper()}{note[1:]}." for note in calibration.notes]
+    outliers = records(calibration.outliers)
+    notes += [f"Outlier: {row['place']}, {change(row['error'])}." for row in outliers]
+    if len(calibration.check):
+        error = calibration.check.abs()
         notes.append(
             f"{len(error)} held-out times have a median error of {percent(error.median(), 1)} and "
             f"a maximum of {percent(error.max(), 1)}."
         )
     if file is not None:
         notes.append(f"The machine file is {file}: --torus {file}")
-    return of_table(
-        f"The network of {found.torus}, from {len(found.rows)} measured times",
-        constants(found),
-        *([_likely(found)] if found.networks else []),
+    return table_answer(
+        f"The network of {calibration.torus}, from {len(calibration.rows)} measured times",
+        constants_table(calibration),
+        *([_network_table(calibration)] if calibration.networks else []),
         below=notes,
         omitted=omitted,
         content={
-            "constants": records(found.table),
-            "rows": records(found.rows),
-            "notes": list(found.notes),
-            "networks": dict(found.networks),
+            "constants": records(calibration.table),
+            "rows": records(calibration.rows),
+            "notes": list(calibration.notes),
+            "networks": dict(calibration.networks),
         },
     )
 
 
-def constants(found: Calibration) -> Table:
-    """Return a row for each constant."""
-    return Table(found.table, _CONSTANTS)
+def constants_table(calibration: Calibration) -> Table:
+    """Return a row per constant."""
+    return Table(calibration.table, _CONSTANTS)
 
 
-def predicted_chart(found: Calibration) -> Chart:
-    """Return the times that the constants predict against the measured ones."""
-    rows = found.rows
-    lead = "Transfers of the microbenchmarks; on the line the network predicts the measured time."
-    return times_against(
+def predicted_chart(calibration: Calibration) -> Chart:
+    """Return predicted over measured times."""
+    rows = calibration.rows
+    lead = "Transfers of the microbenchmarks. On the line, both times are equal."
+    return scatter_chart(
         "predicted",
-        "Predicted against measured times",
+        "Predicted and measured times",
         lead,
         ("measured", rows["time"]),
         ("predicted", rows["predicted"]),
@@ -73,7 +72,7 @@ def predicted_chart(found: Calibration) -> Chart:
     )
 
 
-def _likely(found: Calibration) -> Table:
-    frame = pd.DataFrame(found.networks.items(), columns=["network", "probability"])
+def _network_table(calibration: Calibration) -> Table:
+    frame = pd.DataFrame(calibration.networks.items(), columns=["network", "probability"])
     frame = frame.sort_values("probability", ascending=False, kind="stable")
     return Table(frame, [Column("network", kind="name"), Column("probability", kind="share")])

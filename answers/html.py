@@ -1,4 +1,4 @@
-"""The page of an answer: one file that opens from disk."""
+"""Answers as HTML pages without external files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from toruscast.files import atomic_path, check_path
 from toruscast.text import shown_name
 
 from .blocks import Answer, Block, Chart, Section, Sentence
-from .links import LinkMap, network_data, places
+from .links import LinkMap, lay_out_links, network_data
 from .svg import RAMP
 from .table import Column, Table
 
@@ -31,7 +31,7 @@ _PACKAGES = ("numpy", "scipy", "pandas", "numba", "scikit-learn", "networkx")
 
 
 def describe_machine() -> dict[str, str]:
-    """Return processor, cores, system and the versions of what computes."""
+    """Return the processor, cores and system, and the versions of the main packages."""
     return {
         "cpu": _processor(),
         "cores": str(os.cpu_count() or 1),
@@ -43,17 +43,16 @@ def describe_machine() -> dict[str, str]:
 
 
 def _processor() -> str:
-    """Return the name of the processor; Linux keeps it in a file."""
     name = platform.processor() or platform.machine()
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return name
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(named, "") or name
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, "") or name
 
 
-# The page may run its own script and show its own pictures; it may ask nobody for anything.
+# The page may run its own script and show its own images, but it may not load anything.
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data: blob:; base-uri 'none'; form-action 'none'"
@@ -65,20 +64,20 @@ _BEFORE_UNIT = re.compile(r"(?<=\d) (?=%|(?:[num]?s|[kMGT]?B)\b)")
 def write_page(
     answer: Answer, path: str | os.PathLike[str], inputs: Sequence[tuple[str, str]] = ()
 ) -> None:
-    """Write an answer as a page; ``inputs`` are what it was made from, by name."""
-    content = page(answer, inputs)
+    """Write an answer as a page; ``inputs`` are names and values of its inputs."""
+    content = render_page(answer, inputs)
     with atomic_path(path) as temporary:
         temporary.write_text(content, encoding="utf-8")
 
 
-def check_page(path: str | os.PathLike[str]) -> None:
+def check_page_path(path: str | os.PathLike[str]) -> None:
     """Raise `InputError` if the suffix is not ``.html``."""
     check_path(path)
     if Path(path).suffix.lower() not in (".html", ".htm"):
         raise InputError("unknown suffix of a report", file=path, expected=".html")
 
 
-def page(answer: Answer, inputs: Sequence[tuple[str, str]] = ()) -> str:
+def render_page(answer: Answer, inputs: Sequence[tuple[str, str]] = ()) -> str:
     """Return the page as HTML."""
     environment = _environment()
     macros: Any = environment.get_template("blocks.html").module
@@ -88,11 +87,11 @@ def page(answer: Answer, inputs: Sequence[tuple[str, str]] = ()) -> str:
     data: dict[str, Any] = {"ramp": list(RAMP)}
     for view in (block for section in sections for block in section.blocks):
         if isinstance(view, LinkMap):
-            cell, blocks = places(view.torus.shape)
+            cell, blocks = lay_out_links(view.torus.shape)
             data["network"] = network_data(view) | {"cell": cell, "blocks": blocks}
-    asked = [("input", answer.setting)] if answer.setting and answer.title else []
-    rows = [*asked, *answer.facts, *inputs, *describe_machine().items()]
-    facts = Table(pd.DataFrame(rows, columns=["what", "value"]))
+    setting = [("input", answer.setting)] if answer.setting and answer.title else []
+    rows = [*setting, *answer.facts, *inputs, *describe_machine().items()]
+    facts = Table(pd.DataFrame(rows, columns=["name", "value"]))
     style = "\n".join(f"svg .r{i} {{ fill: {colour}; }}" for i, colour in enumerate(RAMP))
     return environment.get_template("page.html").render(
         answer=answer,
@@ -100,27 +99,27 @@ def page(answer: Answer, inputs: Sequence[tuple[str, str]] = ()) -> str:
         policy=Markup(_POLICY),
         style=Markup(_asset("page.css").replace("RAMP", style)),
         script=Markup(_asset("page.js")),
-        sections=[(section, Markup(_drawn(section, macros))) for section in sections],
+        sections=[(section, Markup(_render_section(section, macros))) for section in sections],
         facts=macros.table(facts, "Command, inputs and versions"),
         data=Markup("".join(json_block(key, value) for key, value in data.items())),
     )
 
 
-def _drawn(section: Section, macros: Any) -> str:
+def _render_section(section: Section, macros: Any) -> str:
     """Return the blocks of a section as HTML, several charts side by side."""
-    several = sum(isinstance(block, Chart) for block in section.blocks) > 1
+    has_several = sum(isinstance(block, Chart) for block in section.blocks) > 1
     parts = []
     for are_charts, blocks in groupby(section.blocks, lambda block: isinstance(block, Chart)):
-        drawn = "".join(_block(block, macros, section.title) for block in blocks)
-        parts.append(f'<div class="charts">{drawn}</div>' if are_charts and several else drawn)
+        html = "".join(_render_block(block, macros, section.title) for block in blocks)
+        parts.append(f'<div class="charts">{html}</div>' if are_charts and has_several else html)
     return "".join(parts)
 
 
-def _block(block: Block, macros: Any, under: str) -> str:
+def _render_block(block: Block, macros: Any, heading: str) -> str:
     if isinstance(block, Sentence):
-        return f"<p>{Markup.escape(unbroken(block.text))}</p>\n"
+        return f"<p>{Markup.escape(bind_units(block.text))}</p>\n"
     if isinstance(block, Table):
-        return str(macros.table(block, under))
+        return str(macros.table(block, heading))
     if isinstance(block, Chart):
         return str(macros.chart(block))
     return str(macros.links(block))
@@ -134,23 +133,23 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters["shown"] = lambda value: shown_name(" ".join(str(value).split()))
-    environment.globals["lines"] = _lines
-    environment.filters["unbroken"] = unbroken
+    environment.filters["name"] = lambda value: shown_name(" ".join(str(value).split()))
+    environment.filters["bind_units"] = bind_units
+    environment.globals["cell_html"] = _cell_html
     return environment
 
 
-def unbroken(text: str) -> str:
-    """Return a text that breaks no line between a number and its unit."""
+def bind_units(text: str) -> str:
+    """Return a text with no-break spaces between numbers and units."""
     return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", text)
 
 
-def _lines(column: Column, lines: tuple[str, ...]) -> Markup:
-    """Return a cell; neither a label nor one of several lines is broken."""
+def _cell_html(column: Column, lines: tuple[str, ...]) -> Markup:
+    """Return a cell in which labels and several lines do not wrap."""
     if len(lines) == 1 and column.kind != "label":
         return Markup.escape(lines[0])
-    unbroken = [Markup('<span class="line">{}</span>').format(line) for line in lines]
-    return Markup("<br>").join(unbroken)
+    spans = [Markup('<span class="line">{}</span>').format(line) for line in lines]
+    return Markup("<br>").join(spans)
 
 
 def _asset(file: str) -> str:
@@ -158,7 +157,7 @@ def _asset(file: str) -> str:
 
 
 def json_block(key: str, value: Any) -> str:
-    """Return data for the script of the page; nothing in it can end the element."""
+    """Return data for the script of the page, escaped so that they cannot end the element."""
     dumped = json.dumps(value, separators=(",", ":"), allow_nan=False, default=float)
     for character in "<>&\u2028\u2029":
         dumped = dumped.replace(character, f"\\u{ord(character):04x}")

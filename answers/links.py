@@ -1,4 +1,4 @@
-"""How long each link works under several mappings, and which task pairs stand behind it."""
+"""Busy time of each link under several mappings, and the task pairs that load it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from toruscast._lazy import lazy_modules
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.text import shown_name
+from toruscast.typing import Floats, Int32s, Ints
 
 if TYPE_CHECKING:
     from toruscast._features import traffic as routed
@@ -22,56 +23,56 @@ if TYPE_CHECKING:
 else:
     globals().update(lazy_modules(__name__))
 
-# A page of 512 tasks stays below 400 kB, one of 16,384 tasks below 2 MB.
-_MOST_SHARES, _FEWEST = 130_000, 3
-# Hottest links whose task pairs a page keeps, and pairs of each.
-_MOST_LISTED, PAIRS = 1200, 3
-# Hops of all messages up to which the pairs behind links are looked for.
-_MOST_HOPS = 20_000_000
-# Pixels of a table of links.
+# Limits on the size of a page: 400 kB for 512 tasks, 2 MB for 16,384 tasks.
+_MAX_BUSY_TIMES, _MIN_CANDIDATES = 130_000, 3
+# Busiest links with task pairs on a page, and pairs per link.
+_MAX_LINKS_WITH_PAIRS, PAIRS = 1200, 3
+# Maximum hops of all messages for which task pairs are computed.
+_MAX_HOPS = 20_000_000
+# Height of a grid of links, pixels.
 _HEIGHT = 330.0
-# Busy times are kept in steps of 1/250 of the busiest link; this value marks a missing link.
+# A page stores busy times in 1/250 of the busiest link; this value marks a missing link.
 STEPS, MISSING = 250, 255
 BARS = " ▁▂▃▄▅▆▇█"
-"""What a share of the busiest link looks like in a terminal, from idle to full."""
+"""Characters of a terminal for a share of the busiest link, from idle to full."""
 
 
 class Candidate(NamedTuple):
-    """A mapping on the map of links; ``time`` is that of the whole exchange, from any source."""
+    """A mapping on a link map; ``time`` is that of the whole exchange, from any source."""
 
     name: str
     mapping: TaskMapping
     time: float
 
 
-class Behind(NamedTuple):
-    """The task pairs that put most bytes on links.
+class LinkPairs(NamedTuple):
+    """The task pairs that send the most bytes over each link.
 
-    ``links`` are numbers ``(n,)``; ``ends`` sender and receiver ``(n, PAIRS, 2)``, -1 where there
-    are no more; ``nbytes`` is ``(n, PAIRS)``.
+    ``links`` are link numbers ``(n,)``; ``ends`` are sender and receiver ``(n, PAIRS, 2)``, padded
+    with -1; ``nbytes`` is ``(n, PAIRS)``.
     """
 
-    links: NDArray[np.int64]
-    ends: NDArray[np.int32]
-    nbytes: NDArray[np.float64]
+    links: Ints
+    ends: Int32s
+    nbytes: Floats
 
 
 class LinkUse(NamedTuple):
-    """How long each link works under a candidate, and for whom.
+    """Busy time of each link under a candidate, and the task pairs that load it.
 
     ``time`` is that of the whole exchange. ``busy`` are seconds ``(n_links,)``, or
-    ``(n_parts, n_links)`` where the parts of a step are known.
+    ``(n_parts, n_links)`` if the parts of a step are known.
     """
 
     name: str
     time: float
-    busy: NDArray[np.float64]
-    behind: Behind | None = None
+    busy: Floats
+    pairs: LinkPairs | None = None
 
     @property
-    def seconds(self) -> NDArray[np.float64]:
+    def seconds(self) -> Floats:
         """Busy seconds of each link, ``(n_links,)``."""
-        total: NDArray[np.float64] = np.atleast_2d(self.busy).sum(axis=0)
+        total: Floats = np.atleast_2d(self.busy).sum(axis=0)
         return total
 
 
@@ -79,72 +80,72 @@ class LinkUse(NamedTuple):
 class LinkMap:
     """A map of all links of a torus under each of several mappings.
 
-    ``load`` returns so many uses when drawn: the best, what it is compared with, others. ``parts``
-    are the names of the parts of a step, where uses tell them.
+    ``make_uses`` returns at most a given number of uses: the best mapping first, then the one that
+    it is compared with. ``parts`` are the names of the parts of a step, if the uses have parts.
     """
 
     torus: Torus
-    load: Callable[[int], Sequence[LinkUse]]
+    make_uses: Callable[[int], Sequence[LinkUse]]
     parts: Sequence[str] = ()
 
 
 def link_uses(problem: MappingProblem, candidates: Sequence[Candidate]) -> list[LinkUse]:
-    """Return the use of links under candidates; the first two with their task pairs."""
+    """Return the use of links under each candidate, with task pairs for the first two."""
     uses = []
     for i, candidate in enumerate(candidates):
         traffic = routed.RoutedTraffic(problem, candidate.mapping)
         busy = traffic.all_wire_bytes / problem.torus.link_bandwidth
-        behind = pairs_behind(traffic, busy) if i < 2 else None
-        uses.append(LinkUse(candidate.name, candidate.time, busy, behind))
+        pairs = find_link_pairs(traffic, busy) if i < 2 else None
+        uses.append(LinkUse(candidate.name, candidate.time, busy, pairs))
     return uses
 
 
 def max_candidates(torus: Torus) -> int:
     """Return how many candidates a page may hold."""
-    return max(_FEWEST, _MOST_SHARES // max(torus.n_links, 1))
+    return max(_MIN_CANDIDATES, _MAX_BUSY_TIMES // max(torus.n_links, 1))
 
 
-def pairs_behind(traffic: routed.RoutedTraffic, busy: NDArray[np.float64]) -> Behind | None:
-    """Return the task pairs behind the hottest links; None where packets choose their way."""
+def find_link_pairs(traffic: routed.RoutedTraffic, busy: Floats) -> LinkPairs | None:
+    """Return the task pairs on the busiest links; None with adaptive routing or too many hops."""
     torus, comm, node = traffic.torus, traffic.comm, traffic.mapping.node
     if traffic.problem.routing != "deterministic" or torus.ties_are_open or torus.zones:
         return None
     src, dst = node[comm.src], node[comm.dst]
     hops = torus.distance(src, dst)
-    if int(hops.sum()) > _MOST_HOPS:
+    if int(hops.sum()) > _MAX_HOPS:
         return None
-    hottest = np.sort(np.argsort(-busy, kind="stable")[:_MOST_LISTED])
-    hottest = hottest[busy[hottest] > 0]
+    busiest = np.sort(np.argsort(-busy, kind="stable")[:_MAX_LINKS_WITH_PAIRS])
+    busiest = busiest[busy[busiest] > 0]
     first, links = routing.routes(torus, src, dst)
     edge = np.repeat(np.arange(comm.n_edges), np.diff(first))
-    wanted = np.zeros(torus.n_links, dtype=bool)
-    wanted[hottest] = True
-    links, edge = links[wanted[links]], edge[wanted[links]]
+    is_busiest = np.zeros(torus.n_links, dtype=bool)
+    is_busiest[busiest] = True
+    links, edge = links[is_busiest[links]], edge[is_busiest[links]]
     order = np.lexsort((-comm.nbytes[edge], links))
     links, edge = links[order], edge[order]
     starts = np.flatnonzero(np.diff(links, prepend=-1))
-    place = np.arange(links.size) - np.repeat(starts, np.diff(starts, append=links.size))
-    most = place < PAIRS
-    row, edge, place = np.searchsorted(hottest, links[most]), edge[most], place[most]
-    ends = np.full((hottest.size, PAIRS, 2), -1, dtype=np.int32)
-    ends[row, place, 0], ends[row, place, 1] = comm.src[edge], comm.dst[edge]
-    amount = np.zeros((hottest.size, PAIRS))
-    amount[row, place] = comm.nbytes[edge]
-    return Behind(hottest, ends, amount)
+    rank = np.arange(links.size) - np.repeat(starts, np.diff(starts, append=links.size))
+    kept = rank < PAIRS
+    row, edge, rank = np.searchsorted(busiest, links[kept]), edge[kept], rank[kept]
+    ends = np.full((busiest.size, PAIRS, 2), -1, dtype=np.int32)
+    ends[row, rank, 0], ends[row, rank, 1] = comm.src[edge], comm.dst[edge]
+    amount = np.zeros((busiest.size, PAIRS))
+    amount[row, rank] = comm.nbytes[edge]
+    return LinkPairs(busiest, ends, amount)
 
 
 def network_data(view: LinkMap) -> dict[str, Any]:
-    """Return what the script of a page draws the links from.
+    """Return the data from which the script of a page draws the links.
 
-    Each use is a row of ``busy``: seconds over those of its busiest link, in steps of 1/250;
-    ``most`` holds these seconds, so that all uses can be drawn on one scale.
+    Each use is a row of ``busy``, in 1/250 of its busiest link, whose seconds are in ``max_busy``.
     """
-    torus, uses = view.torus, view.load(max_candidates(view.torus))
-    most = [float(use.seconds[torus.link_exists].max(initial=0.0)) for use in uses]
-    whole = [in_steps(use.seconds, top, torus) for use, top in zip(uses, most, strict=True)]
+    torus, uses = view.torus, view.make_uses(max_candidates(view.torus))
+    max_busy = [float(use.seconds[torus.link_exists].max(initial=0.0)) for use in uses]
+    scaled = list(zip(uses, max_busy, strict=True))
+    whole = [quantize_busy_times(use.seconds, top, torus) for use, top in scaled]
     parts = [
-        in_steps(row, top, torus)
-        for use, top in zip(uses, most, strict=True)
+        quantize_busy_times(row, top, torus)
+        for use, top in scaled
         for row in (np.atleast_2d(use.busy) if view.parts else ())
     ]
     return {
@@ -154,51 +155,51 @@ def network_data(view: LinkMap) -> dict[str, Any]:
         "dimensions": dimension_names(torus),
         "names": [shown_name(use.name) for use in uses],
         "times": [use.time for use in uses],
-        "most": most,
+        "max_busy": max_busy,
         "steps": STEPS,
         "missing": MISSING,
-        "busy": _packed(np.concatenate(whole)),
-        "pairs": {i: _pairs(use.behind) for i, use in enumerate(uses) if use.behind is not None},
-        "pairs_a_link": PAIRS,
+        "busy": _encode_array(np.concatenate(whole)),
+        "pairs": {i: _encode_pairs(use.pairs) for i, use in enumerate(uses) if use.pairs},
+        "pairs_per_link": PAIRS,
         "parts": [shown_name(part) for part in view.parts],
-        "part_busy": _packed(np.concatenate(parts)) if parts else None,
+        "part_busy": _encode_array(np.concatenate(parts)) if parts else None,
     }
 
 
 def dimension_names(torus: Torus) -> list[str]:
-    """Return a letter of each dimension, or its number where it has none."""
+    """Return the letter of each dimension, or its number if it has none."""
     letters = torus.axes or ""
     return [letters[k] if k < len(letters) else str(k) for k in range(torus.ndim)]
 
 
-def in_steps(busy: NDArray[np.float64], most: float, torus: Torus) -> NDArray[np.uint8]:
-    """Return busy seconds in steps of 1/250 of ``most``, `MISSING` where there is no link."""
-    steps = np.clip(np.round(busy / (most or 1.0) * STEPS), 0, STEPS)
-    # A link that works at all is no idle one.
+def quantize_busy_times(busy: Floats, max_busy: float, torus: Torus) -> NDArray[np.uint8]:
+    """Return busy seconds in 1/250 of ``max_busy``; `MISSING` marks missing links."""
+    steps = np.clip(np.round(busy / (max_busy or 1.0) * STEPS), 0, STEPS)
+    # Only unused links appear idle.
     steps = np.where((busy > 0) & (steps == 0), 1, steps)
     return np.where(torus.link_exists, steps, MISSING).astype(np.uint8)
 
 
-def _pairs(behind: Behind) -> dict[str, str]:
+def _encode_pairs(pairs: LinkPairs) -> dict[str, str]:
     return {
-        "links": _packed(behind.links.astype(np.int32)),
-        "ends": _packed(behind.ends.ravel()),
-        "bytes": _packed(behind.nbytes.astype(np.float32).ravel()),
+        "links": _encode_array(pairs.links.astype(np.int32)),
+        "ends": _encode_array(pairs.ends.ravel()),
+        "bytes": _encode_array(pairs.nbytes.astype(np.float32).ravel()),
     }
 
 
-def _packed(array: NDArray[Any]) -> str:
-    """Return little-endian bytes of an array, deflated, in base64."""
+def _encode_array(array: NDArray[Any]) -> str:
+    """Return the little-endian bytes of an array, compressed by zlib, in base64."""
     raw = array.astype(array.dtype.newbyteorder("<")).tobytes()
     return base64.b64encode(zlib.compress(raw, 9)).decode("ascii")
 
 
-def places(shape: Sequence[int]) -> tuple[int, list[dict[str, Any]]]:
-    """Return the size of a cell and, for each dimension of more than one node, how it is laid out.
+def lay_out_links(shape: Sequence[int]) -> tuple[int, list[dict[str, Any]]]:
+    """Return the size of a cell, and a layout for each dimension of more than one node.
 
-    The links of a dimension and direction are a table: a row for each ring, a column for each place
-    along it. Tall tables continue to the right of themselves, in ``bands`` of ``rows`` rings.
-    The script of the page lays its picture out in the same way.
+    The links of a dimension and direction form a grid: a row per ring, a column per position on the
+    ring. Tall grids continue on the right, in ``bands`` of ``rows`` rings. The script of the page
+    uses the same layout.
     """
     n = math.prod(shape)
     cell = max(2, min(10, int(math.sqrt(220_000 / (n * 2 * len(shape))))))
@@ -207,12 +208,12 @@ def places(shape: Sequence[int]) -> tuple[int, list[dict[str, Any]]]:
         if size < 2:
             continue
         rings = n // size
-        # Bands end where a group of rings does: the dimension before the last of the others.
+        # A band ends with a group of rings, those along the last of the other dimensions.
         others = [s for j, s in enumerate(shape) if j != k]
         group = others[-1] if len(others) > 1 else 1
-        most = max(1, int(_HEIGHT / cell) // group) * group
-        # Bands of about the same height.
-        rows = math.ceil(rings / math.ceil(rings / most) / group) * group
+        max_rows = max(1, int(_HEIGHT / cell) // group) * group
+        # Balance the heights of the bands.
+        rows = math.ceil(rings / math.ceil(rings / max_rows) / group) * group
         blocks.append(
             {
                 "dimension": k,
@@ -225,22 +226,23 @@ def places(shape: Sequence[int]) -> tuple[int, list[dict[str, Any]]]:
     return cell, blocks
 
 
-def heat_lines(torus: Torus, busy: NDArray[np.float64], width: int) -> list[tuple[str, str, str]]:
-    """Return a name and two lines for each dimension: of its plus and of its minus links.
+def draw_heat_lines(torus: Torus, busy: Floats, width: int) -> list[tuple[str, str, str]]:
+    """Return for each dimension its name, a line for its plus links and one for its minus links.
 
-    A character shows the busiest of the links that leave the nodes with one coordinate, over
-    the busiest link of all; where a dimension has more coordinates than ``width``, for several.
+    Each character compares the busiest link at one coordinate with the busiest link of all. If a
+    dimension has more than ``width`` coordinates, a character stands for several.
     """
-    most = float(busy.max()) or 1.0
+    max_busy = float(busy.max()) or 1.0
     links = np.moveaxis(busy.reshape(torus.n_nodes, torus.ndim, 2), 0, -1)
     drawn = []
     for k, axis in enumerate(torus.axes):
-        at = np.zeros((2, torus.shape[k]))
-        for way in range(2):
-            np.maximum.at(at[way], torus.coords[:, k], links[k, way])
-        parts = np.array_split(at, min(width, at.shape[1]), axis=1)
-        # A link that works at all is no idle one.
-        levels = [np.ceil(part.max(axis=1) / most * (len(BARS) - 1)).astype(int) for part in parts]
-        plus, minus = ("".join(BARS[level[way]] for level in levels) for way in (0, 1))
+        by_coordinate = np.zeros((2, torus.shape[k]))
+        for sign in range(2):
+            np.maximum.at(by_coordinate[sign], torus.coords[:, k], links[k, sign])
+        parts = np.array_split(by_coordinate, min(width, torus.shape[k]), axis=1)
+        shares = [part.max(axis=1) / max_busy for part in parts]
+        # Only unused links appear idle.
+        levels = [np.ceil(share * (len(BARS) - 1)).astype(int) for share in shares]
+        plus, minus = ("".join(BARS[level[sign]] for level in levels) for sign in (0, 1))
         drawn.append((axis, plus, minus))
     return drawn

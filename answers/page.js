@@ -12,7 +12,7 @@
       } catch {
         source.closest("details")?.setAttribute("open", "");
         getSelection().selectAllChildren(source);
-        button.textContent = "Selected: copy it with the keyboard";
+        button.textContent = "Selected. Copy it with the keyboard";
       }
     });
   }
@@ -28,7 +28,7 @@
       save(button.dataset.name, $(button.dataset.save).textContent));
   }
 
-  // Long tables can be sorted, filtered and taken along.
+  // Users can sort, filter and copy tables of candidates.
   for (const table of document.querySelectorAll("table[data-tools]")) {
     const body = table.tBodies[0];
     const heads = [...table.tHead.rows[0].cells];
@@ -58,7 +58,7 @@
     const wanted = Object.assign(document.createElement("input"), {
       type: "search", placeholder: "filter",
     });
-    wanted.setAttribute("aria-label", "Show rows that hold");
+    wanted.setAttribute("aria-label", "Show rows that contain");
     wanted.addEventListener("input", () => {
       for (const row of body.rows) {
         row.hidden = !row.textContent.toLowerCase().includes(wanted.value.toLowerCase());
@@ -69,7 +69,7 @@
     });
     csv.addEventListener("click", async () => {
       const quoted = (cell) => {
-        // A spreadsheet takes a name that begins so for a formula.
+        // A spreadsheet interprets a name that begins like this as a formula.
         const isFormula = /^[=+\-@\t]/.test(cell.textContent) && !cell.classList.contains("number");
         const text = isFormula ? `'${cell.textContent}` : cell.textContent;
         return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
@@ -97,13 +97,13 @@
     return text.includes("e") ? String(Number(text)) : text;
   };
   const inUnit = (value, units) => {
-    const [size, name] = units.find(([least]) => Math.abs(value) >= least) ?? units.at(-1);
+    const [size, name] = units.find(([minimum]) => Math.abs(value) >= minimum) ?? units.at(-1);
     return value ? `${digits(value / size)} ${name}` : `0 ${name}`;
   };
   const amount = (value) => inUnit(value, [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]]);
   const seconds = (value) => inUnit(value, [[1, "s"], [1e-3, "ms"], [1e-6, "us"], [1e-9, "ns"]]);
 
-  // Darker is more, in both themes; a difference is blue where A is busier, brown where B is.
+  // Darker means busier in both themes. Differences are blue if A is busier, brown if B is.
   const rgb = (hex) => [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2), 16));
   const RAMP = JSON.parse($("ramp").textContent).map(rgb);
   const BLUE = ["#f4f4f4", "#a6cbe6", "#3d87bf", "#08376b"].map(rgb);
@@ -133,12 +133,12 @@
       };
     }
     const stride = given.shape.map((_, k) => given.shape.slice(k + 1).reduce((a, b) => a * b, 1));
-    const time = (use, link) => busy[use * nLinks + link] / given.steps * given.most[use];
+    const time = (use, link) => busy[use * nLinks + link] / given.steps * given.max_busy[use];
     const exists = (link) => busy[link] !== given.missing;
     const name = (link) => {
       const node = Math.floor(link / ports), port = link % ports;
-      const place = given.shape.map((size, k) => Math.floor(node / stride[k]) % size);
-      return `(${place}) ${port % 2 ? "-" : "+"}${given.dimensions[port >> 1]}`;
+      const coords = given.shape.map((size, k) => Math.floor(node / stride[k]) % size);
+      return `(${coords}) ${port % 2 ? "-" : "+"}${given.dimensions[port >> 1]}`;
     };
 
     const first = $("first"), second = $("second");
@@ -150,20 +150,20 @@
     second.value = several ? "1" : "0";
     for (const each of [$("second-label"), $("modes"), $("figure-b")]) each.hidden = !several;
     const mode = () => several
-      ? document.querySelector("input[name=shown]:checked").value : "both";
+      ? document.querySelector("input[name=mode]:checked").value : "both";
 
-    // A table for each dimension and direction: a row for each ring, a column for each place on it.
+    // A grid per dimension and direction: a row per ring, a column per position on the ring.
     const layout = (width) => {
       const cells = [];
       let x = 0, y = 14, high = 0;
       const { cell } = given;
       for (const block of given.blocks) {
-        for (const way of [0, 1]) {
+        for (const side of [0, 1]) {
           const gaps = block.rows / block.group - 1;
           const wide = block.bands * (block.columns * cell + 4);
           const tall = block.rows * cell + 2 * gaps;
           if (x && x + wide > width) { x = 0; y += high + 22; high = 0; }
-          cells.push({ ...block, way, x, y, wide, tall });
+          cells.push({ ...block, side, x, y, wide, tall });
           x += wide + 12;
           high = Math.max(high, tall);
         }
@@ -182,16 +182,16 @@
     const linkOf = (block, ring, column) => {
       const k = block.dimension;
       const outer = Math.floor(ring / stride[k]), inner = ring % stride[k];
-      return ((outer * block.columns + column) * stride[k] + inner) * ports + 2 * k + block.way;
+      return ((outer * block.columns + column) * stride[k] + inner) * ports + 2 * k + block.side;
     };
 
-    const hottest = (use) => {
+    const busiest = (use) => {
       const all = [...Array(nLinks).keys()].filter(exists);
       return all.sort((p, q) => time(use, q) - time(use, p)).slice(0, 3);
     };
     let chosen = null;
     const maps = {};
-    const draw = (which, value, ramps, most, marked) => {
+    const draw = (which, value, ramps, limit, marked) => {
       const canvas = $(`map-${which}`);
       const made = layout(Math.max($(`frame-${which}`).clientWidth, 120));
       const ratio = Math.max(devicePixelRatio || 1, 2);
@@ -206,7 +206,7 @@
       for (const block of made.cells) {
         pen.fillStyle = style.color;
         pen.font = "11px system-ui, sans-serif";
-        pen.fillText(`${block.way ? "-" : "+"}${given.dimensions[block.dimension]}`,
+        pen.fillText(`${block.side ? "-" : "+"}${given.dimensions[block.dimension]}`,
           block.x, block.y - 4);
         const rings = nNodes / block.columns;
         for (let ring = 0; ring < rings; ring++) {
@@ -215,19 +215,19 @@
             if (!exists(link)) continue;
             const [x, y] = where(block, link);
             const v = value(link);
-            pen.fillStyle = shade(v < 0 ? ramps[1] : ramps[0], Math.abs(v) / most);
+            pen.fillStyle = shade(v < 0 ? ramps[1] : ramps[0], Math.abs(v) / limit);
             pen.fillRect(x, y, given.cell - gap, given.cell - gap);
           }
         }
         for (const link of [...marked, chosen]) {
-          if (link === null || (link % ports) !== 2 * block.dimension + block.way) continue;
+          if (link === null || (link % ports) !== 2 * block.dimension + block.side) continue;
           const [x, y] = where(block, link);
           pen.strokeStyle = link === chosen ? style.color : "#00a36c";
           pen.lineWidth = 2;
           pen.strokeRect(x - 1, y - 1, given.cell + 1, given.cell + 1);
         }
         if (given.twisted) {
-          const edge = block.way ? block.x : block.x + (block.columns - 1) * given.cell;
+          const edge = block.side ? block.x : block.x + (block.columns - 1) * given.cell;
           pen.fillStyle = style.color;
           pen.fillRect(edge, block.y - 2, given.cell - gap, 1);
         }
@@ -243,18 +243,18 @@
         pen.fillRect(i, 0, 1, 12);
       }
     };
-    const tell = (link) => {
+    const describe = (link) => {
       const uses = several ? [Number(first.value), Number(second.value)] : [0];
-      const told = $("link-told");
-      const busyIn = uses.map((use) => `${seconds(time(use, link))} in ${given.names[use]}`);
-      told.textContent = `Link ${name(link)}: busy ${busyIn.join(", ")}.`;
+      const details = $("link-details");
+      const busyUnder = uses.map((use) => `${seconds(time(use, link))} under ${given.names[use]}`);
+      details.textContent = `Link ${name(link)}: busy ${busyUnder.join(", ")}.`;
       const list = document.createElement("ul");
       const add = (text) => list.append(
         Object.assign(document.createElement("li"), { textContent: text }));
       for (const use of uses) {
         const known = pairs[use], row = known?.row.get(link);
-        for (let k = 0; row !== undefined && k < given.pairs_a_link; k++) {
-          const at = row * given.pairs_a_link + k;
+        for (let k = 0; row !== undefined && k < given.pairs_per_link; k++) {
+          const at = row * given.pairs_per_link + k;
           if (known.ends[2 * at] < 0) break;
           add(`${given.names[use]}: task ${known.ends[2 * at]} to task ` +
             `${known.ends[2 * at + 1]}, ${amount(known.bytes[at])}`);
@@ -262,10 +262,10 @@
         given.parts.forEach((part, k) => {
           const at = (use * given.parts.length + k) * nLinks + link;
           if (parts[at]) add(`${given.names[use]}: ${part}, ` +
-            seconds(parts[at] / given.steps * given.most[use]));
+            seconds(parts[at] / given.steps * given.max_busy[use]));
         });
       }
-      if (list.childElementCount) told.append(list);
+      if (list.childElementCount) details.append(list);
     };
     const redraw = () => {
       const a = Number(first.value), b = Number(second.value);
@@ -275,25 +275,25 @@
         ? `${given.names[a]} minus ${given.names[b]}` : given.names[a];
       $("name-b").textContent = given.names[b];
       if (difference) {
-        let most = 0;
+        let limit = 0;
         for (let link = 0; link < nLinks; link++) {
-          if (exists(link)) most = Math.max(most, Math.abs(time(a, link) - time(b, link)));
+          if (exists(link)) limit = Math.max(limit, Math.abs(time(a, link) - time(b, link)));
         }
-        most ||= 1e-12;
-        draw("a", (link) => time(a, link) - time(b, link), [BLUE, BROWN], most, []);
-        scale(`B busier by ${seconds(most)}`, `A by ${seconds(most)}`, (s) =>
+        limit ||= 1e-12;
+        draw("a", (link) => time(a, link) - time(b, link), [BLUE, BROWN], limit, []);
+        scale(`B busier by ${seconds(limit)}`, `A busier by ${seconds(limit)}`, (s) =>
           s < 0.5 ? shade(BROWN, 1 - 2 * s) : shade(BLUE, 2 * s - 1));
       } else {
-        const most = Math.max(given.most[a], several ? given.most[b] : 0) || 1e-12;
-        draw("a", (link) => time(a, link), [RAMP, RAMP], most, hottest(a));
-        if (several) draw("b", (link) => time(b, link), [RAMP, RAMP], most, hottest(b));
-        scale("idle", `${seconds(most)} busy`, (s) => shade(RAMP, s));
+        const limit = Math.max(given.max_busy[a], several ? given.max_busy[b] : 0) || 1e-12;
+        draw("a", (link) => time(a, link), [RAMP, RAMP], limit, busiest(a));
+        if (several) draw("b", (link) => time(b, link), [RAMP, RAMP], limit, busiest(b));
+        scale("idle", `busy ${seconds(limit)}`, (s) => shade(RAMP, s));
       }
       $("map-a").setAttribute("aria-label", `Links under ${$("name-a").textContent}`);
       $("map-b").setAttribute("aria-label", `Links under ${given.names[b]}`);
       document.body.dataset.drawn = String(Number(document.body.dataset.drawn ?? 0) + 1);
     };
-    const choose = (link) => { chosen = link; redraw(); tell(link); };
+    const choose = (link) => { chosen = link; redraw(); describe(link); };
     for (const which of ["a", "b"]) {
       const canvas = $(`map-${which}`);
       canvas.addEventListener("click", (event) => {
@@ -320,8 +320,8 @@
         event.preventDefault();
         const blocks = maps[which].cells;
         const use = Number(which === "a" ? first.value : second.value);
-        if (chosen === null || event.key === "Enter") return choose(hottest(use)[0]);
-        let k = blocks.findIndex((each) => 2 * each.dimension + each.way === chosen % ports);
+        if (chosen === null || event.key === "Enter") return choose(busiest(use)[0]);
+        let k = blocks.findIndex((each) => 2 * each.dimension + each.side === chosen % ports);
         const [, , ring, column] = where(blocks[k], chosen);
         if (typeof move === "string") {
           k = (k + (move === "next" ? 1 : blocks.length - 1)) % blocks.length;
@@ -332,10 +332,10 @@
           (column + move[1] + columns) % columns));
       });
     }
-    for (const control of document.querySelectorAll("#first, #second, input[name=shown]")) {
+    for (const control of document.querySelectorAll("#first, #second, input[name=mode]")) {
       control.addEventListener("change", () => {
         redraw();
-        if (chosen !== null) tell(chosen);
+        if (chosen !== null) describe(chosen);
       });
     }
     let width = innerWidth;

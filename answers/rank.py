@@ -1,10 +1,9 @@
-"""The answer of `rank`: which mapping to use, how much that gains, how sure it is, and why."""
+"""Answer of `rank`: the mapping to use, its gain, its certainty and its limits."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import cached_property
-
-import numpy as np
 
 from toruscast.decision import Ranking
 from toruscast.decision.results import (
@@ -14,166 +13,167 @@ from toruscast.decision.results import (
     describe_proof_scope,
 )
 from toruscast.routing.bounds import min_time
-from toruscast.text import (
-    counted,
-    joined,
-    percent,
-    probability,
-    seconds,
-    shown_name,
-)
+from toruscast.text import counted, joined, percent, probability, seconds, shown_name
 from toruscast.training.default_model import DefaultModel
 from toruscast.training.fitted import Model
 
-from . import svg
 from .blocks import Answer, Block, Chart, Section, Sentence
-from .candidates import CandidateRanking, badge, how_sure, indistinguishable, setting_of
-from .learned import learned_content, learned_lines, observed_chart, times_against
+from .candidates import (
+    CandidateRanking,
+    certainty_badge,
+    describe_certainty,
+    describe_problem,
+    describe_rivals,
+)
+from .learned import (
+    describe_runs,
+    importance_chart,
+    observed_chart,
+    runs_content,
+    scatter_chart,
+)
 from .links import max_candidates
 from .table import Column, Table, records
 
-# Share above the lower bound over all mappings from which a search is worth its time.
-_FAR = 0.05
-# A time so near to that bound is at it.
-_AT_FLOOR = 0.005
-_NETWORK_ONLY = "Times are of the network alone: computation and other jobs are not in them."
+# Gap above the lower bound over all mappings that justifies a search.
+_WIDE_GAP = 0.05
+# Largest gap for which a time equals the bound.
+_NO_GAP = 0.005
+_NETWORK_ONLY = "Times are for the network only, without computation or other jobs."
 
 
-def answer(found: Ranking, *, setting: str = "", top: int = 10) -> Answer:
-    """Return what a forecast says."""
-    return _RankingAnswer(found).answer(setting, top)
+def answer(result: Ranking, *, setting: str = "", top: int = 10) -> Answer:
+    """Return the answer with at most ``top`` first rows in a terminal."""
+    return _RankingBlocks(result).answer(setting, top)
 
 
-def candidates(found: Ranking) -> Table:
+def candidate_table(result: Ranking) -> Table:
     """Return the candidates, the fastest first."""
-    return _RankingAnswer(found).candidates()
+    return _RankingBlocks(result).candidate_table()
 
 
-def times_chart(found: Ranking) -> Chart:
-    """Return the five best, the default order and the slowest as a chart."""
-    return _RankingAnswer(found).times()
+def times_chart(result: Ranking) -> Chart:
+    """Return the times of the five best, the default order and the slowest."""
+    return _RankingBlocks(result).times_chart()
 
 
-class _RankingAnswer:
-    """A forecast on its way to blocks."""
+class _RankingBlocks:
+    """The blocks of an answer about a ranking."""
 
-    def __init__(self, found: Ranking) -> None:
-        self.found, self.table = found, found.table
+    def __init__(self, result: Ranking) -> None:
+        self.result, self.table = result, result.table
         names = [str(name) for name in self.table["mapping"]]
-        # Where a check simulated all, its times count.
-        self.time = "observed_time" if found.unchecked else "time"
+        # After a check, all times are known.
+        self.time = "observed_time" if result.unchecked else "time"
         times = self.table[self.time]
-        exact = (self.table["source"] == "measured") | (found.unchecked is not None)
+        exact = (self.table["source"] == "measured") | (result.unchecked is not None)
         ends = (self.table[end].mask(exact, times) for end in ("low", "high"))
-        self.mappings = [found.named(name) for name in names]
+        self.mappings = [result.named(name) for name in names]
         self.ranking = CandidateRanking(
             names,
             times.tolist(),
-            default_order(self.mappings, names, found.problem.torus),
-            sources=list(map(self._source, self.table["source"])),
+            default_order(self.mappings, names, result.problem.torus),
+            sources=list(map(self._source_text, self.table["source"])),
             ends=[*zip(*ends, strict=True)],
-            proved=found.verdict.kind == "proved",
+            proved=result.verdict.kind == "proved",
         )
 
     @cached_property
-    def floor(self) -> float:
-        """Seconds that no mapping can beat; 0 where times hold more than the network."""
-        found = self.found
-        if self.table["lower_bound"].isna().all() or found.fitted.target == "measured":
+    def lower_bound(self) -> float:
+        """Lower bound over all mappings, seconds; 0 if times include more than the network."""
+        result = self.result
+        if self.table["lower_bound"].isna().all() or result.fitted.target == "measured":
             return 0.0
-        return min_time(found.problem, found.best.tasks_per_node)
+        return min_time(result.problem, result.best.tasks_per_node)
 
     def answer(self, setting: str, top: int) -> Answer:
-        """Return it."""
-        found, ranking, first = self.found, self.ranking, self.table.iloc[0]
-        view = ranking.view(found.problem, self.mappings)
+        result, ranking, first = self.result, self.ranking, self.table.iloc[0]
+        traffic = ranking.compare_traffic(result.problem, self.mappings)
         interval, low, high = "", *ranking.ends[0]
         if low < high and first["source"] != "simulated":
             ends = f"{seconds(low)} to {seconds(high)}"
-            interval = f"The {percent(found.coverage)} interval of its time is {ends}."
-        n = len(ranking.names)
+            interval = f"The {percent(result.coverage)} interval of its time is {ends}."
+        n_left_out = max(len(ranking.names) - max_candidates(result.problem.torus), 0)
         sections = [
-            Section("How much faster", [self.times()], wide=False, only="page"),
-            *view.why(),
-            *view.where(n - min(n, max_candidates(found.problem.torus))),
+            Section("How much faster", [self.times_chart()], wide=False, only="page"),
+            *traffic.limit_sections(),
+            *traffic.link_sections(n_left_out),
         ]
-        if found.learned is not None:
-            lines = [Sentence(each) for each in learned_lines(found.learned)]
-            sections.append(Section("What the runs taught", lines))
-        if found.unchecked is not None:
-            sections.append(Section("The check", [Sentence(self._check(found.unchecked))]))
-        if found.networks is None:
-            sections.append(self._model())
-        about = setting_of(found.problem)
-        said = [trust(found), interval, self._distance(), ranking.alike()]
-        if found.fitted.target != "measured":
-            said.append(_NETWORK_ONLY)
-        return view.answer(
+        if result.learned is not None:
+            lines = [Sentence(line) for line in describe_runs(result.learned)]
+            sections.append(Section("Model of the measured times", lines))
+        if result.unchecked is not None:
+            check = Sentence(self._describe_check(result.unchecked))
+            sections.append(Section("Check", [check]))
+        if result.networks is None:
+            sections.append(self._model_section())
+        about = describe_problem(result.problem)
+        notes = [
+            describe_confidence(result),
+            interval,
+            self._describe_optimality(),
+            ranking.describe_similarity(),
+            _NETWORK_ONLY if result.fitted.target != "measured" else "",
+        ]
+        return traffic.answer(
             ranking.headline(),
             setting=setting or about,
             title=about,
             badge=self._badge(),
-            notes=list(filter(None, said)),
-            table=self.candidates(top),
-            sections=[*sections, view.traffic()],
+            notes=list(filter(None, notes)),
+            table=self.candidate_table(top),
+            sections=[*sections, traffic.traffic_section()],
             content=self._content(),
-            file=view.launcher_file(),
+            file=traffic.launcher_file(),
         )
 
-    def _source(self, how: str) -> str:
-        """Return where a time is from, behind it in the headline."""
-        if how == "simulated" or self.found.unchecked is not None:
+    def _source_text(self, source: str) -> str:
+        """Return the source of a time as the headline states it."""
+        if source == "simulated" or self.result.unchecked is not None:
             return ""
-        mean = f" in the mean of {self.found.cost.networks} networks"
-        return {"measured": " measured", "averaged": mean}.get(how, " predicted")
+        mean = f" on average over {self.result.cost.networks} networks"
+        return {"measured": " measured", "averaged": mean}.get(source, " predicted")
 
     def _badge(self) -> str:
-        """Return how sure the answer is, in a word or three."""
-        if self.found.cost.candidates < 2:
+        if self.result.cost.candidates < 2:
             return ""
-        chance = float(self.table["p_best"].iloc[0])
-        return badge(self.found.verdict, self.found.problem.workload, chance)
+        p_best = float(self.table["p_best"].iloc[0])
+        return certainty_badge(self.result.verdict, self.result.problem.workload, p_best)
 
-    def _distance(self) -> str:
-        """Return how far the best is from the lower bound over all mappings."""
+    def _describe_optimality(self) -> str:
+        """Return the gap between the best and the lower bound over all mappings."""
         if self.table["lower_bound"].isna().all():
+            return "Measured times are below the lower bounds of this network, so none is shown."
+        if self.result.fitted.target == "measured":
             return (
-                "No lower bound is shown: times of the machine lie below that of the network as it "
-                "is given."
+                "Measured times include more than the network, so the lower bound over all "
+                "mappings is unknown. 'toruscast search' may find a faster one."
             )
-        if self.found.fitted.target == "measured":
-            return (
-                "Times of the machine hold more than the network, so how far they are from the "
-                "least of all mappings is unknown: 'toruscast search' may find a faster one."
-            )
-        if not self.floor:
+        if not self.lower_bound:
             return ""
-        above, least = self.ranking.times[0] / self.floor - 1, seconds(self.floor)
-        if above < _AT_FLOOR:
-            scope = describe_proof_scope(self.found.problem.workload)
-            return f"No mapping can be faster ({least}): remapping has no more to give{scope}."
-        far = f"{percent(above)} longer" if above < 1 else f"{1 + above:.1f} times as long"
-        text = f"No mapping can be faster than {least}; this one takes {far}"
-        if above <= _FAR:
-            return f"{text}: remapping can give no more than that."
-        return f"{text}: 'toruscast search' may find a faster one."
+        gap = self.ranking.times[0] / self.lower_bound - 1
+        text = f"No mapping can be faster than {seconds(self.lower_bound)}"
+        if gap < _NO_GAP:
+            scope = describe_proof_scope(self.result.problem.workload)
+            return f"{text}, so this one is optimal{scope}."
+        longer = f"{percent(gap)} longer" if gap < 1 else f"{1 + gap:.1f} times as long"
+        text = f"{text}; this one takes {longer}."
+        return text if gap <= _WIDE_GAP else f"{text} 'toruscast search' may find a faster one."
 
-    def times(self) -> Chart:
-        """Return the five best, the default order and the slowest as a chart."""
-        return self.ranking.chart(floor=self.floor, every=self.ranking.times)
+    def times_chart(self) -> Chart:
+        return self.ranking.chart(lower_bound=self.lower_bound, ticks=self.ranking.times)
 
-    def candidates(self, top: int = 10) -> Table:
-        """Return the candidates, the fastest first."""
+    def candidate_table(self, top: int = 10) -> Table:
         table, ranking = self.table, self.ranking
-        checked = self.found.unchecked is not None
+        checked = self.result.unchecked is not None
         columns = [
             Column("rank", "#", "count"),
             Column("mapping", kind="name"),
             Column(self.time, "time", "seconds", priority=0),
-            *ranking.changes(self.time),
+            *ranking.change_columns(self.time),
             Column("source", "source before" if checked else "source"),
             *([Column("time", "time before", "seconds")] if checked else []),
-            Column("low", f"{percent(self.found.coverage)} interval", "seconds", to="high"),
+            Column("low", f"{percent(self.result.coverage)} interval", "seconds", to="high"),
             Column("p_best", "P(best)", "share"),
             Column("lower_bound", kind="seconds", priority=2),
             Column("max_bytes", "max link", "bytes", priority=3),
@@ -184,57 +184,44 @@ class _RankingAnswer:
         return Table(
             table,
             [c for c in columns if c.name in table and not (c.to and is_exact)],
-            f"All {counted(len(table), 'candidate')}, the fastest first",
+            f"All {counted(len(table), 'candidate')}",
             best=0,
             yours=ranking.yours,
             top=top,
             key="candidates",
         )
 
-    def _model(self) -> Section:
-        """Return how sure the forecast is, and what it assumes."""
-        found = self.found
-        model = found.fitted
-        blocks: list[Block] = [Sentence(_about(model))]
-        if found.verdict.rivals:
-            named = joined(found.verdict.rivals, 10)
-            blocks.append(Sentence(f"Candidates that may still be the fastest: {named}."))
-        if found.learned is not None:
-            blocks.append(observed_chart(found.learned))
+    def _model_section(self) -> Section:
+        result = self.result
+        model = result.fitted
+        blocks: list[Block] = [Sentence(_describe_training(model))]
+        if result.verdict.rivals:
+            rivals = joined(result.verdict.rivals, 10)
+            blocks.append(Sentence(f"Candidates that may be the fastest: {rivals}."))
+        if result.learned is not None:
+            blocks.append(observed_chart(result.learned))
         elif not isinstance(model, DefaultModel):
-            shares = model.feature_importances_
-            order = np.argsort(-shares, kind="stable")[:12].tolist()
-            series = [("importance", "best", [float(shares[i]) for i in order])]
-            labels = [str(model.feature_names_in_[i]) for i in order]
-            blocks.append(
-                Chart(
-                    "importance",
-                    "What the forecast rests on",
-                    "Importance of the features in the trees of the model.",
-                    lambda: svg.bars(labels, series, 1.0, "%"),
-                )
-            )
+            blocks.append(importance_chart(model))
         rows = self.table[self.table["source"] == "predicted"]
-        if found.unchecked is not None and len(rows) > 1:
+        if result.unchecked is not None and len(rows) > 1:
             blocks.append(
-                times_against(
+                scatter_chart(
                     "check",
-                    "Forecast against simulated times",
-                    f"{counted(len(rows), 'candidate')} that only the check simulated; RCC over "
-                    f"all {found.scores['rcc']:.3f}.",
+                    "Predicted and simulated times",
+                    f"{counted(len(rows), 'candidate')} simulated for the check only. RCC of all "
+                    f"candidates: {result.scores['rcc']:.3f}.",
                     ("simulated", rows["observed_time"]),
                     ("predicted", rows["time"]),
                     rows["mapping"].tolist(),
                 )
             )
-        return Section("How sure, and what the model assumes", blocks, folded=True)
+        return Section("Model and its accuracy", blocks, folded=True)
 
-    def _check(self, before: Ranking) -> str:
-        """Return the answer before the check, and how good it was."""
-        found = self.found
-        scores = found.scores
+    def _describe_check(self, before: Ranking) -> str:
+        result = self.result
+        scores = result.scores
         if "rcc" not in scores:
-            return "One candidate: there is no order to score."
+            return "A single candidate has no order to score."
         parts = ", ".join(
             [
                 f"RCC {scores['rcc']:.3f}",
@@ -245,143 +232,127 @@ class _RankingAnswer:
         )
         answer = shown_name(before.table["mapping"].iloc[0])
         text = (
-            f"Before the check the answer was {answer}. {trust(before)} All {len(found.table)} "
-            f"candidates were simulated to check it; the {found.cost.simulated} simulated before "
-            f"count with their times: {parts}."
+            f"Before the check the answer was {answer}. {describe_confidence(before)} The check "
+            f"simulated all {len(result.table)} candidates, of which {result.cost.simulated} were "
+            f"known before. Scores: {parts}."
         )
         if "within_interval" in scores:
             text += (
-                f" The {percent(found.coverage)} intervals hold "
-                f"{percent(scores['within_interval'])} of the times that were only forecast."
+                f" The {percent(result.coverage)} intervals contain "
+                f"{percent(scores['within_interval'])} of the other times."
             )
-        return f"{text} The lower bound alone orders with an RCC of {scores['rcc_of_bound']:.3f}."
+        return f"{text} The lower bound alone has an RCC of {scores['rcc_of_bound']:.3f}."
 
     def _content(self) -> dict[str, object]:
-        """Return all of it for programs."""
-        found = self.found
-        ends = self.table["mapping"].iloc[[0, -1]].unique()
+        result = self.result
+        ends, yours = self.table["mapping"].iloc[[0, -1]].unique(), self.ranking.yours
         return {
-            "routing": found.problem.routing,
-            "verdict": {
-                "kind": found.verdict.kind,
-                "certainty": found.verdict.certainty,
-                "rivals": list(found.verdict.rivals),
-                "rcc": found.verdict.rcc,
-            },
-            "before_check": found.unchecked
-            and {
-                "best": found.unchecked.best.name,
-                "kind": found.unchecked.verdict.kind,
-                "certainty": found.unchecked.verdict.certainty,
-            },
-            "goal": found.goal,
+            "routing": result.problem.routing,
+            "verdict": asdict(result.verdict),
+            "before_check": result.unchecked
+            and {"best": result.unchecked.best.name, **asdict(result.unchecked.verdict)},
+            "goal": result.goal,
             # Seconds differ from run to run, the rest does not.
-            "spent": dict(found.spent) if found.goal == "order" else None,
-            "default_order": None
-            if self.ranking.yours is None
-            else self.ranking.names[self.ranking.yours],
-            "least_of_all_mappings": self.floor or None,
-            "cost": found.cost._asdict(),
-            "learned": learned_content(found.learned),
+            "spent": dict(result.spent) if result.goal == "order" else None,
+            "default_order": None if yours is None else self.ranking.names[yours],
+            "lower_bound_of_all_mappings": self.lower_bound or None,
+            "cost": result.cost._asdict(),
+            "learned": runs_content(result.learned),
             "networks": None
-            if found.networks is None
-            else {"weights": found.networks.weights, "spread": found.networks.spread},
-            "coverage": found.coverage,
+            if result.networks is None
+            else {"weights": result.networks.weights, "spread": result.networks.spread},
+            "coverage": result.coverage,
             "ranking": records(self.table),
             "reasons": {
                 name: {
-                    "bounds": why.bounds,
-                    "binding": why.binding,
-                    "hottest_links": records(why.links),
+                    "bounds": reasons.bounds,
+                    "binding": reasons.binding,
+                    "hottest_links": records(reasons.links),
                 }
-                for name, why in ((name, found.reasons(name)) for name in ends)
+                for name, reasons in ((name, result.reasons(name)) for name in ends)
             },
-            "quality": found.scores,
+            "quality": result.scores,
         }
 
 
-def _about(model: Model) -> str:
-    """What the model learned from."""
+def _describe_training(model: Model) -> str:
     if isinstance(model, DefaultModel):
         origin = model.provenance
         return (
-            "The default model orders mappings by their release bound. It learned how much longer "
-            f"times are from {origin['samples']} samples of {origin['applications']} applications."
+            "The default model orders mappings by their release bound. The excess over the bound "
+            f"is fitted to {origin['samples']} samples of {origin['applications']} applications."
         )
     n_features = counted(len(model.feature_names_in_), "feature")
-    return (
-        f"The model learned from {model.n_samples_} samples and reads {n_features} of each mapping."
-    )
+    return f"The model was trained on {model.n_samples_} samples with {n_features}."
 
 
-def trust(found: Ranking) -> str:
-    """Return how sure the answer is, what is left open, and what it cost."""
-    if found.cost.candidates < 2:
+def describe_confidence(result: Ranking) -> str:
+    """Return sentences about the certainty of the answer, its assumptions and its cost."""
+    if result.cost.candidates < 2:
         return "There is no other candidate."
-    if found.unchecked is not None:
-        said = [_certainty(found), _of_a_sum(found)]
-    elif found.networks is not None:
-        said = _network_lines(found, found.networks)
-    elif found.fitted.target == "measured":
-        said = _machine_lines(found)
+    if result.unchecked is not None:
+        sentences = [_describe_certainty(result), _describe_sum(result)]
+    elif result.networks is not None:
+        sentences = _describe_networks(result, result.networks)
+    elif result.fitted.target == "measured":
+        sentences = _describe_measurements(result)
     else:
-        said = [*_simulation_lines(found), _ordered(found), _physical(found), _of_a_sum(found)]
-    return " ".join(filter(None, said))
+        sentences = [
+            *_describe_simulations(result),
+            _describe_order(result),
+            _describe_release_bound(result),
+            _describe_sum(result),
+        ]
+    return " ".join(filter(None, sentences))
 
 
-def _simulation_lines(found: Ranking) -> list[str]:
-    """How sure an answer is that rests on simulations, and what they were."""
-    verdict, cost, how = found.verdict, found.cost, found.table["source"]
-    said = [_certainty(found)]
+def _describe_simulations(result: Ranking) -> list[str]:
+    verdict, cost, source = result.verdict, result.cost, result.table["source"]
+    sentences = [_describe_certainty(result)]
     if verdict.kind == "undecided" and verdict.rivals:
-        may = joined(verdict.rivals)
-        said.append(f"These may still be faster: {may}; more --simulations may decide.")
-    if cost.simulated:
-        n = counted(cost.simulated, "simulation")
-        said.append(f"That took {n} of {cost.candidates} candidates.")
-    n_coarse, has_forecasts = int((how == "coarse").sum()), (how == "predicted").any()
+        rivals = joined(verdict.rivals)
+        sentences.append(f"Possibly faster: {rivals}. More --simulations may decide.")
+    if cost.simulated and verdict.kind == "proved":
+        sentences.append(f"{counted(cost.simulated, 'simulation')} proved it.")
+    elif cost.simulated:
+        sentences.append(f"{cost.simulated} of {cost.candidates} candidates were simulated.")
+    n_coarse, has_forecasts = int((source == "coarse").sum()), (source == "predicted").any()
     if cost.coarsening is not None and cost.coarsening > 1 and n_coarse:
-        who = "The others are" if cost.simulated else "They are"
-        if has_forecasts:
-            who = f"{counted(n_coarse, 'candidate')} {'is' if n_coarse == 1 else 'are'}"
-        said.append(f"{who} ordered by a simulation with packets {cost.coarsening} times as long.")
+        sentences.append(
+            f"A coarse simulation, with packets {cost.coarsening} times as long, orders "
+            f"{counted(n_coarse, 'candidate')}."
+        )
     if cost.is_coarse:
-        said.append("The model also read a coarser simulation of every candidate.")
-    if found.unseen_traffic and has_forecasts:
-        kinds = " and no ".join(found.unseen_traffic)
-        what = "its intervals do not hold there"
-        if isinstance(found.fitted, DefaultModel):
-            what = "forecast intervals are those of the traffic on which it is off furthest"
-        said.append(f"The model never saw {kinds}: {what}.")
-    return said
+        sentences.append("The model also uses a coarse simulation of every candidate.")
+    if result.unseen_traffic and has_forecasts:
+        kinds = " or ".join(result.unseen_traffic)
+        limitation = "its intervals may be too narrow"
+        if isinstance(result.fitted, DefaultModel):
+            limitation = "intervals are the widest of its training set"
+        sentences.append(f"The model was not trained on {kinds}, so {limitation}.")
+    return sentences
 
 
-def _certainty(found: Ranking) -> str:
-    """How sure it is that no other candidate is faster."""
-    verdict, cost, chances = found.verdict, found.cost, found.table["p_best"]
+def _describe_certainty(result: Ranking) -> str:
+    verdict, cost, p_best = result.verdict, result.cost, result.table["p_best"]
     if verdict.kind == "proved":
-        proved = verdict.in_words(found.problem.workload).capitalize()
-        return f"{proved}: every other candidate takes at least as long."
+        proved = verdict.in_words(result.problem.workload).capitalize()
+        return f"{proved}: no other candidate is faster."
     if cost.simulated:
-        return how_sure(verdict)
-    chance, likeliest = probability(chances.iloc[0]), int(chances.argmax())
-    if cost.coarsening is not None:
-        return (
-            f"Only longer packets were simulated: its probability of being the fastest is {chance}."
-        )
-    if chances.iloc[likeliest] > chances.iloc[0]:
-        name, more = found.table["mapping"].iloc[likeliest], probability(chances.iloc[likeliest])
-        return (
-            "Nothing was simulated, and the forecasts tie: the probability of being the fastest is "
-            f"{chance}, that of {shown_name(name)} {more}."
-        )
-    return f"Nothing was simulated: its probability of being the fastest is {chance}."
+        return describe_certainty(verdict)
+    first, likeliest = probability(p_best.iloc[0]), int(p_best.argmax())
+    source = "Nothing was" if cost.coarsening is None else "Only coarse packets were"
+    text = f"{source} simulated. The probability of being the fastest is {first}"
+    if cost.coarsening is None and p_best.iloc[likeliest] > p_best.iloc[0]:
+        name, highest = result.table["mapping"].iloc[likeliest], probability(p_best.max())
+        text += f", and {highest} for {shown_name(name)}, whose predicted time is equal"
+    return f"{text}."
 
 
-def _ordered(found: Ranking) -> str:
-    """How good the order is, and what went into it, where it was asked for."""
-    rcc = found.verdict.rcc
-    if found.goal != "order" or rcc is None:
+def _describe_order(result: Ranking) -> str:
+    """Return the expected quality of the order and its cost, if the goal is the order."""
+    rcc = result.verdict.rcc
+    if result.goal != "order" or rcc is None:
         return ""
     sources = {
         "bound": "features of the routes",
@@ -389,72 +360,70 @@ def _ordered(found: Ranking) -> str:
         "full": "real packets",
     }
     spent = ", ".join(
-        f"{seconds(found.spent[name])} for {what}"
-        for name, what in sources.items()
-        if name in found.spent
+        f"{seconds(result.spent[name])} for {source}"
+        for name, source in sources.items()
+        if name in result.spent
     )
-    return f"{percent(rcc)} of all pairs are expected in the right order. That took {spent}."
+    return f"An expected {percent(rcc)} of all pairs are in the right order. Time spent: {spent}."
 
 
-def _physical(found: Ranking) -> str:
-    """Where the release bound puts another candidate first than a model does that was trained."""
-    order, first = found.physical, found.table.iloc[0]
+def _describe_release_bound(result: Ranking) -> str:
+    """Return the first candidate by the release bound, if it differs from that of the model."""
+    order, first = result.physical, result.table.iloc[0]
     if order is None or first["source"] != "predicted" or order.first == first["mapping"]:
         return ""
     text = f"The release bound alone puts {shown_name(order.first)} first"
     if order.held_out is None:
-        return f"{text}; the model does not tell which of them orders samples held out better."
+        return f"{text}. The model has no held-out scores to compare the two."
     model, bound = order.held_out["model"], order.held_out["release_bound"]
     better = "the model" if model >= bound else "the bound"
     return (
-        f"{text}; of pairs of samples held out the model orders {percent(model)} right, the bound "
-        f"{percent(bound)}: they favour {better}."
+        f"{text}. On held-out samples, the model orders {percent(model)} of pairs correctly and "
+        f"the bound {percent(bound)}, which favours {better}."
     )
 
 
-def _of_a_sum(found: Ranking) -> str:
-    """What a profile hides, if the traffic is one."""
-    if not found.problem.workload.summed:
+def _describe_sum(result: Ranking) -> str:
+    """Return the error of a summed profile, if the traffic is one."""
+    if not result.problem.workload.summed:
         return ""
     low, high = SUMMED_PROFILE_FACTORS
     return (
-        "Times hold if all messages start at once: a profile sums them. Programs with rounds take "
-        f"{low:.2g} to {high:.2g} times as long; 'toruscast trace' records the rounds of this one."
+        "Times assume that all messages start at once, because a profile sums them. Programs with "
+        f"rounds take {low:.2g} to {high:.2g} times as long. 'toruscast trace' records the rounds."
     )
 
 
-def _network_lines(found: Ranking, networks: NetworkEnsemble) -> list[str]:
-    """How sure an answer is for a machine of unknown rules."""
-    cost, coarsening = found.cost, found.cost.coarsening or 1
-    tell = "Measured times of a few candidates (--times) tell more."
+def _describe_networks(result: Ranking, networks: NetworkEnsemble) -> list[str]:
+    cost, coarsening = result.cost, result.cost.coarsening or 1
+    weights = "Measured times of a few candidates (--times) would narrow them down."
     if cost.measured:
         likely = max(networks.weights, key=lambda name: networks.weights[name])
-        tell = (
-            f"Times of {counted(cost.measured, 'mapping')} weigh them; the likeliest is "
-            f"'{likely}', {probability(networks.weights[likely])}."
+        weights = (
+            f"They are weighted by the times of {counted(cost.measured, 'mapping')}. The likeliest "
+            f"is '{likely}' ({probability(networks.weights[likely])})."
         )
     packets = f"Simulated packets are {coarsening} times as long as real ones."
     return [
-        how_sure(found.verdict),
-        indistinguishable(found.verdict),
-        "Which FIFO a message takes, how a node feeds them and which packet goes first are not "
-        f"known: times are means over {cost.networks} networks, which differ by "
-        f"{percent(networks.spread)} about a mapping.",
-        tell,
+        describe_certainty(result.verdict),
+        describe_rivals(result.verdict),
+        "The network's rules for FIFOs, injection and arbitration are unknown, so times are means "
+        f"over {cost.networks} networks, whose times for one mapping differ by "
+        f"{percent(networks.spread)}.",
+        weights,
         packets if coarsening > 1 else "",
-        _ordered(found),
-        "" if cost.measured else _of_a_sum(found),
+        _describe_order(result),
+        "" if cost.measured else _describe_sum(result),
     ]
 
 
-def _machine_lines(found: Ranking) -> list[str]:
-    """How sure an answer is that rests on times of a machine."""
-    verdict, cost = found.verdict, found.cost
-    noisy = found.learned is not None and found.learned.runs.noise > 0
+def _describe_measurements(result: Ranking) -> list[str]:
+    verdict, cost = result.verdict, result.cost
+    noisy = result.learned is not None and result.learned.runs.noise > 0
     more = verdict.kind == "undecided" and cost.measured
     return [
-        how_sure(verdict),
-        indistinguishable(verdict, " at this noise" if noisy else ""),
-        "More runs of these decide." if more else "",
-        "The model reads a simulation of every candidate." if cost.is_coarse else "",
+        describe_certainty(verdict),
+        describe_rivals(verdict, " at this noise" if noisy else ""),
+        "More runs of these may decide." if more else "",
+        "The model uses a simulation of every candidate." if cost.is_coarse else "",
     ]

@@ -1,4 +1,4 @@
-"""Figures of scaling models: a curve through measurements, and speed-up over tasks."""
+"""Figures of scaling models: measurements with a fitted curve, and speed-up over tasks."""
 
 from __future__ import annotations
 
@@ -7,32 +7,30 @@ import textwrap
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.scaling import FitOptions, Models
 from toruscast.scaling.fit import predict_intervals
 from toruscast.text import counted, percent, printable, shortened
+from toruscast.typing import Floats
 
 from . import svg
 from .figures import save_svg
 
-Array = NDArray[np.float64]
-
-# Values further apart than this go on a logarithmic axis.
-_WIDE = 8.0
-# Ticks of the horizontal axis at most, and letters of a line above a figure.
-_MAX_TICKS, _LETTERS = 8, 70
-# How far beyond the measurements a curve goes, in their largest value.
-_BEYOND = 4.0
+# Minimum quotient of values for a logarithmic axis.
+_MIN_LOG_RANGE = 8.0
+# Maximum ticks of the horizontal axis, and letters of a line above a figure.
+_MAX_TICKS, _MAX_LETTERS = 8, 70
+# End of a curve, relative to the largest measured value.
+_EXTRAPOLATION = 4.0
 _KINDS = ("best", "yours", "third", "other")
 
 
 class ModelCurve:
-    """The points of one call path along the one parameter that is not fixed.
+    """Measurements of one call path along the one parameter that is not fixed.
 
-    ``fixed`` are parameters held, and where; one that was not varied is held by itself.
+    ``fixed`` holds values of the other parameters. Those that were not varied may be left out.
     """
 
     def __init__(self, models: Models, path: int, fixed: Mapping[str, float]) -> None:
@@ -55,9 +53,9 @@ class ModelCurve:
                 "a figure shows one parameter; hold the others at a value", found=", ".join(free)
             )
         (self.name,) = free
-        near = [np.isclose(columns[name], value) for name, value in self.held.items()]
-        there = np.logical_and.reduce([np.ones(len(data.points), bool), *near])
-        if not there.any():
+        matches = [np.isclose(columns[name], value) for name, value in self.held.items()]
+        is_on_curve = np.logical_and.reduce([np.ones(len(data.points), bool), *matches])
+        if not is_on_curve.any():
             known = {name: np.unique(columns[name])[:8] for name in self.held}
             raise InputError(
                 "nothing was measured there",
@@ -67,11 +65,11 @@ class ModelCurve:
                     for name, values in known.items()
                 ),
             )
-        self.x: Array = columns[self.name][there]
-        self.values: Array = data.values[path][there]
+        self.x: Floats = columns[self.name][is_on_curve]
+        self.values: Floats = data.values[path][is_on_curve]
 
-    def points(self, x: Array) -> pd.DataFrame:
-        """Values of all parameters where the free one has the values x."""
+    def points(self, x: Floats) -> pd.DataFrame:
+        """Return the values of all parameters at these values of the free one."""
         return pd.DataFrame({self.name: x, **self.held})
 
 
@@ -83,11 +81,11 @@ def save_model_figure(
     fixed: Mapping[str, float] | None = None,
     level: float = 0.9,
 ) -> None:
-    """Draw one call path's measurements, prediction and interval, as SVG, PNG or PDF by the suffix.
+    """Plot the measurements, the prediction and its interval, as SVG, PNG or PDF by the suffix.
 
-    ``path`` is the number of the call path, ``options`` those of the fit; ``fixed`` holds all
-    parameters but one at a measured value; ``level`` is the probability of the interval. Where the
-    prediction is not that of the one formula, the formula's curve is dashed.
+    ``path`` is the index of a call path. ``fixed`` holds measured values of all parameters but one.
+    ``level`` is the probability of the interval. The formula has a dashed curve if it differs from
+    the prediction.
 
     Examples
     --------
@@ -101,46 +99,47 @@ def save_model_figure(
     """
     curve, data = ModelCurve(models, path, fixed or {}), models.measurements
     known = np.unique(curve.x)
-    ends = np.array([known[0], _BEYOND * known[-1]])
-    spaced = np.geomspace if _is_wide(ends) else np.linspace
-    x: Array = spaced(ends[0], ends[1], 60)
+    ends = np.array([known[0], _EXTRAPOLATION * known[-1]])
+    spaced = np.geomspace if _needs_log_axis(ends) else np.linspace
+    x: Floats = spaced(ends[0], ends[1], 60)
     points = curve.points(x)
     predicted, formula = models.predict(points)[path], models.evaluate(points)[path]
     series = [svg.Series("prediction", "best", x, predicted, style="line")]
     if not np.allclose(formula, predicted, rtol=1e-3):
         series.append(svg.Series("formula alone", "other", x, formula, style="dashed"))
-    seen = np.isfinite(curve.values)
-    where = np.broadcast_to(curve.x[:, None], seen.shape)
-    series.append(svg.Series("measured", "yours", where[seen], curve.values[seen], style="points"))
+    is_measured = np.isfinite(curve.values)
+    measured_x = np.broadcast_to(curve.x[:, None], is_measured.shape)[is_measured]
+    measured = curve.values[is_measured]
+    series.append(svg.Series("measured", "yours", measured_x, measured, style="points"))
     lines = [data.callpaths[path], models.formulas()[path]]
     if curve.held:
         lines.append("at " + ", ".join(f"{name} = {v:g}" for name, v in curve.held.items()))
-    around = np.zeros((0, 1, x.size))
+    interval = np.zeros((0, 1, x.size))
     if len(data.points) >= models.min_points:
-        around = np.array(
+        interval = np.array(
             predict_intervals(models, points, options or FitOptions(), level, paths=[path])
         )
         lines.append(f"shaded: {percent(level, digits=6)} interval")
-    shown = np.concatenate([curve.values[seen], predicted, formula, around.ravel()])
-    drawn = svg.plot(
+    values = np.concatenate([measured, predicted, formula, interval.ravel()])
+    figure = svg.draw_plot(
         series,
         shortened(curve.name, 30),
         shortened(data.metrics[path], 40),
         from_zero=False,
         scales=svg.Scales(
-            _is_wide(ends),
-            _is_wide(shown),
-            _thinned([*known.tolist(), float(ends[1])]) if _is_wide(ends) else (),
-            [part for line in lines for part in _wrapped(line)],
-            np.column_stack([x, *around[:, 0]]).tolist() if around.size else [],
+            _needs_log_axis(ends),
+            _needs_log_axis(values),
+            _thin_ticks([*known.tolist(), float(ends[1])]) if _needs_log_axis(ends) else (),
+            [part for line in lines for part in _wrap_line(line)],
+            np.column_stack([x, *interval[:, 0]]).tolist() if interval.size else [],
             float(known[-1]),
         ),
     )
-    save_svg(drawn, file)
+    save_svg(figure, file)
 
 
 def save_speedup_figure(table: pd.DataFrame, file: str | os.PathLike[str]) -> None:
-    """Draw the `speedups` of each interconnect, a plot for each kind and base: SVG, PNG or PDF.
+    """Plot `speedups`, one plot per kind of run and base, as SVG, PNG or PDF by the suffix.
 
     Examples
     --------
@@ -165,26 +164,25 @@ def save_speedup_figure(table: pd.DataFrame, file: str | os.PathLike[str]) -> No
                 ("", "infinite_speed", "dotted"),
             ):
                 series.append(svg.Series(name, kind, own["tasks"], own[column], style=style))
-        several = len(sizes) > 1
-        head = ["dashed: without latency; dotted: of infinite speed"]
-        scales = svg.Scales(several, several, _thinned(sizes.tolist()), head)
+        is_log = len(sizes) > 1
+        head = ["dashed: without latency; dotted: with infinite speed"]
+        scales = svg.Scales(is_log, is_log, _thin_ticks(sizes.tolist()), head)
         title = f"speed-up over {counted(int(part['base'].iloc[0]), 'task')}"
         title += f", {printable(str(kind_of_run))}" * bool(kind_of_run)
-        charts.append(svg.plot(series, "tasks", title, from_zero=False, scales=scales))
-    save_svg(svg.stacked(charts), file)
+        charts.append(svg.draw_plot(series, "tasks", title, from_zero=False, scales=scales))
+    save_svg(svg.stack_charts(charts), file)
 
 
-def _is_wide(values: Array) -> bool:
-    """Whether positive values span so much that a logarithmic axis shows them better."""
+def _needs_log_axis(values: Floats) -> bool:
     low, high = float(values.min()), float(values.max())
-    return low > 0 and high > _WIDE * low
+    return low > 0 and high > _MIN_LOG_RANGE * low
 
 
-def _thinned(values: list[float]) -> list[float]:
-    """Return every value, or every second or third where there are many."""
+def _thin_ticks(values: list[float]) -> list[float]:
+    """Return every n-th value, at most `_MAX_TICKS`."""
     return values[:: -(-len(values) // _MAX_TICKS)]
 
 
-def _wrapped(line: str) -> list[str]:
-    """Return a name or a formula as a few printable lines."""
-    return textwrap.wrap(shortened(printable(" ".join(line.split())), 3 * _LETTERS), _LETTERS)
+def _wrap_line(line: str) -> list[str]:
+    text = shortened(printable(" ".join(line.split())), 3 * _MAX_LETTERS)
+    return textwrap.wrap(text, _MAX_LETTERS)

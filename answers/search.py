@@ -1,6 +1,8 @@
-"""The answers of `search` and `search.explain`: a better mapping, and why one takes its time."""
+"""Answers of `search` and `explain`: a better mapping, and the limits of a mapping."""
 
 from __future__ import annotations
+
+from dataclasses import asdict
 
 import numpy as np
 
@@ -10,15 +12,7 @@ from toruscast._slow import pandas as pd
 from toruscast.decision.results import describe_proof_scope
 from toruscast.mapping import TaskMapping
 from toruscast.simulation.simulator import simulate_packets
-from toruscast.text import (
-    counted,
-    nbytes,
-    number,
-    percent,
-    seconds,
-    shown_name,
-    time_unit,
-)
+from toruscast.text import counted, nbytes, number, percent, seconds, shown_name, time_unit
 
 from . import svg
 from .blocks import Answer, Chart, Headline, Section
@@ -26,220 +20,214 @@ from .candidates import (
     BINDING,
     DEFAULT_ORDER,
     CandidateRanking,
-    View,
-    badge,
-    how_sure,
-    less,
+    TrafficComparison,
+    certainty_badge,
+    compare_times,
+    describe_certainty,
+    describe_problem,
     node_label,
-    setting_of,
 )
 from .links import Candidate
 from .table import Column, Kind, Table, records
 
-# A mapping so near to the bound that there is nothing left to gain.
-_AT_BOUND = 1e-3
-# Error of the times that a page of an objective other than time needs.
-_ROUGH = 0.03
+# Largest gap above the lower bound for which a mapping is optimal.
+_NO_GAP = 1e-3
+# Error of simulated times if the objective is not the time.
+_TIME_ERROR = 0.03
 
 
-def answer(found: SearchResult, *, yours: bool = False, setting: str = "", top: int = 10) -> Answer:
-    """Return what a search found; ``yours`` says whether mappings were given."""
-    against = "your best mapping" if yours else DEFAULT_ORDER
-    proof, notes = _how_sure(found)
-    view = _view(found, against)
+def answer(
+    result: SearchResult, *, yours: bool = False, setting: str = "", top: int = 10
+) -> Answer:
+    """Return the answer; ``yours`` states that the user gave mappings to start from."""
+    baseline = "your best mapping" if yours else DEFAULT_ORDER
+    badge, notes = _describe_certainty(result)
+    traffic = _compare_traffic(result, baseline)
+    times = Section(
+        "Before and after", [_times_chart(traffic, result, baseline)], wide=False, only="page"
+    )
     sections = [
-        Section(
-            "Before and after", [_before_and_after(view, found, against)], wide=False, only="page"
-        ),
-        *view.why(),
-        *view.where(),
-        Section("The search", [progress_chart(found)], wide=False, only="page"),
-        view.traffic(),
+        *([times] if result.objective == TIME else []),
+        *traffic.limit_sections(),
+        *traffic.link_sections(),
+        Section("Progress of the search", [progress_chart(result)], wide=False, only="page"),
+        traffic.traffic_section(),
     ]
-    if found.objective != TIME:
-        del sections[0]
-    return view.answer(
-        _headline(found, against),
-        setting=setting or setting_of(found.problem),
-        title=f"Search: {setting_of(found.problem)}",
-        badge=proof,
+    return traffic.answer(
+        _headline(result, baseline),
+        setting=setting or describe_problem(result.problem),
+        title=f"Search: {describe_problem(result.problem)}",
+        badge=badge,
         notes=notes,
         sections=sections,
-        content=_content(found),
-        table=compared(found, top, yours),
-        file=view.launcher_file(),
+        content=_content(result),
+        table=compared_table(result, top, yours),
+        file=traffic.launcher_file(),
     )
 
 
-def _shown(found: SearchResult, value: float) -> str:
-    return seconds(value) if found.objective == TIME else number(value, 6)
+def _format_value(result: SearchResult, value: float) -> str:
+    return seconds(value) if result.objective == TIME else number(value, 6)
 
 
-def _headline(found: SearchResult, against: str) -> Headline:
-    """Return what was found, and how much better it is."""
-    best = shown_name(found.best.name or "the best")
-    value, given = _shown(found, found.value), _shown(found, found.initial_value)
-    what = value if found.objective == TIME else f"{found.objective} {value}"
-    if not np.isfinite(found.initial_value):
-        missing = f"; {against} needs a link that is missing"
-        return Headline("Best found: ", best, f", {what}{missing}")
-    if found.gain <= 0 or np.array_equal(found.best.node, found.reference.node):
-        return Headline(f"Keep {against}, ", best, f": {what}; nothing better was found")
-    # Times that were simulated to an error give the ends of the gain.
-    low, high = found.gain_interval
-    share = (1 - high, 1 - low) if high - low > 2e-3 else 1 - found.gain
-    return Headline("Best found: ", best, f", {what}, {less(share, 1.0, against)} ({given})")
+def _headline(result: SearchResult, baseline: str) -> Headline:
+    best = shown_name(result.best.name or "the best")
+    value, initial = (_format_value(result, x) for x in (result.value, result.initial_value))
+    value = value if result.objective == TIME else f"{result.objective} {value}"
+    if not np.isfinite(result.initial_value):
+        return Headline("Best found: ", best, f", {value}; {baseline} needs a missing link")
+    if result.gain <= 0 or np.array_equal(result.best.node, result.reference.node):
+        return Headline(f"Keep {baseline}, ", best, f": {value}; nothing better was found")
+    # Times that were simulated to an error give an interval.
+    low, high = result.gain_interval
+    share = (1 - high, 1 - low) if high - low > 2e-3 else 1 - result.gain
+    gain = compare_times(share, 1.0, baseline)
+    return Headline("Best found: ", best, f", {value}, {gain} ({initial})")
 
 
-def _how_sure(found: SearchResult) -> tuple[str, list[str]]:
-    """Return how sure the answer is, in a word or three and in sentences."""
-    notes, proof, workload = [], "", found.problem.workload
-    if found.bound > 0:
-        left = f"at most {percent(1 - found.bound / found.value)} more could be gained"
-        if found.optimality_gap < _AT_BOUND:
+def _describe_certainty(result: SearchResult) -> tuple[str, list[str]]:
+    """Return the badge and the notes."""
+    notes, badge, workload = [], "", result.problem.workload
+    if result.bound > 0:
+        gain = f"; at most {percent(1 - result.bound / result.value)} can still be gained"
+        if result.optimality_gap < _NO_GAP:
             scope = describe_proof_scope(workload)
-            left, proof = f"the best is there, so nothing is left to gain{scope}", f"proved{scope}"
-        notes.append(f"No mapping can be below {_shown(found, found.bound)}: {left}.")
-    if found.verdict is not None and found.verdict.kind != "proved" and not proof:
-        proof = badge(found.verdict, workload)
-        notes.append(how_sure(found.verdict, "mapping on the shortlist"))
-    tried = (
-        f"{found.proposals:,} {'change' if found.proposals == 1 else 'changes'} of mappings tried"
-    )
-    notes.append(f"{tried}, {counted(len(found.table), 'mapping')} compared.")
-    if found.interrupted:
-        notes.append("Interrupted: this is the best so far.")
-    elif not found.proposals and (not found.bound or found.optimality_gap > _AT_BOUND):
-        notes.append("Annealing had no time to start: give more --seconds.")
-    return proof, notes
+            gain, badge = f", so this one is optimal{scope}", f"proved{scope}"
+        verb = "be faster than" if result.objective == TIME else "be below"
+        notes.append(f"No mapping can {verb} {_format_value(result, result.bound)}{gain}.")
+    if result.verdict is not None and result.verdict.kind != "proved" and not badge:
+        badge = certainty_badge(result.verdict, workload)
+        notes.append(describe_certainty(result.verdict, "shortlisted mapping"))
+    proposals = f"{result.proposals:,} proposal{'' if result.proposals == 1 else 's'}"
+    notes.append(f"{proposals} tested, {counted(len(result.table), 'mapping')} compared.")
+    if result.interrupted:
+        notes.append("Interrupted. This is the best mapping so far.")
+    elif not result.proposals and (not result.bound or result.optimality_gap > _NO_GAP):
+        notes.append("Annealing had no time to start. Increase --seconds.")
+    return badge, notes
 
 
-def _view(found: SearchResult, against: str) -> View:
-    """Return the traffic under the best, and what its gain counts from."""
+def _compare_traffic(result: SearchResult, baseline: str) -> TrafficComparison:
 
     def time(value: float, mapping: TaskMapping) -> float:
-        if found.objective == TIME:
+        if result.objective == TIME:
             return value
-        return float(simulate_packets(found.problem, mapping, error=_ROUGH).time)
+        return float(simulate_packets(result.problem, mapping, error=_TIME_ERROR).time)
 
-    best = found.best
-    several = [Candidate(best.name or "the best", best, time(found.value, best))]
-    if not np.array_equal(best.node, found.reference.node):
-        name = found.reference.name or against
-        several.append(Candidate(name, found.reference, time(found.initial_value, found.reference)))
-    return View(found.problem, several)
-
-
-def _before_and_after(view: View, found: SearchResult, against: str) -> Chart:
-    names, times = zip(*((one.name, one.time) for one in view.compared), strict=True)
-    ranking = CandidateRanking(names, times, 1 if len(names) > 1 else 0, against=against)
-    every = found.table["value"][np.isfinite(found.table["value"])].tolist()
-    return ranking.chart(floor=found.bound, every=every)
+    best, reference = result.best, result.reference
+    candidates = [Candidate(best.name or "the best", best, time(result.value, best))]
+    if not np.array_equal(best.node, reference.node):
+        initial_time = time(result.initial_value, reference)
+        candidates.append(Candidate(reference.name or baseline, reference, initial_time))
+    return TrafficComparison(result.problem, candidates)
 
 
-def progress_chart(found: SearchResult) -> Chart:
-    """Return the best objective over the seconds of the search."""
-    is_time = found.objective == TIME
-    values = np.array([value for _, value in found.history])
+def _times_chart(traffic: TrafficComparison, result: SearchResult, baseline: str) -> Chart:
+    names, _, times = zip(*traffic.compared, strict=True)
+    ranking = CandidateRanking(names, times, len(names) - 1, baseline_name=baseline)
+    ticks = result.table["value"][np.isfinite(result.table["value"])].tolist()
+    return ranking.chart(lower_bound=result.bound, ticks=ticks)
+
+
+def progress_chart(result: SearchResult) -> Chart:
+    """Return the best objective so far over the seconds of the search."""
+    is_time = result.objective == TIME
+    values = np.array([value for _, value in result.history])
     scale, unit = time_unit(values) if is_time else (1.0, "")
-    # Between two finds the best stays what it is.
-    at = np.repeat([when for when, _ in found.history], 2)[1:]
+    # The best is constant between two improvements.
+    elapsed = np.repeat([time for time, _ in result.history], 2)[1:]
     best = np.repeat(values / scale, 2)[:-1]
-    label = f"{found.objective}{f', {unit}' if unit else ''}"
-    series = [svg.Series("best so far", "best", at, best)]
-    if found.bound > 0 and len(at):
-        ends = [0.0, float(at[-1])]
-        series.append(svg.Series("no mapping is below", "other", ends, [found.bound / scale] * 2))
+    label = f"{result.objective}{f', {unit}' if unit else ''}"
+    series = [svg.Series("best so far", "best", elapsed, best)]
+    if result.bound > 0 and len(elapsed):
+        ends = [0.0, float(elapsed[-1])]
+        series.append(svg.Series("lower bound", "other", ends, [result.bound / scale] * 2))
     return Chart(
         "progress",
         "",
-        f"Best {found.objective} over the seconds of the search.",
-        lambda: svg.plot(series, "seconds", label, lines=True, from_zero=False),
+        f"Best {result.objective} so far.",
+        lambda: svg.draw_plot(series, "seconds", label, lines=True, from_zero=False),
     )
 
 
-def compared(found: SearchResult, top: int = 10, yours: bool = False) -> Table:
-    """Return all that was compared, the best first."""
-    is_time = found.objective == TIME
+def compared_table(result: SearchResult, top: int = 10, yours: bool = False) -> Table:
+    """Return the compared mappings, the best first."""
+    is_time = result.objective == TIME
     kind: Kind = "seconds" if is_time else "number"
     columns = [
         Column("mapping", kind="name"),
-        Column("value", found.objective, kind, digits=3 if is_time else 6, priority=0),
+        Column("value", result.objective, kind, digits=3 if is_time else 6, priority=0),
         Column(
-            "value", f"vs {'yours' if yours else 'default'}", "change", against=found.initial_value
+            "value", f"vs {'yours' if yours else 'default'}", "change", against=result.initial_value
         ),
         Column("source", "source"),
         Column("from", priority=2),
     ]
-    names = found.table["mapping"].tolist()
-    at = names.index(found.reference.name) if found.reference.name in names[1:] else None
+    names = result.table["mapping"].tolist()
+    reference = result.reference.name
+    reference_row = names.index(reference) if reference in names[1:] else None
     return Table(
-        found.table,
+        result.table,
         columns,
-        "All that was compared, the best first",
+        "All compared mappings",
         best=0,
-        yours=at,
+        yours=reference_row,
         top=top,
         key="candidates",
     )
 
 
-def _content(found: SearchResult) -> dict[str, object]:
-    """Return all of it for programs."""
-    verdict = found.verdict and {
-        "kind": found.verdict.kind,
-        "certainty": found.verdict.certainty,
-    }
+def _content(result: SearchResult) -> dict[str, object]:
     return {
-        "objective": found.objective,
-        "best": found.best.name,
-        "node": found.best.node.tolist(),
-        "value": found.value,
-        "given": found.initial_value,
-        "gain": found.gain,
-        "gain_interval": list(found.gain_interval),
-        "bound": found.bound,
-        "verdict": verdict,
-        "proposals": found.proposals,
-        "interrupted": found.interrupted,
-        "history": [{"seconds": at, "value": value} for at, value in found.history],
-        "compared": records(found.table),
+        "objective": result.objective,
+        "best": result.best.name,
+        "node": result.best.node.tolist(),
+        "value": result.value,
+        "initial_value": result.initial_value,
+        "gain": result.gain,
+        "gain_interval": list(result.gain_interval),
+        "bound": result.bound,
+        "verdict": result.verdict and asdict(result.verdict),
+        "proposals": result.proposals,
+        "interrupted": result.interrupted,
+        "history": [{"seconds": time, "value": value} for time, value in result.history],
+        "compared": records(result.table),
     }
 
 
-def explanation(why: Explanation, *, setting: str = "", top: int = 5) -> Answer:
-    """Return why a mapping takes its time, compared with another."""
+def explanation_answer(why: Explanation, *, setting: str = "", top: int = 5) -> Answer:
+    """Return the limits of a mapping, compared with another."""
     name, other = shown_name(why.mapping.name), shown_name(why.against.name)
     head = Headline(
         "",
         name,
-        f" takes {seconds(why.time)}, {less(why.time, why.against_time, other)} "
+        f" takes {seconds(why.time)}, {compare_times(why.time, why.against_time, other)} "
         f"({seconds(why.against_time)})",
     )
-    view, reasons = _explained(why), why.reasons
-    least = reasons.bounds[reasons.binding]
-    notes = [f"Why: {BINDING[reasons.binding]} needs {seconds(least)} of its {seconds(why.time)}."]
+    traffic, reasons = _compare_explained(why), why.reasons
+    limit, bound = BINDING[reasons.binding], seconds(reasons.bounds[reasons.binding])
+    notes = [f"Limited by {limit} (at least {bound} of {seconds(why.time)})."]
     if len(why.table):
-        hot = why.table.iloc[0]
+        link = why.table.iloc[0]
         notes.append(
-            f"Hottest link {hot['label']}: {nbytes(hot['nbytes'])}, {hot['over_mean']:.1f} times "
-            f"the mean; {nbytes(hot['against'])} under {other}."
+            f"Busiest link {link['label']}: {nbytes(link['nbytes'])}, {link['over_mean']:.1f} "
+            f"times the mean; {nbytes(link['against'])} under {other}."
         )
-    notes.append(_advice(why))
-    where, spread, *_ = view.where()
+    notes.append(_describe_swap(why))
+    link_map, spread, *_ = traffic.link_sections()
     sections = [
-        Section("", [_by_dimension(view)], wide=False),
-        *view.why(),
-        where,
-        Section("Who puts the load there", [_pairs(why, top, other)], wide=False),
+        Section("", [_dimension_table(traffic)], wide=False),
+        *traffic.limit_sections(),
+        link_map,
+        Section("Task pairs on the busiest links", [_pair_table(why, top, other)], wide=False),
         spread,
-        Section("Hottest links", [_hot_links(why, other)], folded=True),
-        Section("What the model weighs", [_weights(why, other)], folded=True),
+        Section("Busiest links", [_link_table(why, other)], folded=True),
+        Section("Features in the model", [_feature_table(why, other)], folded=True),
     ]
-    return view.answer(
+    return traffic.answer(
         head,
-        setting=setting or setting_of(why.problem),
-        title=f"Explanation of {name}: {setting_of(why.problem)}",
+        setting=setting or describe_problem(why.problem),
+        title=f"Explanation of {name}: {describe_problem(why.problem)}",
         notes=notes,
         sections=sections,
         content={
@@ -259,46 +247,42 @@ def explanation(why: Explanation, *, setting: str = "", top: int = 5) -> Answer:
 
 
 def limits_chart(why: Explanation) -> Chart:
-    """Return what each part of the network needs at least under both."""
-    return _explained(why).limits()
+    """Return the bounds of both times by each part of the network."""
+    return _compare_explained(why).limits_chart()
 
 
-def _explained(why: Explanation) -> View:
-    """Return the traffic under both mappings."""
+def _compare_explained(why: Explanation) -> TrafficComparison:
     pair = ((why.mapping, why.time), (why.against, why.against_time))
-    several = [Candidate(shown_name(each.name), each, time) for each, time in pair]
-    return View(why.problem, several, moved=False)
+    candidates = [Candidate(shown_name(mapping.name), mapping, time) for mapping, time in pair]
+    return TrafficComparison(why.problem, candidates, has_baseline=False)
 
 
-def _advice(why: Explanation) -> str:
-    """Return the exchange of nodes that helps most."""
-    if why.exchanges.empty:
-        return "No exchange of two blocks of nodes lowers the loads."
+def _describe_swap(why: Explanation) -> str:
+    """Return the swap of two blocks of nodes that reduces the time most."""
+    if why.exchanges.empty or why.exchanges["gain"].iloc[0] <= 0:
+        return "No swap makes it faster."
     best = why.exchanges.iloc[0]
-    if best["gain"] <= 0:
-        return "Exchanges of two blocks of nodes lower the loads, but not the time."
     blocks = [
         " ".join(node_label(why.problem.torus, node) for node in best[key])
         for key in ("block", "other")
     ]
     return (
-        f"Try: exchange nodes {blocks[0]} with {blocks[1]}: {seconds(best['time'])}, "
+        f"Swap nodes {blocks[0]} with {blocks[1]}: {seconds(best['time'])}, "
         f"{percent(best['gain'])} less (simulated)."
     )
 
 
-def _by_dimension(view: View) -> Table:
-    """Return the busiest link of each dimension and direction under both."""
-    torus = view.problem.torus
-    rows = pd.DataFrame({"dimension": [f"{way}{axis}" for axis in torus.axes for way in "+-"]})
+def _dimension_table(traffic: TrafficComparison) -> Table:
+    torus = traffic.problem.torus
+    rows = pd.DataFrame({"dimension": [f"{sign}{axis}" for axis in torus.axes for sign in "+-"]})
     columns = [Column("dimension", priority=0)]
-    for key, name, use in zip("ab", view.names, view.uses, strict=False):
+    for key, name, use in zip("ab", traffic.names, traffic.uses, strict=False):
         rows[key] = use.seconds.reshape(torus.n_nodes, 2 * torus.ndim).max(axis=0)
         columns.append(Column(key, name, "seconds"))
-    return Table(rows, columns, "Busiest link of each dimension")
+    return Table(rows, columns, "Busiest link of each dimension and direction")
 
 
-def _hot_links(why: Explanation, other: str) -> Table:
+def _link_table(why: Explanation, other: str) -> Table:
     columns = [
         Column("label", "link", "label", priority=0),
         Column("nbytes", "bytes", "bytes", priority=0),
@@ -308,14 +292,14 @@ def _hot_links(why: Explanation, other: str) -> Table:
     return Table(why.table, columns)
 
 
-def _pairs(why: Explanation, top: int, other: str) -> Table:
+def _pair_table(why: Explanation, top: int, other: str) -> Table:
     rows = why.pairs.groupby("link", sort=False).head(max(1, top // 2))
     columns = [
         Column("label", "link", "label", priority=0),
         Column("src", "from task", "number"),
         Column("dst", "to task", "number"),
         Column("nbytes", "bytes", "bytes"),
-        Column("share", "of the link", "share"),
+        Column("share", "share of link", "share"),
         Column("hops", kind="count"),
         Column("against", f"hops under {other}", "count"),
         *([Column("phase", kind="count")] if len(why.problem.workload) > 1 else []),
@@ -323,13 +307,12 @@ def _pairs(why: Explanation, top: int, other: str) -> Table:
     return Table(rows.assign(label=rows["link"].map(why.problem.torus.link_label)), columns)
 
 
-def _weights(why: Explanation, other: str) -> Table:
+def _feature_table(why: Explanation, other: str) -> Table:
     columns = [
         Column("feature", priority=0),
         Column("value", kind="number", digits=4, priority=0),
-        Column("against", f"in {other}", "number", digits=4),
+        Column("against", f"under {other}", "number", digits=4),
         Column("effect", "change", "change", digits=1),
     ]
-    return Table(
-        why.weights, columns, f"Change of the forecast if one feature were that of {other}"
-    )
+    title = f"Change of the predicted time with one feature of {other}"
+    return Table(why.weights, columns, title)

@@ -1,4 +1,4 @@
-"""The answer of `simulate`: what takes one mapping its time, packet by packet."""
+"""Answers of `simulate`: the time of one mapping in detail, or a comparison of many."""
 
 from __future__ import annotations
 
@@ -22,13 +22,22 @@ from toruscast.text import counted, percent, seconds, shown_name, time_unit
 
 from . import svg
 from .blocks import Answer, Chart, Headline, Section
-from .candidates import CandidateRanking, View, bound_line, less, link_note, node_label, setting_of
+from .candidates import (
+    CandidateRanking,
+    TrafficComparison,
+    compare_times,
+    describe_limit,
+    describe_problem,
+    explain_link_name,
+    node_label,
+)
 from .links import Candidate
 from .table import Column, Table, records
 
-BUSIEST, _FIRST, _FEW = 5, 5, 3
+# Rows of the tables.
+_N_LINKS, _N_PHASES, _N_OTHER = 5, 5, 3
 # Points of the timeline.
-_MOMENTS = 120
+_N_MOMENTS = 120
 _TABLES: Mapping[str, tuple[str, Sequence[Column]]] = {
     "busiest_links": (
         "Busiest links",
@@ -42,7 +51,7 @@ _TABLES: Mapping[str, tuple[str, Sequence[Column]]] = {
     "fullest_buffers": (
         "Fullest buffers",
         [
-            Column("label", "behind link", "label", priority=0),
+            Column("label", "after link", "label", priority=0),
             Column("mean_buffered", "mean packets", "number", digits=2),
             Column("max_buffered", "max packets", "count"),
             Column("delay", "mean delay", "seconds"),
@@ -57,19 +66,19 @@ _TABLES: Mapping[str, tuple[str, Sequence[Column]]] = {
             Column("hops", kind="count"),
             Column("took", "takes", "seconds", priority=0),
             Column("alone", "takes alone", "seconds"),
-            Column("queued", "behind others at most", "seconds", priority=2),
-            Column("wait", "longest mean wait of a packet", "seconds", priority=3),
-            Column("place", "where", "label", priority=3),
+            Column("queued", "max time queued", "seconds", priority=2),
+            Column("wait", "max mean wait of packets", "seconds", priority=3),
+            Column("place", kind="label", priority=3),
         ],
     ),
     "longest_waiting_fifos": (
-        "Injection FIFOs that waited longest for their links",
+        "Injection FIFOs with the longest waits",
         [
             Column("label", "node", "label", priority=0),
             Column("fifo", "FIFO", "number", priority=0),
             Column("messages", kind="count"),
-            Column("most_edges", "edges at once", "count", priority=2),
-            Column("mean_stay", "mean stay of an edge", "seconds"),
+            Column("most_edges", "max edges", "count", priority=2),
+            Column("mean_stay", "mean stay of edges", "seconds"),
             Column("waited", "total wait", "seconds"),
             Column("mean_wait", "mean wait", "seconds"),
         ],
@@ -77,52 +86,53 @@ _TABLES: Mapping[str, tuple[str, Sequence[Column]]] = {
 }
 
 
-def labelled(links: pd.DataFrame, torus: Torus) -> pd.DataFrame:
-    """Return the counters of links, their names first."""
+def label_links(links: pd.DataFrame, torus: Torus) -> pd.DataFrame:
+    """Return the table of links with a column ``label`` first."""
     table = links.copy()
     table.insert(0, "label", [torus.link_label(link) for link in links.index.tolist()])
     return table
 
 
 def answer(result: Simulation, why: Reasons | None = None, *, setting: str = "") -> Answer:
-    """Return what a simulation of one mapping says; ``why`` is what bounds it, where known."""
-    why = why or explain(result.problem, result.mapping)
+    """Return the answer about one mapping; ``why`` are its limits, if known."""
+    reasons = why or explain(result.problem, result.mapping)
     name = shown_name(result.mapping.name or "the mapping")
-    one = Candidate(result.mapping.name or "mapping", result.mapping, result.time)
-    view = View(result.problem, [one])
+    candidate = Candidate(result.mapping.name or "mapping", result.mapping, result.time)
+    traffic = TrafficComparison(result.problem, [candidate])
     links = result.links()
-    found = _most_waited(result, links)
+    tables = _detail_tables(result, links)
     sections = [
-        *(one for one in view.why() if one.only == "page"),
+        *(section for section in traffic.limit_sections() if section.only == "page"),
         Section("Timeline", [timeline_chart(result)], wide=False, only="page"),
-        *_phases(result),
-        *(_section(title, found[key], columns) for key, (title, columns) in _TABLES.items()),
-        # The busiest links stand above.
-        *(each for each in view.where() if each.title != "The hottest links"),
-        view.traffic(),
+        *_phase_sections(result),
+        *(_section(title, tables[key], columns) for key, (title, columns) in _TABLES.items()),
+        # The third lists the busiest links, as the tables above do.
+        *traffic.link_sections()[:2],
+        traffic.traffic_section(),
     ]
-    content = _content(result, why, links) | {key: records(each) for key, each in found.items()}
-    least, each = why.lower_bound, " an iteration" if result.iterations > 1 else ""
-    head = f" takes {seconds(result.time)}{each}"
-    if least:
-        head += f", {result.time / least:.2f} times the lower bound of {seconds(least)}"
-    about = setting_of(result.problem)
-    return view.answer(
+    content = _content(result, reasons, links)
+    content |= {key: records(table) for key, table in tables.items()}
+    bound, unit = reasons.lower_bound, " per iteration" if result.iterations > 1 else ""
+    head = f" takes {seconds(result.time)}{unit}"
+    if bound:
+        head += f", {result.time / bound:.2f} times the lower bound of {seconds(bound)}"
+    about = describe_problem(result.problem)
+    return traffic.answer(
         Headline("", name, head),
         setting=setting or f"{about}, mapping {name}",
         title=f"Simulation of {name}: {about}",
-        notes=_notes(result, why, view),
-        sections=[one for one in sections if _holds_something(one)],
+        notes=_notes(result, reasons, traffic.estimated),
+        sections=[section for section in sections if _has_content(section)],
         content=content,
-        table=Table(_one_row(content), ()),
-        file=view.launcher_file(),
+        table=Table(_summary_row(content), ()),
+        file=traffic.launcher_file(),
     )
 
 
-def answer_of_many(
+def comparison_answer(
     problem: MappingProblem,
     mappings: Sequence[TaskMapping],
-    found: Sequence[tuple[dict[str, Any], Reasons]],
+    results: Sequence[tuple[dict[str, Any], Reasons]],
     *,
     setting: str,
     content: dict[str, Any],
@@ -131,24 +141,23 @@ def answer_of_many(
     estimated: bool = False,
     note: str = "",
 ) -> Answer:
-    """Return which of several mappings is fastest, and what limits it.
+    """Return the fastest of several mappings, and its limits.
 
-    ``found`` holds for each mapping its time, the busiest link (None where nothing leaves a node),
-    its share of the time and more, with what bounds the time, by estimate where ways are open.
-    ``error`` is that of the times.
+    ``results`` holds for each mapping a row as of `result_row`, and the bounds of its time, which
+    are ``estimated`` if packets may take several routes. ``error`` is that of the times.
     """
     rows = [
         {
-            "mapping": each.name or str(i),
-            "time": found[i][0]["time"],
-            "lower_bound": found[i][1].lower_bound,
-            **found[i][0],
+            "mapping": mapping.name or str(i),
+            "time": row["time"],
+            "lower_bound": reasons.lower_bound,
+            **row,
         }
-        for i, each in enumerate(mappings)
+        for i, (mapping, (row, reasons)) in enumerate(zip(mappings, results, strict=True))
     ]
     table = pd.DataFrame(rows).sort_values("time", kind="stable")
     order = table.index.tolist()
-    table, why = table.reset_index(drop=True), found[order[0]][1]
+    table, reasons = table.reset_index(drop=True), results[order[0]][1]
     table.insert(0, "rank", table["time"].rank(method="min").astype(int))
     table.insert(4, "over_bound", table["time"] / table["lower_bound"].replace(0.0, math.nan))
     names = [str(name) for name in table["mapping"]]
@@ -159,151 +168,149 @@ def answer_of_many(
         Column("rank", "#", "count"),
         Column("mapping", kind="name"),
         Column("time", kind="seconds", priority=0),
-        *ranking.changes(),
+        *ranking.change_columns(),
         Column("over_bound", "times its lower bound", "decimal", digits=2),
         Column("busiest_link", kind="label"),
         Column("busy_share", "busy", "share"),
     ]
-    known = [name for name in table if name not in ("phase_times", "coarsening", "change")]
-    bound = bound_line(why, estimated, problem.workload.dependent)
-    said = [_others(table, error), ranking.alike(), bound, link_note(link) if link else "", note]
+    hidden = ["phase_times", "coarsening", "change"]
+    notes = [
+        _compare_with_others(table, error),
+        ranking.describe_similarity(),
+        describe_limit(reasons, estimated, problem.workload.dependent),
+        explain_link_name(link) if link else "",
+        note,
+    ]
     return Answer(
         setting=setting,
         headline=ranking.headline(),
-        notes=list(filter(None, said)),
-        table=Table(table[known], columns, best=0, yours=ranking.yours, top=top),
+        notes=list(filter(None, notes)),
+        table=Table(
+            table.drop(columns=hidden, errors="ignore"),
+            columns,
+            best=0,
+            yours=ranking.yours,
+            top=top,
+        ),
         omitted=problem.workload.omitted,
         mapping=mappings[order[0]],
         content=content | {"ranking": records(table)},
     )
 
 
-def row_of(time: float, link: str | None, busy: float) -> dict[str, Any]:
-    """Return a mapping's time, its busiest link and the share of the time that this is busy."""
+def result_row(time: float, link: str | None, busy: float) -> dict[str, Any]:
+    """Return a row about a mapping; ``link`` is its busiest link, None if no message needs one."""
     return {"time": time, "busiest_link": link, "busy_share": busy / time if link else 0.0}
 
 
-def flow_row(result: FlowSimulation) -> tuple[dict[str, Any], Reasons]:
-    """Return a row of `answer_of_many`, and what bounds the time."""
+def flow_result_row(result: FlowSimulation) -> tuple[dict[str, Any], Reasons]:
+    """Return a row of `comparison_answer`, and the bounds of the time."""
     problem, mapping = result.problem, result.mapping
-    # Flows have no clock: their bound is exact.
-    least = time_bounds(problem, mapping).total
-    why = replace(explain(problem, mapping, n=1), lower_bound=least)
-    links = why.links
+    # Flows do not round to clock cycles, so the bound is exact.
+    bound = time_bounds(problem, mapping).total
+    reasons = replace(explain(problem, mapping, n=1), lower_bound=bound)
+    links = reasons.links
     link, busy = (links["label"].iloc[0], links["busy"].iloc[0]) if len(links) else (None, 0.0)
-    # The error accepted may shorten a time, but not below what it takes at least.
-    time = max(result.time, least)
-    return row_of(time, link, busy) | {"phase_times": result.phase_times}, why
+    # The accepted error may shorten a time, but not below the bound.
+    time = max(result.time, bound)
+    return result_row(time, link, busy) | {"phase_times": result.phase_times}, reasons
 
 
-def of_flows(result: FlowSimulation) -> Answer:
-    """Return what a simulation of one mapping by flows says."""
-    return answer_of_many(
+def flow_answer(result: FlowSimulation) -> Answer:
+    """Return the answer about one mapping simulated with flows."""
+    return comparison_answer(
         result.problem,
         [result.mapping],
-        [flow_row(result)],
-        setting=setting_of(result.problem),
+        [flow_result_row(result)],
+        setting=describe_problem(result.problem),
         content={"network": asdict(result.torus.network), "error": result.error},
         error=result.error,
     )
 
 
-def _others(table: pd.DataFrame, error: float) -> str:
-    """Return how the fastest stands to the others."""
+def _compare_with_others(table: pd.DataFrame, error: float) -> str:
     names, times = table["mapping"], table["time"]
     best, slowest = float(times.iloc[0]), float(times.iloc[-1])
-    others = len(times) - 1
-    if not others:
+    n_others = len(times) - 1
+    if not n_others:
         return "There is no other candidate."
-    near = int((times.iloc[1:] <= best * (1 + error)).sum())
-    if error:
-        within = f"within {percent(error, digits=3)} of it, the error accepted"
-        verb = f"{'lie' if near > 1 else 'lies'} {within}"
-    else:
-        verb = f"{'take' if near > 1 else 'takes'} as little"
-    text = f"{near or 'None'} of {counted(others, 'other')} {verb}."
+    n_equal = int((times.iloc[1:] <= best * (1 + error)).sum())
+    within = f", within the error of {percent(error, digits=3)}" if error else ""
+    verb = "are" if n_equal > 1 else "is"
+    text = f"{n_equal or 'None'} of {counted(n_others, 'other')} {verb} as fast{within}."
     if slowest > best:
-        text += (
-            f" It takes {less(best, slowest, 'the slowest')}, {shown_name(names.iloc[-1])} "
-            f"({seconds(slowest)})."
-        )
+        slowest_name = f"{shown_name(names.iloc[-1])} ({seconds(slowest)})"
+        text += f" It takes {compare_times(best, slowest, 'the slowest')}, {slowest_name}."
     return text
 
 
 def timeline_chart(result: MessageTimes[Any]) -> Chart:
-    """Return how many messages are under way over the time."""
+    """Return the numbers of sent and of arrived edges over the time."""
     messages = result.messages()
-    moments = np.linspace(0.0, result.end, _MOMENTS)
-    begun = np.searchsorted(np.sort(messages["handed_over"]), moments, side="right")
-    done = np.searchsorted(np.sort(messages["arrived"]), moments, side="right")
+    moments = np.linspace(0.0, result.end, _N_MOMENTS)
+    n_sent = np.searchsorted(np.sort(messages["handed_over"]), moments, side="right")
+    n_arrived = np.searchsorted(np.sort(messages["arrived"]), moments, side="right")
     scale, unit = time_unit([result.end])
     series = [
-        svg.Series("handed over", "other", moments / scale, begun),
-        svg.Series("arrived", "best", moments / scale, done),
+        svg.Series("sent", "other", moments / scale, n_sent),
+        svg.Series("arrived", "best", moments / scale, n_arrived),
     ]
     return Chart(
         "timeline",
         "",
-        "Edges whose messages were handed over, and have arrived; between the lines, those under "
-        "way.",
-        lambda: svg.plot(series, f"time, {unit}", "edges", lines=True),
+        "Edges whose messages were sent and have arrived. Those between the lines are in transit.",
+        lambda: svg.draw_plot(series, f"time, {unit}", "edges", lines=True),
     )
 
 
-def _most_waited(result: Simulation, links: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the links, buffers, messages and FIFOs with most to do."""
+def _detail_tables(result: Simulation, links: pd.DataFrame) -> dict[str, pd.DataFrame]:
     torus, fifos = result.torus, result.fifos()
     used = links[links["packets"] > 0]
-    busiest = _most(used, "busy_share", BUSIEST)
-    fullest = _most(used[used["delay"] > 0], "mean_buffered", _FEW)
+    busiest = _largest(used, "busy_share", _N_LINKS)
+    fullest = _largest(used[used["delay"] > 0], "mean_buffered", _N_OTHER)
     fifos.insert(0, "label", [node_label(torus, node) for node in fifos["node"]])
     fifos["waited"] = fifos["mean_wait"] * fifos["packets"]
     return {
-        "busiest_links": labelled(busiest, torus),
-        "fullest_buffers": labelled(fullest, torus),
-        "slowest_messages": slowest_messages(result, _FEW),
-        "longest_waiting_fifos": _most(fifos[fifos["waited"] > 0], "waited", _FEW),
+        "busiest_links": label_links(busiest, torus),
+        "fullest_buffers": label_links(fullest, torus),
+        "slowest_messages": slowest_messages(result, _N_OTHER),
+        "longest_waiting_fifos": _largest(fifos[fifos["waited"] > 0], "waited", _N_OTHER),
     }
 
 
 def _section(title: str, frame: pd.DataFrame, columns: Sequence[Column]) -> Section:
-    known = [column for column in columns if column.name in frame]
-    return Section(title, [Table(frame, known)], wide=False)
+    present = [column for column in columns if column.name in frame]
+    return Section(title, [Table(frame, present)], wide=False)
 
 
-def _notes(result: Simulation, why: Reasons, view: View) -> list[str]:
-    """Return what bounds the time, and what it is a mean or an estimate of."""
-    rounds = result.workload.dependent and len(result.workload) > result.iterations > 0
-    line = bound_line(why, view.estimated, rounds)
+def _notes(result: Simulation, reasons: Reasons, is_estimated: bool) -> list[str]:
+    has_rounds = result.workload.dependent and len(result.workload) > result.iterations > 0
+    limit = describe_limit(reasons, is_estimated, has_rounds)
     if result.iterations == 1:
-        notes = [line]
+        notes = [limit]
     else:
         notes = [
-            f"One from a standing start is {line[0].lower()}{line[1:]}",
-            f"That is the mean of {result.iterations} iterations but the first, which takes "
-            f"{seconds(result.alone)} alone; all end after {seconds(result.end)}. The tables "
-            "count all.",
+            f"A single iteration is {limit[0].lower()}{limit[1:]}",
+            f"The time is the mean of {result.iterations} iterations without the first, which "
+            f"takes {seconds(result.alone)} alone. All end after {seconds(result.end)}. The tables "
+            "include all iterations.",
         ]
     if result.coarsening > 1:
         notes.append(f"Each simulated packet represents up to {result.coarsening} real ones.")
     if result.error is not None:
-        notes.append(_reached(result, result.error))
+        notes.append(_describe_error(result, result.error))
     return notes
 
 
-def _reached(result: Simulation, error: float) -> str:
-    """Return the sentence about the error that was asked for."""
-    asked = f"the error of {percent(error, digits=3)} asked for" if error else ""
+def _describe_error(result: Simulation, error: float) -> str:
+    limit = f"the error of {percent(error, digits=3)}"
     if result.coarsening == 1:
-        return f"No packets are merged: coarser ones would miss {asked}, or save little."
-    changed = percent(result.change, digits=2)
-    return (
-        f"When packets were halved last, the time changed by {changed}: of {asked} a sixteenth "
-        "may change."
-    )
+        return f"No packets are merged: coarser packets would exceed {limit}, or save little."
+    change = percent(result.change, digits=2)
+    return f"Halving the packets changed the time by {change}, at most 1/16 of {limit}."
 
 
-def _phases(result: Simulation) -> list[Section]:
+def _phase_sections(result: Simulation) -> list[Section]:
     phases = result.phases()
     n = len(phases)
     if n < 2:
@@ -317,20 +324,19 @@ def _phases(result: Simulation) -> list[Section]:
         Column("messages", kind="count"),
         Column("nbytes", "bytes", "bytes"),
     ]
-    title = f"The first {_FIRST} of {n} {kind}s" if n > _FIRST else f"The {n} {kind}s"
-    return [Section(title, [Table(phases.head(_FIRST), columns)])]
+    title = f"The first {_N_PHASES} of {n} {kind}s" if n > _N_PHASES else f"The {n} {kind}s"
+    return [Section(title, [Table(phases.head(_N_PHASES), columns)])]
 
 
-def _content(result: Simulation, why: Reasons, links: pd.DataFrame) -> dict[str, Any]:
-    """Return the simulation in few numbers."""
+def _content(result: Simulation, reasons: Reasons, links: pd.DataFrame) -> dict[str, Any]:
     return {
         "mapping": result.mapping.name,
         "time": result.time,
         "iterations": result.iterations,
         "phase_times": list(result.phase_times),
-        "lower_bound": why.lower_bound,
-        "bounds": why.bounds,
-        "binding": why.binding,
+        "lower_bound": reasons.lower_bound,
+        "bounds": reasons.bounds,
+        "binding": reasons.binding,
         "packet_hops": result.packet_hops,
         "coarsening": result.coarsening,
         "error": result.error,
@@ -341,16 +347,15 @@ def _content(result: Simulation, why: Reasons, links: pd.DataFrame) -> dict[str,
     }
 
 
-def _holds_something(section: Section) -> bool:
+def _has_content(section: Section) -> bool:
     return any(not isinstance(block, Table) or len(block) for block in section.blocks)
 
 
-def _most(table: pd.DataFrame, column: str, n: int) -> pd.DataFrame:
+def _largest(table: pd.DataFrame, column: str, n: int) -> pd.DataFrame:
     return table.sort_values(column, ascending=False, kind="stable").head(n)
 
 
-def _one_row(content: dict[str, Any]) -> pd.DataFrame:
-    """Return the numbers of the summary as a table of one row."""
+def _summary_row(content: dict[str, Any]) -> pd.DataFrame:
     names = "mapping time lower_bound binding packet_hops coarsening change max_buffered mean_delay"
     bounds = {f"{name}_bound": value for name, value in content["bounds"].items()}
     return pd.DataFrame([{name: content[name] for name in names.split()} | bounds])

@@ -1,7 +1,6 @@
-"""Tables: a frame for programs, with columns that say how people read it.
+"""Tables: a frame for programs, and columns that format it for people.
 
-CSV and JSON hold the whole frame. A terminal, a page and a notebook show the columns, and only here
-their numbers become text.
+CSV and JSON contain the whole frame. Terminals, pages and notebooks show the formatted columns.
 """
 
 from __future__ import annotations
@@ -51,44 +50,44 @@ Kind = Literal[
 Mark = Literal["best", "yours", ""]
 _TEXTS = ("name", "text", "label")
 _UNITS = {"seconds": (time_unit, seconds), "bytes": (byte_unit, nbytes)}
-# Decimals; significant digits of seconds, bytes and numbers.
+# Default decimals or digits that are not 3.
 _DIGITS = {"general": 4, "share": 0, "change": 0}
-# Quotient of two values that are still readable in one unit.
-_SPAN = 1e3
-# A spreadsheet takes text that begins so for a formula.
+# Maximum quotient of two values in a column with one unit.
+_MAX_UNIT_RANGE = 1e3
+# Spreadsheets interpret text that begins like this as a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-# Control characters but the tab and ends of lines: a terminal obeys them.
+# Control characters that a terminal interprets, without tabs and line ends.
 _CONTROL = dict.fromkeys([*range(9), 11, 12, *range(14, 32), *range(127, 160)], "?")
 
 
 @dataclass(frozen=True)
 class Column:
-    """How people read a column of a frame.
+    """Format of a column of a frame.
 
     Parameters
     ----------
     name : str
         Name of the column in the frame.
     heading : str, optional
-        Words above it; the name if not given. The unit is added.
+        Heading without the unit; by default, the name.
     kind : str, optional
-        ``name`` is text that users type, which stays on any terminal; ``label`` is text that is not
-        broken over lines; ``flag`` is "yes" or nothing. ``count`` is a whole number, ``number`` has
-        significant digits, ``general`` an exponent where needed; ``decimal`` and ``signed`` have
-        decimals. ``seconds`` and ``bytes`` have one unit in the whole table, or each its own where
-        they differ widely. ``share`` is a part of 1, in per cent, and ``change`` is relative to
-        ``against``, or is already a part of 1.
+        ``name`` is text that users type, which every terminal shows; ``label`` is text that does
+        not wrap; ``flag`` is "yes" or empty. ``count`` is an integer, ``number`` has significant
+        digits, ``general`` an exponent if needed; ``decimal`` and ``signed`` have decimals.
+        ``seconds`` and ``bytes`` have one unit in the whole table, or individual units if the
+        values differ widely. ``share`` is a part of 1, in per cent, and ``change`` is relative to
+        ``against``, or already a part of 1.
     digits : int, optional
         Significant digits; decimals of ``decimal``, ``signed``, ``share`` and ``change``.
     priority : int, optional
-        On a narrow terminal the highest are left out first; those of 0 stay.
+        A narrow terminal leaves out the highest first, and always shows 0.
     to : str, optional
-        Column of the upper end, where this one is the lower end of an interval. The cell is empty
-        where both are equal.
+        Column of the upper end if this one is the lower end of an interval. The cell is empty if
+        the ends are equal.
     against : float, optional
         Baseline of a ``change``.
     below : Column, optional
-        Column in brackets on a second line of the cell, such as an interval.
+        Column in parentheses on a second line of the cell, such as an interval.
     """
 
     name: str
@@ -101,39 +100,39 @@ class Column:
     below: Column | None = None
 
     @property
-    def words(self) -> str:
-        """The heading without a unit."""
+    def plain_heading(self) -> str:
+        """The heading without the unit."""
         return self.heading or self.name.replace("_", " ")
 
     @property
     def is_text(self) -> bool:
-        """Whether it holds words, which align left."""
+        """Whether it contains text, which is aligned left."""
         return self.kind in _TEXTS
 
     @property
-    def stays(self) -> bool:
-        """Whether a narrow terminal shows it, too."""
+    def is_always_visible(self) -> bool:
+        """Whether every terminal shows it."""
         return self.kind == "name" or self.priority == 0
 
 
 @dataclass(frozen=True)
 class Table:
-    """A frame, and the columns that people see of it.
+    """A frame, and its columns as people see them.
 
     Parameters
     ----------
     frame : DataFrame, or sequence of mappings
-        All values, a row each; seconds, bytes and parts of 1. An index with a name is a column.
+        Values in seconds, bytes and parts of 1. A named index counts as a column.
     columns : sequence of Column, optional
-        What people see; every column of the frame if not given, nothing if empty.
+        Visible columns; by default, all columns of the frame.
     title : str, optional
         What the rows are.
     best, yours : int, optional
-        Rows that are marked as the best and as the user's.
+        Rows to highlight as the best and as the user's.
     top : int, optional
-        Rows that a terminal shows from the top; all if not given.
+        Number of first rows in a terminal; by default, all.
     key : str, optional
-        Identifier on a page, where a table that has one can be sorted, filtered and copied.
+        Identifier on a page, which makes the table sortable.
 
     Examples
     --------
@@ -142,7 +141,7 @@ class Table:
     >>> name, time = Column("mapping", kind="name"), Column("time", kind="seconds")
     >>> change = Column("time", "vs a", "change", against=2e-6)
     >>> table = Table(frame, [name, time, change])
-    >>> for column in table.shown:
+    >>> for column in table.visible_columns:
     ...     table.heading(column), table.cells(column)
     ('mapping', [('a',), ('b',)])
     ('time, us', [('2.00',), ('3.00',)])
@@ -159,17 +158,17 @@ class Table:
 
     @cached_property
     def values(self) -> Mapping[str, NDArray[Any]]:
-        """The columns of the frame by name, the index among them if that has a name."""
+        """The columns of the frame by name, with the index if it has a name."""
         if isinstance(self.frame, Sequence):
             names = self.frame[0] if self.frame else ()
             columns = zip(*(row.values() for row in self.frame), strict=True)
             pairs = zip(names, columns, strict=True)
             return {name: np.fromiter(column, object, len(self)) for name, column in pairs}
-        return {str(name): column.to_numpy() for name, column in _named(self.frame).items()}
+        return {str(name): column.to_numpy() for name, column in _with_index(self.frame).items()}
 
     @cached_property
-    def shown(self) -> Sequence[Column]:
-        """The columns that people see; none where there are no rows."""
+    def visible_columns(self) -> Sequence[Column]:
+        """The visible columns; none without rows."""
         if self.columns is None:
             kinds: dict[type, Kind] = {bool: "flag", int: "count", float: "general"}
             types = {name: {*map(type, values.tolist())} for name, values in self.values.items()}
@@ -187,16 +186,16 @@ class Table:
         return "best" if row == self.best else "yours" if row == self.yours else ""
 
     def unit(self, column: Column) -> str:
-        """Return the unit of a column's values; empty where each value has its own."""
+        """Return the common unit of a column's values; empty if there is none."""
         return self._units.get(column.kind, (1.0, ""))[1]
 
     def heading(self, column: Column) -> str:
-        """Return the words above a column, with its unit."""
-        return ", ".join(filter(None, [column.words, self.unit(column)]))
+        """Return the heading of a column with its unit."""
+        return ", ".join(filter(None, [column.plain_heading, self.unit(column)]))
 
     def cells(self, column: Column) -> list[tuple[str, ...]]:
-        """Return the texts of a column, each as its lines."""
-        cells = [self._cell(column, *row) for row in self._pairs(column)]
+        """Return the cells of a column, each as a tuple of lines."""
+        cells = [self._cell(column, *row) for row in self._values_and_ends(column)]
         if column.below is None:
             return cells
         below = self.cells(column.below)
@@ -207,16 +206,16 @@ class Table:
 
     @property
     def rows(self) -> list[list[tuple[Column, tuple[str, ...]]]]:
-        """The cells of each row, each with its column."""
-        rows = zip(*map(self.cells, self.shown), strict=True)
-        return [list(zip(self.shown, row, strict=True)) for row in rows]
+        """The columns and cells of each row."""
+        rows = zip(*map(self.cells, self.visible_columns), strict=True)
+        return [list(zip(self.visible_columns, row, strict=True)) for row in rows]
 
-    def is_alike(self, column: Column) -> bool:
-        """Whether all rows have the same text in a column."""
+    def is_constant(self, column: Column) -> bool:
+        """Whether all rows have the same text in this column."""
         return len(self) > 1 and len({*self.cells(column)}) == 1
 
-    def _pairs(self, column: Column) -> Iterable[tuple[Any, Any]]:
-        """Return the values of a column, with the other ends of intervals."""
+    def _values_and_ends(self, column: Column) -> Iterable[tuple[Any, Any]]:
+        """Return the values of a column with the upper ends of intervals."""
         values = self.values[column.name].tolist()
         if column.against is not None:
             values = [value / column.against - 1 if column.against else None for value in values]
@@ -233,7 +232,6 @@ class Table:
         return (self._text(column, value),)
 
     def _text(self, column: Column, value: Any) -> str:
-        """Return one value as text."""
         if value is None or (isinstance(value, float) and not math.isfinite(value)):
             return "-"
         digits = _DIGITS.get(column.kind, 3) if column.digits is None else column.digits
@@ -261,42 +259,44 @@ class Table:
 
     @cached_property
     def _units(self) -> Mapping[str, tuple[float, str]]:
-        """The unit of all times and that of all amounts, where one suits all values."""
+        """The common units of times and of bytes, if they suit all values."""
         units = {}
         for kind, (unit_of, _) in _UNITS.items():
-            chosen = [c for c in self.shown if c.kind == kind]
-            names = {name for c in chosen for name in (c.name, c.to) if name}
-            every = [value for name in names for value in self.values[name] if value is not None]
-            sizes = [abs(value) for value in every if value and math.isfinite(value)]
-            is_narrow = bool(sizes) and max(sizes) <= _SPAN * min(sizes)
-            units[kind] = unit_of([median(sizes)]) if is_narrow else (1.0, "")
+            columns = [column for column in self.visible_columns if column.kind == kind]
+            names = {name for column in columns for name in (column.name, column.to) if name}
+            values = [value for name in names for value in self.values[name] if value is not None]
+            sizes = [abs(value) for value in values if value and math.isfinite(value)]
+            has_unit = bool(sizes) and max(sizes) <= _MAX_UNIT_RANGE * min(sizes)
+            units[kind] = unit_of([median(sizes)]) if has_unit else (1.0, "")
         return units
 
-    def to_notebook(self, most: int) -> str:
+    def to_html(self, n_rows: int) -> str:
         """Return the first rows as HTML without a style."""
-        heads = "".join(f"<th>{escape(self.heading(column))}</th>" for column in self.shown)
+        heads = "".join(
+            f"<th>{escape(self.heading(column))}</th>" for column in self.visible_columns
+        )
         lines = [
             "".join(f"<td>{'<br>'.join(map(escape, cell))}</td>" for _, cell in row)
-            for row in self.rows[:most]
+            for row in self.rows[:n_rows]
         ]
         return f"<table><tr>{heads}</tr>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
 
 
-def _named(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame with its index among the columns, if that has a name."""
+def _with_index(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame with its index as a column if it has a name."""
     return frame.reset_index() if frame.index.name else frame
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of a frame, the index among the columns where it has a name."""
-    named = _named(frame)
-    return [dict(zip(named.columns, row, strict=True)) for row in named.itertuples(index=False)]
+    """Return the rows of a frame, with the index if it has a name."""
+    table = _with_index(frame)
+    return [dict(zip(table.columns, row, strict=True)) for row in table.itertuples(index=False)]
 
 
 def csv_text(frame: Frame, *, header: bool = True) -> str:
-    r"""Return a frame as CSV whose text neither a spreadsheet nor a terminal executes.
+    r"""Return a frame as CSV that is safe in spreadsheets and terminals.
 
-    Text that begins like a formula gets an apostrophe, as OWASP advises against CSV injection.
+    Text that begins like a formula gets an apostrophe, as OWASP recommends against CSV injection.
 
     Examples
     --------
@@ -304,15 +304,15 @@ def csv_text(frame: Frame, *, header: bool = True) -> str:
     >>> csv_text(pd.DataFrame({"mapping": ["=1+1", "-5", "a"], "change": [-1.0, 2.0, 3.0]}))
     "mapping,change\n'=1+1,-1.0\n-5,2.0\na,3.0\n"
     """
-    named = _named(pd.DataFrame(frame))
-    texts = [str(name) for name in named.select_dtypes(exclude=["number", "bool"])]
+    table = _with_index(pd.DataFrame(frame))
+    texts = [str(name) for name in table.select_dtypes(exclude=["number", "bool"])]
     if texts:
-        named = named.assign(**{name: named[name].map(_harmless) for name in texts})
-    named = named.rename(columns=_harmless)
-    return named.to_csv(index=False, header=header, lineterminator="\n")
+        table = table.assign(**{name: table[name].map(_escape_formula) for name in texts})
+    table = table.rename(columns=_escape_formula)
+    return table.to_csv(index=False, header=header, lineterminator="\n")
 
 
-def _harmless(value: Any) -> Any:
+def _escape_formula(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     text = value.translate(_CONTROL)

@@ -1,4 +1,4 @@
-"""Write the page of any result that has one."""
+"""Answers, figures and notebook views of results, by type."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toruscast._mesh import MeshLayouts
 from toruscast._mesh import answer as mesh
@@ -22,88 +21,92 @@ from toruscast.notebook import Result
 from toruscast.simulation import Simulation
 from toruscast.simulation.flows import FlowSimulation
 from toruscast.training import Training
+from toruscast.typing import Ints
 
 from . import calibration, evaluation, html, learned, plan, rank, search, simulation, svg
 from .blocks import Answer, Chart
-from .candidates import binned
+from .candidates import bin_traffic
 from .figures import Figure
 from .table import Table
 
-# Nodes up to which a torus is drawn: its picture stands in the notebook's file.
-_MOST_DRAWN = 4096
-_MOST_ROWS = 5
+# Maximum number of nodes in a drawing of a torus, which limits the size of notebooks.
+_MAX_NODES = 4096
+_N_ROWS = 5
 
 
-class Shown(NamedTuple):
-    """What makes the answer of a result, and its figure and table in a notebook."""
+class Renderers(NamedTuple):
+    """Functions that return the answer, the chart and the table of a result."""
 
     answer: Callable[[Any], Answer] | None = None
     chart: Callable[[Any], Chart] | None = None
     table: Callable[[Any], Table] | None = None
 
 
-_SHOWN: Mapping[type, Shown] = {
-    Ranking: Shown(rank.answer, rank.times_chart, rank.candidates),
-    Plan: Shown(plan.answer, plan.times_chart, plan.candidates),
-    MeshLayouts: Shown(mesh.answer, mesh.times_chart, mesh.layouts),
-    SearchResult: Shown(search.answer, search.progress_chart, search.compared),
-    Explanation: Shown(search.explanation, search.limits_chart),
-    RunModel: Shown(learned.answer, learned.observed_chart),
-    Training: Shown(learned.answer, learned.importance_chart),
-    Simulation: Shown(simulation.answer, simulation.timeline_chart),
-    Calibration: Shown(calibration.answer, calibration.predicted_chart, calibration.constants),
-    Evaluation: Shown(evaluation.answer, evaluation.rcc_chart),
-    FlowSimulation: Shown(simulation.of_flows, simulation.timeline_chart),
-    Runs: Shown(chart=plan.runs_chart),
+_RENDERERS: Mapping[type, Renderers] = {
+    Ranking: Renderers(rank.answer, rank.times_chart, rank.candidate_table),
+    Plan: Renderers(plan.answer, plan.times_chart, plan.candidate_table),
+    MeshLayouts: Renderers(mesh.answer, mesh.times_chart, mesh.layouts),
+    SearchResult: Renderers(search.answer, search.progress_chart, search.compared_table),
+    Explanation: Renderers(search.explanation_answer, search.limits_chart),
+    RunModel: Renderers(learned.answer, learned.observed_chart),
+    Training: Renderers(learned.answer, lambda training: learned.importance_chart(training.model)),
+    Simulation: Renderers(simulation.answer, simulation.timeline_chart),
+    Calibration: Renderers(
+        calibration.answer, calibration.predicted_chart, calibration.constants_table
+    ),
+    Evaluation: Renderers(evaluation.answer, evaluation.rcc_chart),
+    FlowSimulation: Renderers(simulation.flow_answer, simulation.timeline_chart),
+    Runs: Renderers(chart=plan.runs_chart),
 }
 
 
-def _shown(thing: object) -> Shown:
-    """Return what is shown of an object, the most special kind first."""
-    return next((_SHOWN[kind] for kind in type(thing).__mro__ if kind in _SHOWN), Shown())
+def _renderers_of(thing: object) -> Renderers:
+    known = (_RENDERERS[kind] for kind in type(thing).__mro__ if kind in _RENDERERS)
+    return next(known, Renderers())
 
 
-def answer_of(result: Result) -> Answer:
-    """Return what a result answers, as blocks."""
-    make = _shown(result).answer
+def make_answer(result: Result) -> Answer:
+    """Return the answer of a result; raise `InputError` if its type has none."""
+    make = _renderers_of(result).answer
     if make is None:
         found = type(result).__name__
         raise InputError("no answer to report", found=found, expected="a result such as a Ranking")
     return make(result)
 
 
-def figure_of(result: Result) -> Figure:
+def make_figure(result: Result) -> Figure:
     """Return the main figure of a result."""
-    chart = _shown(result).chart
+    chart = _renderers_of(result).chart
     assert chart is not None
     return Figure(chart(result))
 
 
-def shown_in_notebook(thing: object) -> str:
-    """Return the table and the picture of an object as HTML; empty where there is none."""
-    _, chart, table = _shown(thing)
-    rows = table(thing).to_notebook(_MOST_ROWS) if table else ""
-    drawn = chart(thing).draw() if chart else ""
+def notebook_html(thing: object) -> str:
+    """Return the table and the drawing of an object as HTML; empty if it has none."""
+    _, chart, table = _renderers_of(thing)
+    rows = table(thing).to_html(_N_ROWS) if table else ""
+    drawing = chart(thing).draw() if chart else ""
     if isinstance(thing, CommGraph | Workload):
         work = as_workload(thing)
-        drawn = svg.matrix(*binned(work, np.arange(work.n_tasks), work.n_tasks), "task")
+        binned = bin_traffic(work, np.arange(work.n_tasks), work.n_tasks)
+        drawing = svg.draw_matrix(*binned, "task")
     elif isinstance(thing, Torus):
-        there = thing.link_exists.reshape(thing.n_nodes, -1).any(axis=1)
-        place = np.where(there, np.arange(thing.n_nodes), -1)
-        drawn = _nodes(thing, place, thing.n_nodes, "nodes")
+        has_links = thing.link_exists.reshape(thing.n_nodes, -1).any(axis=1)
+        numbers = np.where(has_links, np.arange(thing.n_nodes), -1)
+        drawing = _draw_nodes(thing, numbers, thing.n_nodes, "nodes")
     elif isinstance(thing, TaskMapping) and thing.torus:
-        place = np.full(thing.n_nodes, -1)
-        place[thing.node[::-1]] = np.arange(thing.n_tasks)[::-1]
-        drawn = _nodes(thing.torus, place, thing.n_tasks, "tasks")
-    return rows + (svg.standing_alone(drawn, "max-width:480px") if drawn else "")
+        numbers = np.full(thing.n_nodes, -1)
+        numbers[thing.node[::-1]] = np.arange(thing.n_tasks)[::-1]
+        drawing = _draw_nodes(thing.torus, numbers, thing.n_tasks, "tasks")
+    return rows + (svg.standalone_svg(drawing, "max-width:480px") if drawing else "")
 
 
-def _nodes(torus: Torus, place: NDArray[np.int64], n: int, what: str) -> str:
-    """Return the nodes coloured by a number below ``n``; empty where there are too many."""
-    if torus.n_nodes > _MOST_DRAWN:
+def _draw_nodes(torus: Torus, numbers: Ints, n: int, noun: str) -> str:
+    """Return the nodes coloured by numbers less than ``n``; empty for a large torus."""
+    if torus.n_nodes > _MAX_NODES:
         return ""
-    words = f"{what} 0 (light) to {n - 1} (dark)"
-    return svg.chips(torus.shape, torus.axes, place, n, words)
+    title = f"{noun} 0 (light) to {n - 1} (dark)"
+    return svg.draw_nodes(torus.shape, torus.axes, numbers, n, title)
 
 
 def write_report(
@@ -112,19 +115,24 @@ def write_report(
     *,
     inputs: Sequence[tuple[str, str]] = (),
 ) -> None:
-    """Write an answer as one HTML file that opens from disk, without a network.
+    """Write the answer of a result as one HTML file that needs no network.
 
-    The page says how sure the answer is, how much it gains, what limits the mappings, where the
-    links are busy, and what the model assumes, as far as the answer knows.
+    Depending on the result, the page has its certainty, its gain, the limits of the mappings, the
+    busy time of each link, and the assumptions of the model.
 
     Parameters
     ----------
     answer : Result
-        What `rank`, `plan`, `mesh`, `train`, `evaluate`, `simulate`, `search` and so on return.
+        Return value of `rank`, `plan`, `mesh`, `train`, `evaluate`, `simulate`, `search` etc.
     path : path
-        The file to write, ``.html``; it appears whole or not at all.
+        The file to write, ``.html``, which is never left incomplete.
     inputs : sequence of (str, str)
-        What the answer was made from, such as files or a command, to be shown on the page.
+        Names and values to list on the page, such as input files or a command.
+
+    Raises
+    ------
+    InputError
+        If the suffix of ``path`` is wrong or the result has no answer.
 
     Examples
     --------
@@ -138,5 +146,5 @@ def write_report(
     >>> path.read_text(encoding="utf-8")[:15]
     '<!doctype html>'
     """
-    html.check_page(path)
-    html.write_page(answer_of(answer), path, inputs)
+    html.check_page_path(path)
+    html.write_page(make_answer(answer), path, inputs)

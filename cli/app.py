@@ -50,7 +50,7 @@ _SECTIONS = {
         "plan": "Choose the next mapping to run on the machine, and when to stop.",
         "search": "Search for a faster mapping.",
         "launch": "Start an MPI program with an optimised rank placement, inside a job.",
-        "mesh": "Rank the layouts of a sharded model's mesh on a torus.",
+        "mesh": "Rank the layouts of a sharded model's axes on a torus.",
         "collectives": "Rank the algorithms of a collective on a torus.",
     },
     "Understand": {

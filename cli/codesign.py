@@ -306,7 +306,7 @@ def share(source: _ApplicationOptions, options: _ShareOptions, output: Output) -
     system = tc.scaling.System(name, *numbers)
     table = tc.scaling.share_system(source.read(), system, options.shares, options.of)
     names = ["share", "application", "processes", "memory", "n", "largest_problem", "of_alone"]
-    columns = [replace(each, digits=3) for each in Table(table[names]).shown]
+    columns = [replace(each, digits=3) for each in Table(table[names]).visible_columns]
     _write_answer(output, Table(table, columns), table, {"shares": records(table)})
 
 

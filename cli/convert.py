@@ -105,7 +105,7 @@ def command(
         refuse_options("needs --mapping or --machine", "changes")
         content, summary = _convert_graph(options, graph, output)
     table = Table(pd.DataFrame([content]), ())
-    output.write_files(answers.blocks.of_table("", table, content=content))
+    output.write_files(answers.blocks.table_answer("", table, content=content))
     output.print_line(f"{options.target}: {summary}")
 
 

@@ -154,7 +154,7 @@ def _make_answer(
     names = [Column(str(table.index.name), kind="name")]
     names += [Column(name, name, "number", digits=4) for name in columns]
     printed = Table(table.iloc[:MAX_ROWS], names)
-    return answers.blocks.of_table(head, printed, notes=notes, omitted=omitted)
+    return answers.blocks.table_answer(head, printed, notes=notes, omitted=omitted)
 
 
 def _list_features() -> answers.blocks.Answer:
@@ -168,4 +168,4 @@ def _list_features() -> answers.blocks.Answer:
     ]
     head = f"{counted(len(frame), 'feature')}; level 2 needs a simulation"
     content = {"features": records(frame)}
-    return answers.blocks.of_table(head, Table(frame, columns), content=content)
+    return answers.blocks.table_answer(head, Table(frame, columns), content=content)

@@ -125,7 +125,7 @@ def speed_up(runs: _RunFileOptions, options: _FigureOptions, output: Output) -> 
     """  # noqa: D301
     output.check({"--figure": options.figure})
     if options.figure is not None:
-        answers.figures.check_figure(options.figure)
+        answers.figures.check_figure_path(options.figure)
     jobs = runs.read()
     model = tc.scaling.fit_interconnect(jobs)
     table = tc.scaling.speedups(jobs, model)
@@ -154,7 +154,7 @@ def _write_answer(
     seconds_digits = 0 if table.select_dtypes("number").abs().max().max() >= 1000 else 3
     columns = []
     unused = ["base", *["kind"] * ("kind" in table and not table["kind"].any())]
-    for column in Table(table.drop(columns=unused, errors="ignore")).shown:
+    for column in Table(table.drop(columns=unused, errors="ignore")).visible_columns:
         if column.kind == "general":
             kind, digits = _RATIOS.get(column.name, ("decimal", seconds_digits))
             column = replace(column, kind=kind, digits=digits)

@@ -73,7 +73,7 @@ def machines(asked: _MachineArguments, output: Output) -> None:
         answer = _answer_machine(rows[0], chosen[0][1], Table(frame, ()))
     else:
         head, table = f"{len(rows)} machines", Table(frame, _MACHINE_COLUMNS)
-        answer = answers.blocks.of_table(head, table, below=_MACHINE_NOTES)
+        answer = answers.blocks.table_answer(head, table, below=_MACHINE_NOTES)
     output.write_answer(replace(answer, content={"machines": rows}))
 
 
@@ -117,7 +117,7 @@ def _answer_machine(row: dict[str, Any], torus: tc.Torus, table: Table) -> answe
     ]
     about = [row["about"].replace("`", "")] if row["about"] else []
     head = f"{row['torus']}: {row['what']}"
-    return answers.blocks.of_table(head, table, notes=notes, below=[*about, *sources])
+    return answers.blocks.table_answer(head, table, notes=notes, below=[*about, *sources])
 
 
 @dataclass(frozen=True)

@@ -130,10 +130,10 @@ class Output:
             if name != "--log-file" or not Path(path).is_char_device():
                 check_target(path, text=name in _TEXT_OPTIONS)
         if self.report is not None:
-            answers.html.check_page(self.report)
+            answers.html.check_page_path(self.report)
         if self.figures is not None:
             check_output_folder(self.figures)
-            answers.figures.check_form(self.figure_format)
+            answers.figures.check_figure_format(self.figure_format)
         start_log(self.verbose, self.log_path, self.quiet)
 
     @property
@@ -180,8 +180,8 @@ class Output:
         self.print_answer(answer)
 
     def write_table(self, head: str | answers.blocks.Headline, *tables: Table, **more: Any) -> None:
-        """Write an answer of a sentence and tables; ``more`` are those of `of_table`."""
-        self.write_answer(answers.blocks.of_table(head, *tables, **more))
+        """Write an answer of a sentence and tables; ``more`` are those of `table_answer`."""
+        self.write_answer(answers.blocks.table_answer(head, *tables, **more))
 
     def write_files(
         self, answer: answers.blocks.Answer, metadata: dict[str, Any] | None = None
@@ -194,7 +194,7 @@ class Output:
     def print_answer(self, answer: answers.blocks.Answer) -> None:
         """Print an answer, unless a file is written to stdout."""
         if self.is_stdout_free:
-            answers.terminal.show(answer, self.console(), self.verbose)
+            answers.terminal.print_answer(answer, self.console(), self.verbose)
 
     def write_json(self, content: dict[str, Any]) -> None:
         """Write the JSON file if it is requested."""

@@ -449,7 +449,7 @@ def _write_table(
 def _make_columns(frame: Frame, names: Sequence[str] | None = None) -> list[Column]:
     """Return columns with units, and with the priorities for narrow terminals."""
     table = Table(frame)
-    columns = {each.name: each for each in table.shown}
+    columns = {each.name: each for each in table.visible_columns}
     priorities = {"smape": 1, "adjusted_r2": 2}
     # A constant metric or point is omitted first.
     priorities |= {n: 3 for n in ("metric", "at") if n in columns and len({*table.values[n]}) < 2}
@@ -483,7 +483,7 @@ def plot(measured: _MeasurementOptions, options: _PlotOptions, search: _FitOptio
     toruscast pmnf plot times.txt model.png --callpath main --at n=5000
     """  # noqa: D301
     Output().check({"FIGURE": options.figure})
-    answers.figures.check_figure(options.figure)
+    answers.figures.check_figure_path(options.figure)
     matching = [
         (models, k)
         for models, selected in measured.fit(search)

@@ -133,4 +133,6 @@ def explain(
     with output.progress("Explaining"):
         explanation = tc.explain(problem, mapping=mappings[0], against=mappings[1], top=options.top)
     setting = f"{loaded.summary()}."
-    output.write_answer(answers.search.explanation(explanation, setting=setting, top=options.top))
+    output.write_answer(
+        answers.search.explanation_answer(explanation, setting=setting, top=options.top)
+    )

@@ -257,7 +257,7 @@ def _simulate_one(
     if record.trace is not None:
         simulation_trace.write_trace(result, record.trace)
     if output.links_path is not None or record.out is not None:
-        links = answers.simulation.labelled(result.links(), torus)
+        links = answers.simulation.label_links(result.links(), torus)
         if output.links_path is not None:
             write_text(csv_text(links), output.links_path)
         if record.out is not None:
@@ -302,7 +302,7 @@ def _rank_mappings(
     note = _FLOW_NOTE if packets.flows else _describe_coarsening(ordered, packets.error)
     network = asdict(problem.torus.network)
     output.write_answer(
-        answers.simulation.answer_of_many(
+        answers.simulation.comparison_answer(
             problem,
             mappings,
             ordered,
@@ -332,7 +332,7 @@ def _simulate_packets(
     busy = result.wire_bytes / torus.link_bandwidth / settings["iterations"]
     link = int(busy.argmax())
     label = torus.link_label(link) if busy[link] else None
-    row = answers.simulation.row_of(result.time, label, float(busy[link]))
+    row = answers.simulation.result_row(result.time, label, float(busy[link]))
     details = {name: getattr(result, name) for name in ("phase_times", "coarsening", "change")}
     return row | details, bounds
 
@@ -344,7 +344,7 @@ def _simulate_flows(
     result = flows.flow_messages(
         problem, mapping, error=error, progress=lambda done, _: report(done)
     )
-    return answers.simulation.flow_row(result)
+    return answers.simulation.flow_result_row(result)
 
 
 def _describe_coarsening(rows: Sequence[RankedRow], error: float | None) -> str:

@@ -391,7 +391,7 @@ class Posterior:
         network = np.array([point.network for point in self.grid])
         evidence = np.full(len(self.prior_means), -np.inf)
         np.logaddexp.at(evidence, network, logs)
-        return logs - (1 - _NETWORK_SHARE) * evidence[network]
+        return np.asarray(logs - (1 - _NETWORK_SHARE) * evidence[network])
 
     def _prior_mean(self, points: Indices, candidates: Indices, source: Any) -> Floats:
         """Expected logarithms of times of a source, ``(n_points, n_candidates)``."""

@@ -12,7 +12,7 @@ from toruscast._mesh import MeshLayouts, RankedLayout
 from toruscast._mesh.devices import has_device_dimension
 from toruscast.answers import svg
 from toruscast.answers.blocks import Answer, Chart, File, Headline, Section, Sentence
-from toruscast.answers.candidates import CandidateRanking, less
+from toruscast.answers.candidates import CandidateRanking, compare_times
 from toruscast.answers.links import LinkMap, LinkUse
 from toruscast.answers.table import Column, Table
 from toruscast.text import counted, percent, seconds, shown_name, time_unit
@@ -53,12 +53,12 @@ def answer(found: MeshLayouts, *, setting: str = "") -> Answer:
 
 def _headline(found: MeshLayouts) -> tuple[Headline, str]:
     best, baseline = found.best, found.compared or found.in_order
-    against = _rank_candidates(found)[0].against
+    against = _rank_candidates(found)[0].baseline_name
     gain = 1 - best.time / baseline.time if baseline.time else 0.0
     badge = f"best of {'all' if found.all_considered else 'those compared'}"
     if gain >= _MIN_GAIN:
         source = " (predicted)" * ("predicted" in (best.source, baseline.source))
-        change = less(best.time, baseline.time, against)
+        change = compare_times(best.time, baseline.time, against)
         rest = f": {seconds(best.time)} per step{source}, {change}"
         return Headline("Use ", "layout 1", rest), badge
     is_faster = gain > _MIN_DIFFERENCE
@@ -76,7 +76,9 @@ def _notes(found: MeshLayouts) -> list[str]:
         "Times include communication only, not computation.",
     ]
     if found.compared is not None and found.in_order.time > best.time / (1 - _MIN_GAIN):
-        notes.append(f"It takes {less(best.time, found.in_order.time, 'the devices in order')}.")
+        notes.append(
+            f"It takes {compare_times(best.time, found.in_order.time, 'the devices in order')}."
+        )
     if best.source == "predicted":
         why = "run at the same time" if found.problem.overlap else "have too many messages"
         what = ", ".join(map(shown_name, found.not_simulated))
@@ -151,13 +153,13 @@ def _rank_candidates(found: MeshLayouts) -> tuple[CandidateRanking, list[RankedL
     layouts = [*named.values()]
     times = [each.time for each in layouts]
     against = "the devices in order" if found.compared is None else "your layout"
-    return CandidateRanking(list(named), times, len(named) - 1, against=against), layouts
+    return CandidateRanking(list(named), times, len(named) - 1, baseline_name=against), layouts
 
 
 def times_chart(found: MeshLayouts) -> Chart:
     """Return the times of the five best layouts, the devices in order, and your layout."""
     ranking = _rank_candidates(found)[0]
-    chart = ranking.chart("Communication time of a step", also=[len(found.layouts)])
+    chart = ranking.chart("Communication time of a step", extra_rows=[len(found.layouts)])
     return replace(chart, key="layouts")
 
 
@@ -191,7 +193,7 @@ def _collective_chart(found: MeshLayouts) -> Chart:
         "collectives",
         "",
         f"Time of all runs in a step, {unit}. Grey: lower bound over all layouts.",
-        lambda: svg.bars(groups, series, scale, unit),
+        lambda: svg.draw_bars(groups, series, scale, unit),
     )
 
 
@@ -230,7 +232,7 @@ def _chip_chart(found: MeshLayouts, axis: int) -> Chart:
         f"chips-{axis}",
         f"{shown_name(name)}: 0 (light) to {size - 1} (dark)",
         "",
-        lambda: svg.chips(found.torus.shape, found.torus.axes, position, size),
+        lambda: svg.draw_nodes(found.torus.shape, found.torus.axes, position, size),
     )
 
 

@@ -447,7 +447,7 @@ class MappingComparison:
             self.measured[k].key if k in self.measured else each["value"]
             for k, each in rows.items()
         ]
-        order = np.lexsort((keys, ~is_known))
+        order = np.lexsort((np.array(keys), ~is_known.to_numpy()))
         return table.iloc[order].reset_index(drop=True)
 
     def _avoids_missing_links(self, mapping: TaskMapping) -> bool:

@@ -93,8 +93,8 @@ def accuracy_chart() -> str:
         "never seen: no simulation": unseen.loc["default model", "all"],
         "never seen: coarse packets": unseen.loc["16 packets in one", "all"],
     }
-    bars = svg.bars(list(values), [("RCC", "best", list(values.values()))], 1.0, "")
-    return svg.standing_alone(bars)
+    bars = svg.draw_bars(list(values), [("RCC", "best", list(values.values()))], 1.0, "")
+    return svg.standalone_svg(bars)
 
 
 def duration() -> str:

@@ -30,7 +30,7 @@ class NotebookCard:
     def _repr_html_(self) -> str:
         facts = ((_cell(key), _cell(value)) for key, value in self._card_facts())
         rows = "".join(f"<tr><th>{key}</th><td>{value}</td></tr>" for key, value in facts)
-        drawn: str = _answers().shown_in_notebook(self)
+        drawn: str = _answers().notebook_html(self)
         return f"<table><caption>{_cell(repr(self))}</caption>{rows}</table>{drawn}"
 
 
@@ -56,7 +56,7 @@ class Result(NotebookCard):
         >>> tc.simulate(halo, "4x4", range(16)).plot()
         Figure('timeline')
         """
-        figure: Figure = _answers().figure_of(self)
+        figure: Figure = _answers().make_figure(self)
         return figure
 
     def to_dict(self) -> dict[str, Any]:
@@ -69,5 +69,5 @@ class Result(NotebookCard):
         >>> tc.simulate(halo, "4x4", range(16)).to_dict()["iterations"]
         1
         """
-        content: dict[str, Any] = _answers().answer_of(self).to_dict()
+        content: dict[str, Any] = _answers().make_answer(self).to_dict()
         return content

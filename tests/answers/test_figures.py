@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 import toruscast as tc
-from toruscast.answers.figures import FORMS, write_figures
-from toruscast.answers.write import answer_of
+from toruscast.answers.figures import FIGURE_FORMATS, write_figures
+from toruscast.answers.write import make_answer
 from toruscast.cli import main
 from toruscast.errors import InputError
 
@@ -17,7 +17,7 @@ HEADS = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF"}
 @pytest.fixture(scope="module")
 def forecast():
     halo, torus = tc.patterns.halo_2d((4, 4), 4096, periodic=True), tc.Torus((2, 4, 2))
-    return answer_of(tc.rank(halo, torus, tc.strategies.sample(halo, torus, n=6), check=True))
+    return make_answer(tc.rank(halo, torus, tc.strategies.sample(halo, torus, n=6), check=True))
 
 
 def test_the_map_has_a_cell_for_every_link(forecast, tmp_path):
@@ -29,7 +29,7 @@ def test_the_map_has_a_cell_for_every_link(forecast, tmp_path):
         assert f">{name}</text>" in drawn
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", FIGURE_FORMATS)
 def test_figures_of_every_format(forecast, tmp_path, form):
     if form != "svg":
         pytest.importorskip("vl_convert", reason="vl-convert-python is not installed")

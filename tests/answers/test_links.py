@@ -15,13 +15,13 @@ from toruscast.answers.links import (
     PAIRS,
     Candidate,
     LinkMap,
-    heat_lines,
+    draw_heat_lines,
+    lay_out_links,
     link_uses,
     network_data,
-    places,
 )
 from toruscast.answers.rank import answer as rank_answer
-from toruscast.answers.terminal import show
+from toruscast.answers.terminal import print_answer
 from toruscast.mapping import MappingProblem
 from toruscast.routing.routing import routes
 
@@ -52,14 +52,14 @@ def test_seconds_on_one_scale_are_those_of_the_routing(found):
         / torus.link_bandwidth
         for one in several
     ]
-    drawn = steps / data["steps"] * np.array(data["most"])[:, None]
+    drawn = steps / data["steps"] * np.array(data["max_busy"])[:, None]
     for i, busy in enumerate(exact):
-        assert data["most"][i] == busy[exists].max()
-        assert np.abs(drawn[i] - busy)[exists].max() <= data["most"][i] / data["steps"]
+        assert data["max_busy"][i] == busy[exists].max()
+        assert np.abs(drawn[i] - busy)[exists].max() <= data["max_busy"][i] / data["steps"]
         assert (steps[i, ~exists] == data["missing"]).all()
     # What is drawn busier under one than under another is so in seconds.
     first, last = drawn[0][exists], drawn[-1][exists]
-    apart = np.abs(exact[0] - exact[-1])[exists] > 2 * max(data["most"]) / data["steps"]
+    apart = np.abs(exact[0] - exact[-1])[exists] > 2 * max(data["max_busy"]) / data["steps"]
     assert ((first > last) == (exact[0] > exact[-1])[exists])[apart].all()
 
 
@@ -90,7 +90,7 @@ def test_packets_that_choose_their_way_have_no_pairs(found):
 @pytest.mark.parametrize("shape", [(5,), (3, 4), (2, 3, 4), (2, 2, 3, 2, 2), (16, 16, 16), (1, 8)])
 def test_every_link_has_a_place_of_its_own(shape):
     n = int(np.prod(shape))
-    cell, blocks = places(shape)
+    cell, blocks = lay_out_links(shape)
     assert [block["dimension"] for block in blocks] == [k for k, s in enumerate(shape) if s > 1]
     for block in blocks:
         rings = n // shape[block["dimension"]]
@@ -105,7 +105,7 @@ def test_each_character_is_the_busiest_link_of_its_coordinates(found, width):
     torus = found.problem.torus
     routed = RoutedTraffic(MappingProblem(found.problem.workload, torus), found.mappings[-1])
     busy = routed.all_wire_bytes / torus.link_bandwidth
-    for k, (axis, *lines) in enumerate(heat_lines(torus, busy, width)):
+    for k, (axis, *lines) in enumerate(draw_heat_lines(torus, busy, width)):
         assert axis == torus.axes[k]
         parts = np.array_split(np.arange(torus.shape[k]), min(width, torus.shape[k]))
         for way, line in enumerate(lines):
@@ -123,14 +123,14 @@ def test_each_character_is_the_busiest_link_of_its_coordinates(found, width):
 
 def test_nothing_sent_is_all_blank():
     torus = tc.Torus((3, 2))
-    drawn = heat_lines(torus, np.zeros(torus.n_links), 9)
+    drawn = draw_heat_lines(torus, np.zeros(torus.n_links), 9)
     assert {char for _, *lines in drawn for line in lines for char in line} == {" "}
 
 
 def printed(found, details=True, **console):
     file = io.TextIOWrapper(io.BytesIO(), encoding=console.pop("encoding", "utf-8"))
     told = Console(file=file, highlight=False, markup=False, **console)
-    show(rank_answer(found), told, details)
+    print_answer(rank_answer(found), told, details)
     file.seek(0)
     return file.read()
 

@@ -9,10 +9,10 @@ import pytest
 from report_answers import HOSTILE, answers
 
 import toruscast as tc
-from toruscast.answers.candidates import binned, hop_shares
+from toruscast.answers.candidates import bin_traffic, hop_shares
 from toruscast.answers.figures import write_figures
 from toruscast.answers.html import json_block
-from toruscast.answers.write import answer_of, write_report
+from toruscast.answers.write import make_answer, write_report
 from toruscast.errors import InputError
 from toruscast.text import shown_name
 from toruscast.training.evaluation import learning_curve, predict_held_out
@@ -63,7 +63,7 @@ def test_no_kind_of_page_is_built_from_a_name(every, tmp_path):
 
 def test_every_chart_of_every_answer_is_a_picture(every, tmp_path):
     for kind, found in every.items():
-        files = write_figures(answer_of(found), tmp_path / kind)
+        files = write_figures(make_answer(found), tmp_path / kind)
         assert sorted(files) == sorted((tmp_path / kind).iterdir())
         assert files, kind
         for file in files:
@@ -111,7 +111,7 @@ def test_the_second_map_is_of_the_default_order_or_of_the_runner_up(page, answer
 def test_rows_that_are_not_drawn_are_named():
     comm, torus = tc.patterns.halo_2d((4, 8), 4096, periodic=True), tc.Torus((4, 2, 4))
     found = tc.rank(comm, torus, tc.strategies.sample(comm, torus, n=30))
-    sections = {each.title: each for each in answer_of(found).sections}
+    sections = {each.title: each for each in make_answer(found).sections}
     drawn = sections["How much faster"].blocks[0].draw()
     labels = re.findall(r"<title>", drawn)
     assert len(labels) <= 7
@@ -139,7 +139,7 @@ def test_one_candidate_has_no_second_map(answer, tmp_path):
 def test_bins_and_shares_lose_nothing(answer):
     comm = answer.problem.workload.total
     for most, bins in ((comm.n_tasks, 64), (comm.n_tasks, 5)):
-        sums, of = binned(answer.problem.workload, np.arange(comm.n_tasks), most, bins)
+        sums, of = bin_traffic(answer.problem.workload, np.arange(comm.n_tasks), most, bins)
         assert sums.sum() == pytest.approx(comm.nbytes.sum())
         assert sums.shape[0] * of >= most
     shares = hop_shares(answer.problem, answer.mappings[0])
@@ -181,7 +181,7 @@ def test_a_search_and_a_simulation_have_a_page_too(tmp_path):
 
 def test_the_bars_of_a_mesh_are_of_a_step(every):
     found = every["mesh"]
-    sections = {each.title: each for each in answer_of(found).sections}
+    sections = {each.title: each for each in make_answer(found).sections}
     drawn = sections["Why: time of each collective"].blocks[0].draw()
     widths = [float(w) for w in re.findall(r'<rect [^>]*width="([\d.]+)"[^>]*class="best"', drawn)]
     times = found.collective_table()["time"].to_numpy()
@@ -194,7 +194,16 @@ def test_parts_that_do_not_follow_the_choice_name_their_mappings():
     order = np.random.default_rng(1).permutation(32)
     slow = tc.TaskMapping(order, torus, name="identity")
     found = tc.rank(comm, torus, [*mappings, slow])
-    leads = {each.title.split(":")[0]: each.lead for each in answer_of(found).sections if each.lead}
-    for title in ("Why", "Spread"):
-        assert f"under {found.best.name} and identity." in leads[title]
-    assert "under identity" in leads["What moved"]
+    leads = " ".join(each.lead for each in make_answer(found).sections)
+    assert leads.count(f"under {found.best.name} and identity.") == 2
+    assert "The busiest links under identity" in leads
+
+
+def test_an_undecided_answer_has_a_badge_of_its_own_style(tmp_path):
+    comm, torus = tc.patterns.halo_2d((4, 4), 40_000, periodic=True), tc.Torus((4, 4))
+    found = tc.rank(comm, torus, tc.strategies.sample(comm, torus, n=8), budget=0)
+    assert found.verdict.kind == "undecided"
+    write_report(found, tmp_path / "a.html")
+    content = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert '<span class="badge undecided">undecided: ' in content
+    assert ".badge.undecided {" in content

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from toruscast.answers import terminal
 from toruscast.answers.blocks import Answer, Headline
-from toruscast.answers.html import page
+from toruscast.answers.html import render_page
 from toruscast.answers.table import Column, Table, csv_text, records
 
 FRAME = pd.DataFrame(
@@ -40,12 +40,15 @@ COLUMNS = [
 def drawn(table, width):
     file = io.StringIO()
     console = Console(file=file, width=width, highlight=False, markup=False)
-    terminal.show(Answer(Headline("Head"), table=table), console)
+    terminal.print_answer(Answer(Headline("Head"), table=table), console)
     return file.getvalue()
 
 
 def cells(table):
-    return {table.heading(c): [" / ".join(cell) for cell in table.cells(c)] for c in table.shown}
+    return {
+        table.heading(c): [" / ".join(cell) for cell in table.cells(c)]
+        for c in table.visible_columns
+    }
 
 
 def test_numbers_have_one_unit_and_missing_ones_are_dashes():
@@ -91,7 +94,12 @@ def test_a_cell_may_have_an_interval_below():
 
 def test_without_columns_all_of_the_frame_are_shown():
     frame = pd.DataFrame({"n": [1], "x": [0.5], "ok": [True], "name": ["a"]})
-    assert [column.kind for column in Table(frame).shown] == ["count", "general", "flag", "text"]
+    assert [column.kind for column in Table(frame).visible_columns] == [
+        "count",
+        "general",
+        "flag",
+        "text",
+    ]
 
 
 def test_a_narrow_terminal_keeps_the_name_and_drops_the_least_important():
@@ -134,16 +142,16 @@ def test_the_index_is_a_column_where_it_has_a_name():
     frame = FRAME.set_index("mapping")
     assert csv_text(frame) == csv_text(FRAME[["mapping", *frame.columns]])
     assert records(frame)[2]["mapping"] == "c"
-    assert Table(frame).shown[0].name == "mapping"
+    assert Table(frame).visible_columns[0].name == "mapping"
 
 
 def test_a_page_and_a_notebook_have_the_same_cells():
     table = Table(FRAME, COLUMNS, title="All", best=0, yours=1, key="candidates")
-    content = page(Answer(Headline("Head"), title="t", table=table))
+    content = render_page(Answer(Headline("Head"), title="t", table=table))
     assert '<table id="candidates" data-tools="yes">' in content
     assert '<tr class="best">' in content
     for text in (">90 % interval, us<", ">5.00 - 7.00<", ">+40 %<", ">=cmd|&#39; /C calc&#39;!A0<"):
         assert text in content
-    brief = table.to_notebook(2)
+    brief = table.to_html(2)
     assert brief.count("<tr>") == 3
     assert "<td>+40 %</td>" in brief

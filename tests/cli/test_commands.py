@@ -219,8 +219,8 @@ def test_rank_calls_an_estimate_by_its_name(run):
             time = simulate(HALO, TORUS, mapping, routing=routing).time
             assert row.observed_time == pytest.approx(time)
             assert row.lower_bound <= time
-        assert ("is estimated to need" in text) == (routing == "adaptive")
-        assert ("needs at least" in text) == (routing == "deterministic")
+        assert ("Estimated time for each part" in text) == (routing == "adaptive")
+        assert ("Minimum time for each part" in text) == (routing == "deterministic")
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_the_target_of_train(run, folder, features, target, learned):
     run(f"train {graph} --features {features} {target} --out t.npz --json t.json --quiet")
     assert json.loads((folder / "t.json").read_text())["target"] == learned
     found = run("rank --comm halo.csv --torus 4x4 --candidates 5 --model t.npz --check").stdout
-    assert ("read a coarser simulation" in " ".join(found.split())) == (learned == "correction")
+    assert ("uses a coarse simulation" in " ".join(found.split())) == (learned == "correction")
 
 
 def test_rank_announces_long_simulations(run, monkeypatch):
@@ -574,7 +574,7 @@ def test_rank_forecasts_the_others_from_measured_times(run, folder, tmp_path):
     assert "do not depend on the mapping" in out
     assert "of one mapping vary by 1 %" in out
     assert "predicted from measured times of 10 of them" in out
-    assert "the least of all mappings is unknown: 'toruscast search' may" in out
+    assert "over all mappings is unknown. 'toruscast search' may" in out
 
 
 def test_times_below_the_bound_remove_it(run, folder, tmp_path):

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 import toruscast as tc
-from toruscast.answers.write import answer_of
+from toruscast.answers.write import make_answer
 from toruscast.cli import main
 from toruscast.mapping import Omission, Torus, Workload, patterns, strategies
 
@@ -89,4 +89,4 @@ def test_python_results_state_it_too(folder):
         tc.simulate(graph, TORUS, MAPPINGS[0]),
     ]
     for result in results:
-        assert answer_of(result).lines[0] == STATED
+        assert make_answer(result).lines[0] == STATED

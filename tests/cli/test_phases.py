@@ -184,7 +184,7 @@ def test_samples_simulate_the_phases(sent):
 def test_a_search_simulates_the_phases(sent):
     words, workload = sent
     found = json.loads(run(f"search {words} --torus 4x2 --seconds 0 --mappings maps --json -"))
-    assert found["given"] == min(simulate(workload, TORUS, each).time for each in MAPPINGS)
+    assert found["initial_value"] == min(simulate(workload, TORUS, each).time for each in MAPPINGS)
 
 
 def test_rounds_of_a_file_and_a_barrier_are_refused(tmp_path, monkeypatch):

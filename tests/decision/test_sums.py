@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import toruscast as tc
-from toruscast.answers.rank import trust
+from toruscast.answers.rank import describe_confidence
 from toruscast.cli import main
 from toruscast.decision.results import SUMMED_PROFILE_FACTORS
 from toruscast.formats import read_workload
@@ -59,11 +59,11 @@ def test_intervals_of_a_sum_are_as_wide_as_rounds_make_them(rules):
 def test_what_is_proved_is_proved_for_the_graph():
     found = tc.rank(Workload([HALO], summed=True), TORUS, MAPPINGS, n_jobs=1)
     assert found.verdict.kind == "proved"
-    text = trust(found)
+    text = describe_confidence(found)
     assert text.startswith("Proved for this graph: ")
     assert "all messages start at once" in text
     assert "toruscast trace" in text
-    assert "sums" not in trust(tc.rank(HALO, TORUS, MAPPINGS, n_jobs=1))
+    assert "sums" not in describe_confidence(tc.rank(HALO, TORUS, MAPPINGS, n_jobs=1))
 
 
 def test_the_command_says_that_a_profile_is_summed(tmp_path, monkeypatch, capsys):

@@ -99,8 +99,10 @@ def test_tables_and_charts_state_percentages_by_the_same_law(kind):
     for value in (0.9996, 0.0003, 1.0, 0.0):
         table = Table(pd.DataFrame({"a": [value]}), [Column("a", kind=kind)])
         expected = percent(value) if kind == "share" else change(value)
-        assert table.cells(table.shown[0]) == [(expected,)]
-        assert escape(percent(value, digits=3)) in svg.bars(["a"], [("b", "best", [value])], 1, "%")
+        assert table.cells(table.visible_columns[0]) == [(expected,)]
+        assert escape(percent(value, digits=3)) in svg.draw_bars(
+            ["a"], [("b", "best", [value])], 1, "%"
+        )
 
 
 def test_no_text_makes_a_percentage_by_hand():

@@ -59,7 +59,7 @@ def test_the_command_writes_all_of_it(tmp_path):
     words = ["explain", "--comm", "lammps-lj-64", "--torus", "4x4x4", "--mapping", "random"]
     result = CliRunner().invoke(main, [*words, "--json", str(tmp_path / "why.json")])
     assert result.exit_code == 0, result.output
-    assert "Who puts the load there" in result.output
+    assert "Task pairs on the busiest links" in result.output
     found = json.loads((tmp_path / "why.json").read_text())
     assert {"links", "pairs", "weights", "exchanges", "bounds"} <= found.keys()
 

@@ -181,7 +181,7 @@ def test_a_headline_states_a_difference_only_where_its_interval_excludes_zero(no
     gain = rcc_gains(scores, scores.groupby("predictor")["rcc"].mean().idxmax())
     is_known = gain["high"].drop(gain.index[gain["gain"] == 0]).lt(0).all() and apart > 0
     assert ("best: RCC" in head) == is_known
-    assert ("not told apart from" in head) == (not is_known)
+    assert ("indistinguishable from" in head) == (not is_known)
     assert head.endswith("; without learning, coarse simulation (1.000) orders them better")
     alone = answer(Evaluation(samples, {}, scores[scores["predictor"] == "first"])).headline
     assert "best" not in str(alone)

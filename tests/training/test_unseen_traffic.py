@@ -9,7 +9,7 @@ import pytest
 import toruscast as tc
 from tools.train_default import Observed, fit_kind, to_json
 from toruscast._features import RoutedTraffic
-from toruscast.answers.rank import trust
+from toruscast.answers.rank import describe_confidence
 from toruscast.decision import plan
 from toruscast.mapping import (
     CommGraph,
@@ -120,12 +120,12 @@ def test_a_kind_never_seen_gets_the_widest_intervals_and_a_sentence():
     fewer = replace(model, kinds=kept)
     found = tc.rank(rounds, TORUS, maps, model=fewer, routing="adaptive", budget=0)
     assert found.unseen_traffic == (ADAPTIVE,)
-    assert f"never saw {ADAPTIVE}" in trust(found)
+    assert f"not trained on {ADAPTIVE}" in describe_confidence(found)
     alone = replace(model, kinds={ROUNDS: widest, ADAPTIVE: widest})
     same = tc.rank(rounds, TORUS, maps, model=alone, routing="adaptive", budget=0)
     np.testing.assert_array_equal(found.table["high"], same.table["high"])
     assert same.unseen_traffic == ()
-    assert "learned from no" not in trust(same)
+    assert "not trained on" not in describe_confidence(same)
 
 
 def test_candidates_are_in_the_order_of_their_release_bounds():
@@ -158,9 +158,11 @@ def test_the_order_by_the_bound_stands_beside_that_of_a_model_of_ones_own(tmp_pa
     assert found.table["mapping"].iloc[0] == bounds.idxmax()
     assert found.physical.first == bounds.idxmin()
     assert found.physical.held_out == held
-    assert "they favour the model" in trust(found)
+    assert "favours the model" in describe_confidence(found)
     model.provenance_.pop("held_out_rcc")
-    assert "does not tell" in trust(tc.rank(HALO, TORUS, maps, model=model, budget=0))
+    assert "no held-out scores" in describe_confidence(
+        tc.rank(HALO, TORUS, maps, model=model, budget=0)
+    )
     assert tc.rank(HALO, TORUS, maps, budget=0).physical is None
 
 

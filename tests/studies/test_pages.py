@@ -1,0 +1,48 @@
+"""Pages of studies: the commit of their figures, and whether the studies still find them."""
+
+import re
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from studies import STUDIES
+from studies.command import SAMPLES
+from studies.run import describe_commit, run
+from studies.study import Chart, Findings, Inputs, Study
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs" / "studies"
+DATA = ROOT.parent / "shared" / "data"
+PAGES = sorted(path.name for path in (DOCS / "tables").iterdir())
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_states_the_commit_of_its_figures(name):
+    text = " ".join((DOCS / f"{name}.md").read_text().split())
+    assert re.search(r"Figures of commit [0-9a-f]{10}", text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in PAGES if STUDIES[name].needs != "program"])
+def test_a_study_finds_the_figures_of_its_page(name, tmp_path):
+    if STUDIES[name].needs == "data" and not DATA.exists():
+        pytest.skip("the measurements are not here")
+    run([name], tmp_path / "out", Inputs(SAMPLES, DATA, 2, tmp_path / "work"), STUDIES, quiet=True)
+    for path in sorted((DOCS / "tables" / name).glob("*.csv")):
+        found = pd.read_csv(tmp_path / "out" / "tables" / name / path.name)
+        pd.testing.assert_frame_equal(found, pd.read_csv(path), rtol=1e-3, check_dtype=False)
+
+
+def test_a_study_writes_its_tables_without_matplotlib(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    table = pd.DataFrame({"x": ["8 B"], "rcc": [0.9], "features": "H5"})
+    chart = Chart("dots", table, "x", "rcc", "features", "RCC")
+    found = Findings("Text.", {"order": table}, charts={"order": chart})
+    study = Study("one", "One", "Text.", "nothing", {"The part": lambda _: found})
+    run(["one"], tmp_path / "out", Inputs(), {"one": study}, quiet=True)
+    assert "no figures" in capsys.readouterr().err
+    assert f"Figures of commit {describe_commit()}" in (tmp_path / "out" / "one.md").read_text()
+    assert (tmp_path / "out" / "tables" / "one" / "order.csv").exists()
+    assert not (tmp_path / "out" / "figures").exists()
