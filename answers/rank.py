@@ -9,6 +9,7 @@ from toruscast.decision import Ranking
 from toruscast.decision.results import (
     SUMMED_PROFILE_FACTORS,
     NetworkEnsemble,
+    Verdict,
     default_order,
     describe_proof_scope,
 )
@@ -39,6 +40,13 @@ from .table import Column, Table, records
 _WIDE_GAP = 0.05
 # Largest gap for which a time equals the bound.
 _NO_GAP = 0.005
+# Words for the rules in `Network.unknown_rules`.
+_RULE_NAMES = {
+    "fifo_rule": "FIFOs",
+    "feeding": "injection",
+    "arbitration": "arbitration",
+    "tie_break": "ties",
+}
 _NETWORK_ONLY = "Times are for the network only, without computation or other jobs."
 
 
@@ -336,8 +344,8 @@ def _describe_simulations(result: Ranking) -> list[str]:
 def _describe_certainty(result: Ranking) -> str:
     verdict, cost, p_best = result.verdict, result.cost, result.table["p_best"]
     if verdict.kind == "proved":
-        proved = verdict.in_words(result.problem.workload).capitalize()
-        return f"{proved}: no other candidate is faster."
+        proof = verdict.in_words(result.problem.workload).capitalize()
+        return f"{proof}{_describe_proved_networks(verdict)}: no other candidate is faster."
     if cost.simulated:
         return describe_certainty(verdict)
     first, likeliest = probability(p_best.iloc[0]), int(p_best.argmax())
@@ -347,6 +355,13 @@ def _describe_certainty(result: Ranking) -> str:
         name, highest = result.table["mapping"].iloc[likeliest], probability(p_best.max())
         text += f", and {highest} for {shown_name(name)}, whose predicted time is equal"
     return f"{text}."
+
+
+def _describe_proved_networks(verdict: Verdict) -> str:
+    if verdict.n_networks == 1:
+        return ""
+    scope = "each" if verdict.n_proved == verdict.n_networks else f"{verdict.n_proved}"
+    return f" on {scope} of {verdict.n_networks} plausible networks"
 
 
 def _describe_order(result: Ranking) -> str:
@@ -404,12 +419,20 @@ def _describe_networks(result: Ranking, networks: NetworkEnsemble) -> list[str]:
             f"is '{likely}' ({probability(networks.weights[likely])})."
         )
     packets = f"Simulated packets are {coarsening} times as long as real ones."
+    verdict, proof = result.verdict, ""
+    if verdict.kind == "proved":
+        proof = _describe_certainty(result)
+    elif verdict.n_proved:
+        proof = f"It is proved in simulation{_describe_proved_networks(verdict)}."
+    rules = joined([_RULE_NAMES[rule] for rule in result.problem.torus.network.unknown_rules])
     return [
-        describe_certainty(result.verdict),
-        describe_rivals(result.verdict),
-        "The network's rules for FIFOs, injection and arbitration are unknown, so times are means "
-        f"over {cost.networks} networks, whose times for one mapping differ by "
-        f"{percent(networks.spread)}.",
+        proof,
+        f"A machine may differ. {describe_certainty(verdict)}"
+        if proof
+        else describe_certainty(verdict),
+        describe_rivals(verdict),
+        f"The network's rules for {rules} are unknown, so times are means over {cost.networks} "
+        f"networks, whose times for one mapping differ by {percent(networks.spread)}.",
         weights,
         packets if coarsening > 1 else "",
         _describe_order(result),

@@ -335,7 +335,14 @@ def _rank_by_simulations(
     return replace(
         ranking,
         table=checked.reset_index(drop=True),
-        verdict=Verdict("proved", 1.0, (), 1.0, n_proved=decision.n_proved()),
+        verdict=replace(
+            ranking.verdict,
+            kind="proved",
+            certainty=1.0 if n_networks == 1 else ranking.verdict.certainty,
+            rivals=(),
+            rcc=1.0,
+            n_proved=decision.n_proved(),
+        ),
         unchecked=ranking,
     )
 
@@ -474,7 +481,7 @@ def _build_ranking(
         fitted=candidates.model,
         coverage=coverage,
         table=table,
-        verdict=Verdict.from_table(table, certainty, rcc, kind, n_proved),
+        verdict=Verdict.from_table(table, certainty, rcc, kind, n_proved, cost.networks),
         cost=cost,
         unseen_traffic=candidates.unseen_traffic,
         **fields,

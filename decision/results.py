@@ -61,8 +61,8 @@ class Verdict:
     tolerance : float
         Relative difference in time that is not worth more simulations or runs; larger if the kind
         is *indistinguishable* or *not_worth_more*.
-    n_proved : int
-        Number of plausible networks on which the best is proved to be the fastest.
+    n_proved, n_networks : int
+        Plausible networks on which the best is proved to be the fastest, and all of them.
     """
 
     kind: Kind
@@ -71,6 +71,7 @@ class Verdict:
     rcc: float | None = None
     tolerance: float = REGRET
     n_proved: int = 0
+    n_networks: int = 1
 
     @classmethod
     def from_table(
@@ -80,19 +81,26 @@ class Verdict:
         rcc: float | None = None,
         kind: Kind | None = None,
         n_proved: int = 0,
+        n_networks: int = 1,
     ) -> Self:
         """Return the verdict on a sorted table; ``certainty`` decides a kind that is not given."""
         kind = kind or ("sure" if certainty >= SURE else "undecided")
         rest = table.iloc[1:].sort_values("p_best", ascending=False, kind="stable")
         rivals = tuple(rest["mapping"][rest["p_best"] >= MIN_RIVAL_PROBABILITY])
         return cls(
-            kind, certainty, () if kind == "proved" else tuple(rivals), rcc, n_proved=n_proved
+            kind,
+            certainty,
+            () if kind == "proved" else tuple(rivals),
+            rcc,
+            n_proved=n_proved,
+            n_networks=n_networks,
         )
 
     def in_words(self, workload: Workload) -> str:
         """Return the kind, and the scope of a proof."""
-        scope = describe_proof_scope(workload) if self.kind == "proved" else ""
-        return self.kind.replace("_", " ") + scope
+        if self.kind != "proved":
+            return self.kind.replace("_", " ")
+        return f"proved in simulation{describe_proof_scope(workload)}"
 
 
 def describe_proof_scope(workload: Workload) -> str:

@@ -17,7 +17,7 @@ _MOST_DIGITS = 17
 _MOST_NAMED = 8
 
 
-def study_page(study: Study, findings: Mapping[str, Findings]) -> str:
+def study_page(study: Study, findings: Mapping[str, Findings], commit: str) -> str:
     """Return the page of a study in Markdown; equal arguments give equal pages.
 
     Parameters
@@ -25,6 +25,8 @@ def study_page(study: Study, findings: Mapping[str, Findings]) -> str:
     study : Study
     findings : mapping of str to Findings
         By title of the part.
+    commit : str
+        The commit of the code that found them.
     """
     parts = [f"# {study.title}", wrapped(study.text)]
     if verdict := _verdict(findings):
@@ -44,7 +46,8 @@ def study_page(study: Study, findings: Mapping[str, Findings]) -> str:
         parts += ["\n".join(drawn)] if drawn else []
     place = f"tables/{study.name}"
     parts.append(
-        f"All tables: [{place}]({place}); every figure with its target: figures.csv there."
+        f"All tables: [{place}]({place}); every figure with its target: figures.csv there. "
+        f"Figures of commit {commit}."
     )
     return "\n\n".join(parts) + "\n"
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -20,7 +23,6 @@ from toruscast.cli.progress import show_progress
 from toruscast.files import atomic_path, folder_to_fill
 from toruscast.training import read_samples
 
-from .charts import draw_chart
 from .page import index_page, study_page, target_table
 from .study import Findings, Inputs, Study
 
@@ -48,6 +50,8 @@ def run(
         is the only one.
     """
     chosen, left_out = _chosen(names, inputs, studies)
+    if find_spec("matplotlib") is None:
+        print("matplotlib is not installed: there will be no figures", file=sys.stderr)
     findings: dict[str, dict[str, Findings]] = {}
     seconds: dict[str, float] = {}
     total = sum(len(study.parts) for study in chosen)
@@ -121,6 +125,10 @@ def _write_study(study: Study, findings: Mapping[str, Findings], out: Path) -> N
     for found in findings.values():
         tables |= found.tables
         for name, chart in found.charts.items():
+            if find_spec("matplotlib") is None:
+                continue
+            from .charts import draw_chart
+
             with folder_to_fill(out / "figures") as folder:
                 draw_chart(chart, folder / f"{_file_name(study.name)}-{_file_name(name)}.svg")
     for name, values in tables.items():
@@ -128,7 +136,23 @@ def _write_study(study: Study, findings: Mapping[str, Findings], out: Path) -> N
             path = out / "tables" / _file_name(study.name) / f"{_file_name(name)}.csv"
             text = values.to_csv(index=False, lineterminator="\n", float_format="%.6g")
             _write(text, path)
-    _write(study_page(study, findings), out / f"{_file_name(study.name)}.md")
+    _write(study_page(study, findings, describe_commit()), out / f"{_file_name(study.name)}.md")
+
+
+def describe_commit() -> str:
+    """Return the commit of this repository, with "and changes" if files differ from it.
+
+    Examples
+    --------
+    >>> len(describe_commit()) >= 7
+    True
+    """
+    git = shutil.which("git")
+    if git is None:
+        return "unknown"
+    words = [git, "describe", "--always", "--dirty= and changes", "--abbrev=10", "--exclude=*"]
+    done = subprocess.run(words, cwd=Path(__file__).parent, capture_output=True, text=True)
+    return done.stdout.strip() or "unknown"
 
 
 def _write(text: str, path: Path) -> None:

@@ -161,7 +161,9 @@ def test_rounding_never_changes_the_verdict(target, gap, kind):
 
 def test_a_page_says_first_what_holds_and_counts_many():
     targets = [Target("RCC", np.float64(0.5), 0.9), *[Target("R^2", 1.0, 0.9)] * 9]
-    page = study_page(FAKE["works"], {"The part": Findings("Text.", {}, targets=tuple(targets))})
+    page = study_page(
+        FAKE["works"], {"The part": Findings("Text.", {}, targets=tuple(targets))}, "abc"
+    )
     assert "**What holds:** 9 of 10 figures of *The part*." in page
     assert "**What does not:** RCC 0.5000 (target >= 0.9)." in page
     assert page.index("What holds") < page.index("Text.")

@@ -84,7 +84,7 @@ def test_tables_of_one_caption_are_one():
         "one": Findings("One.", {}, {"all": first, "own": first}),
         "two": Findings("Two.", {}, {"all": pd.DataFrame({"block": ["a"], "sketch": [3]})}),
     }
-    page = study_page(STUDY, parts)
+    page = study_page(STUDY, parts, "abc")
     assert page.index("Two.") < page.index("| block | prior | sketch |")
     assert page.index("| b | 1 | - |") < page.index("| a | 2 | 3")
     assert page.count("| block | prior |") == 2
