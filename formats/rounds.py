@@ -20,9 +20,9 @@ from toruscast.mapping.comm_graph import CommGraph, Workload, sum_edges
 from toruscast.mapping.omissions import Omission
 from toruscast.mapping.task_mapping import cumcount
 from toruscast.text import counted
-from toruscast.typing import Floats, Ints
+from toruscast.typing import Bools, Floats, Int32s, Ints
 
-from ._round_kernels import COLLECTIVE, RECEIVE, SEND, extend_longest_paths, link_events
+from ._round_kernels import COLLECTIVE, RECEIVE, SEND, trace_paths
 
 # Each line is "upper bound of ranks: upper bound of bytes algorithm, ..."; the last entries have no
 # bound. Source: ompi/mca/coll/tuned/coll_tuned_decision_fixed.c of v4.1.4 for commutative
@@ -305,7 +305,7 @@ def build_rounds(
     ]
     task = events.task
     n_steps = np.array([len(call_steps) for call_steps in steps_of_calls], np.int64)
-    rounds, first_rounds, last_rounds, n_reached = _number_rounds(events, partner, calls, n_steps)
+    rounds, call_rounds, is_reached = _number_rounds(events, partner, n_steps)
     parts: dict[int, list[CommGraph]] = defaultdict(list)
     sends = np.flatnonzero((events.kind == SEND) & (rounds > 0) & (events.peer >= 0))
     sends = sends[np.argsort(rounds[sends], kind="stable")]
@@ -315,15 +315,15 @@ def build_rounds(
             parts[int(rounds[part[0]])].append(graph)
     # Rounds are compared by these marks: sender and receiver, or the step of a collective.
     marks = [(rounds[sends], task[sends] * events.n_tasks + events.peer[sends])]
-    for i, (call, call_steps) in enumerate(zip(calls, steps_of_calls, strict=True)):
-        numbers = np.arange(len(call_steps) if first_rounds[i] > 0 else 0)
-        call_rounds = np.minimum(first_rounds[i] + numbers, last_rounds[i])
-        for round_number, graph in zip(call_rounds.tolist(), call_steps, strict=False):
+    for (first, last), call, call_steps in zip(call_rounds.T, calls, steps_of_calls, strict=True):
+        steps = np.arange(len(call_steps) if first > 0 else 0)
+        step_rounds = np.minimum(first + steps, last)
+        for round_number, graph in zip(step_rounds.tolist(), call_steps, strict=False):
             if graph.n_edges:
                 parts[round_number].append(graph)
         call_mark = int(events.communicator[call[0]]) * len(events.operations)
         call_mark += int(events.operation[call[0]]) + events.n_tasks**2
-        marks.append((call_rounds, call_mark + (numbers + 1) * 2**45))
+        marks.append((step_rounds, call_mark + (steps + 1) * 2**45))
     if not parts:
         raise InputError("trace without a message")
     phases, times = _fold_iterations(parts, marks, fold)
@@ -331,7 +331,7 @@ def build_rounds(
     named_phases = {id(phase): phase.renamed(name) for phase in phases}
     workload = Workload([named_phases[id(phase)] for phase in phases], name, dependent=True)
     algorithm_counts = Counter(call_plan.name for call_plan in plans if call_plan.name)
-    unreached = events.kind.size - n_reached
+    unreached = int((~is_reached).sum())
     omitted = _omitted_events(events, partner, rounds)
     return Rounds(workload, len(parts), times, unmatched, unreached, algorithm_counts, omitted)
 
@@ -417,38 +417,60 @@ def _match_collectives(events: Events, partner: Ints) -> tuple[list[Ints], int]:
     return calls, n_incomplete
 
 
-def _number_rounds(
-    events: Events, partner: Ints, calls: Sequence[Ints], n_steps: Ints
-) -> tuple[Ints, Ints, Ints, int]:
-    """Rounds of events, first and last rounds of calls, and the number of events that can occur.
+def _number_rounds(events: Events, partner: Ints, n_steps: Ints) -> tuple[Ints, Ints, Bools]:
+    """Rounds of events, first and last rounds of calls, and whether each event can occur.
 
-    A task waits for all messages of lower rounds, so a message that it receives after a send has
-    at least the round of that send. A send, or the first step of a collective, is at least one
-    round after the messages received before it. If both are impossible, because a message is
-    overtaken by others that depend on later ones, these share a round, so that no task waits for
-    more than in the program.
+    In a workload, a task waits for all messages of lower rounds. A message that it receives after a
+    send therefore has at least the round of that send, so that the send does not wait for it. A
+    send, or the first step of a collective, is a round after the messages received before it. Both
+    are impossible in a cycle, where messages overtake a message. The whole cycle shares a round,
+    because no task may wait for more than in the program.
     """
-    n_events, n_calls = events.kind.size, len(calls)
-    sizes = np.array([len(call) for call in calls], np.int64)
-    start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    members = events.task[np.concatenate(calls)] if calls else np.zeros(0, np.int64)
-    rounds = np.zeros(n_events + 2 * n_calls, np.int64)
-    arcs = np.empty((3, 3 * n_events + n_calls), np.int32)
-    n_arcs, n_reached = link_events(
-        *(events.kind, partner, events.first, sizes, n_steps, members, start, rounds, arcs)
-    )
-    arcs = arcs[:, :n_arcs]
+    n_events, n_calls = events.kind.size, n_steps.size
+    is_send = events.kind == SEND
+    is_receive = (events.kind == RECEIVE) & (partner >= 0)
+    is_call = (events.kind == COLLECTIVE) & (partner >= 0)
+    has_sends = is_send.copy()
+    has_sends[is_call] = n_steps[partner[is_call]] > 0
+    # The nodes are the events, the first rounds of calls and their last rounds.
+    enters = np.where(is_call, n_events + partner, np.arange(n_events))
+    leaves = enters + n_calls * is_call
+    calls = np.arange(n_events, n_events + n_calls)
+    waits = [
+        _list_arcs(partner[is_receive], enters[is_receive]),
+        _list_arcs(calls, calls + n_calls, np.maximum(n_steps - 1, 0)),
+    ]
+    program = _list_arcs(_latest_before(events, np.ones_like(is_send), leaves), enters)
+    is_reached = trace_paths(np.hstack([program, *waits]), np.zeros(leaves.size + 2 * n_calls, int))
+    received = _latest_before(events, is_receive | is_call, leaves)
+    sent = np.where(has_sends | is_receive, _latest_before(events, has_sends, leaves), -1)
+    later_sends = _list_arcs(sent, np.where(is_receive, partner, enters))
+    arcs = np.hstack([*waits, _list_arcs(received, enters, has_sends), later_sends])
+    arcs = arcs[:, is_reached[arcs[0]] & is_reached[arcs[1]]]
     graph = scipy.sparse.csr_array(
-        (np.ones(n_arcs, np.bool_), (arcs[0], arcs[1])), shape=(rounds.size, rounds.size)
+        (np.ones(arcs.shape[1], np.bool_), arcs[:2]), shape=(is_reached.size, is_reached.size)
     )
     n_components, component = scipy.sparse.csgraph.connected_components(graph, connection="strong")
     arcs[:2] = component[arcs[:2]]
+    is_used = np.concatenate([is_send, n_steps > 0, n_steps > 0]) & is_reached
     length = np.zeros(n_components, np.int64)
-    np.maximum.at(length, component, rounds)
-    extend_longest_paths(arcs[:, arcs[0] != arcs[1]], length)
-    rounds = np.where(rounds > 0, length[component], 0)
-    ends = length[component[n_events:]]
-    return rounds[:n_events], rounds[n_events : n_events + n_calls], ends[n_calls:], n_reached
+    length[component[is_used]] = 1
+    trace_paths(arcs[:, arcs[0] != arcs[1]], length)
+    rounds = np.where(is_used, length[component], 0)
+    return rounds[:n_events], rounds[n_events:].reshape(2, n_calls), is_reached[leaves]
+
+
+def _latest_before(events: Events, is_selected: Bools, node: Ints) -> Ints:
+    """Node of the latest selected event of the same task before each event; -1 for none."""
+    latest = np.where(is_selected, np.arange(is_selected.size), -1)
+    latest = np.maximum.accumulate(np.concatenate([[-1], latest])[:-1])
+    return np.where(latest >= events.first[events.task], node[latest], -1)
+
+
+def _list_arcs(source: Ints, target: Ints, length: Ints | Bools | int = 0) -> Int32s:
+    arcs = np.empty((3, source.size), np.int32)
+    arcs[0], arcs[1], arcs[2] = source, target, length
+    return arcs[:, source >= 0]
 
 
 class _CallPlan(NamedTuple):

@@ -166,6 +166,20 @@ def test_what_has_no_other_side_is_counted():
     assert [(each.what, each.nbytes) for each in found.omitted] == [("receive without a send", 6.0)]
 
 
+def test_a_cyclic_wait_ends_its_tasks_and_those_that_wait_for_them():
+    call = (COLLECTIVE, "allreduce", 16)
+    ranks = [
+        [(SEND, 2, 4), (RECEIVE, 1, 4), (SEND, 1, 4), call],
+        [(RECEIVE, 0, 4), (SEND, 0, 4), call],
+        [(RECEIVE, 0, 4), (SEND, 3, 6), call, (SEND, 3, 8)],
+        [(RECEIVE, 2, 6), call, (RECEIVE, 2, 8)],
+    ]
+    found = build_rounds(events_of(ranks))
+    assert [phase.nbytes.tolist() for phase in found.workload] == [[4.0], [6.0]]
+    assert found.unreached == 10
+    assert [(each.what, each.times) for each in found.omitted] == [("send in a cyclic wait", 3)]
+
+
 def test_an_iteration_is_found_between_start_and_end():
     step = [(SEND, 1, 100), (RECEIVE, 1, 100), (COLLECTIVE, "allreduce", 8)]
     back = [(RECEIVE, 0, 100), (SEND, 0, 100), (COLLECTIVE, "allreduce", 8)]
