@@ -1,6 +1,6 @@
 """Kernels that classify the records of a trace and assign messages to rounds.
 
-r = records of a rank, e = events of all ranks, t = tasks, c = collective calls
+r = records of a rank, n = nodes of a graph, a = its arcs
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast._jit import kernel
+from toruscast.typing import Bools, Int32s, Ints, UInt64s
 
 SEND, RECEIVE, COLLECTIVE, COMMUNICATOR, BLOCKS, MARK, LEFT_OUT, END = range(1, 9)
 _RECORD = 32
@@ -18,9 +19,9 @@ _RECORD = 32
 def find_data(
     kinds: NDArray[np.uint8],
     flags: NDArray[np.uint16],
-    communicators: NDArray[np.int32],
-    nbytes: NDArray[np.uint64],
-    is_data: NDArray[np.bool_],
+    communicators: Int32s,
+    nbytes: UInt64s,
+    is_data: Bools,
 ) -> int:
     """Mark the records that are data of the previous record; return the first bad one, or -1."""
     # (r), (r), (r), (r) -> (r)
@@ -50,73 +51,36 @@ def find_data(
 
 
 @kernel
-def set_rounds(
-    kinds: NDArray[np.uint8],
-    partner: NDArray[np.int64],
-    first: NDArray[np.int64],
-    task: NDArray[np.int64],
-    n_members: NDArray[np.int64],
-    n_rounds: NDArray[np.int64],
-    members: NDArray[np.int64],
-    start: NDArray[np.int64],
-    rounds: NDArray[np.int64],
-) -> int:
-    """Assign a round to each event; return the number of reached events.
+def trace_paths(arcs: Int32s, length: Ints) -> Bools:
+    """Raise lengths to those of the longest paths, and mark the nodes that follow no cycle.
 
-    ``partner`` is the send of a receive (-1 for none) or the call of a collective. Events of task t
-    are first[t] to first[t + 1]; ``members`` of call i are start[i] to start[i + 1].
+    ``arcs`` has sources, targets and lengths; ``length`` has the minimum of each node.
     """
-    # (e), (e), (t+1), (e), (c), (c), (m), (c+1) -> (e)
-    n_tasks = first.size - 1
-    level = np.zeros(n_tasks, np.int64)
-    position = first[:-1].copy()
-    waiting = np.full(kinds.size, -1, np.int64)
-    arrived = np.zeros(n_members.size, np.int64)
-    latest = np.zeros(n_members.size, np.int64)
-    stack = np.empty(max(1, n_tasks), np.int64)
-    on_stack = np.ones(n_tasks, np.bool_)
-    top = n_tasks
-    for t in range(n_tasks):
-        stack[t] = n_tasks - 1 - t
-    n_reached = 0
+    # (3, a), (n) -> (n)
+    n_waiting = np.zeros(length.size, np.int32)
+    last_arc = np.full(length.size, -1, np.int32)
+    next_arc = np.empty(arcs.shape[1], np.int32)
+    for a in range(arcs.shape[1]):
+        n_waiting[arcs[1, a]] += 1
+        next_arc[a] = last_arc[arcs[0, a]]
+        last_arc[arcs[0, a]] = a
+    stack = np.empty(length.size, np.int32)
+    top = 0
+    for node in range(length.size):
+        if n_waiting[node] == 0:
+            stack[top] = node
+            top += 1
     while top:
         top -= 1
-        t = stack[top]
-        on_stack[t] = False
-        while position[t] < first[t + 1]:
-            e = position[t]
-            if kinds[e] == SEND:
-                rounds[e] = level[t] + 1
-                if waiting[e] >= 0 and not on_stack[waiting[e]]:
-                    stack[top] = waiting[e]
-                    on_stack[waiting[e]] = True
-                    top += 1
-            elif kinds[e] == RECEIVE:
-                send = partner[e]
-                if send >= 0:
-                    if rounds[send] == 0:
-                        waiting[send] = t
-                        break
-                    level[t] = max(level[t], rounds[send])
-                rounds[e] = level[t]
-            elif kinds[e] == COLLECTIVE:
-                call = partner[e]
-                if call >= 0:
-                    if rounds[e] == 0:
-                        arrived[call] += 1
-                        latest[call] = max(latest[call], level[t])
-                        rounds[e] = -1
-                        if arrived[call] == n_members[call]:
-                            for m in range(start[call], start[call + 1]):
-                                member = members[m]
-                                if member != t and not on_stack[member]:
-                                    stack[top] = member
-                                    on_stack[member] = True
-                                    top += 1
-                    if arrived[call] < n_members[call]:
-                        break
-                    rounds[e] = latest[call] + 1
-                    level[t] = latest[call] + n_rounds[call]
-            position[t] += 1
-            n_reached += 1
-    return n_reached
+        source = stack[top]
+        a = last_arc[source]
+        while a >= 0:
+            target = arcs[1, a]
+            length[target] = max(length[target], length[source] + arcs[2, a])
+            n_waiting[target] -= 1
+            if n_waiting[target] == 0:
+                stack[top] = target
+                top += 1
+            a = next_arc[a]
+    is_traced: Bools = n_waiting == 0
+    return is_traced

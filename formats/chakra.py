@@ -12,8 +12,9 @@ import os
 import re
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
+from heapq import heapify, heappop, heappush
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from . import _round_kernels as kinds
 from .dialect import Dialect
 from .graphs import GraphOptions, find_rank_files, has_rank_files
 from .source import AnyPath, Source
-from .traces import RankActions, topological_order
+from .traces import RankActions
 
 FILE = re.compile(r"(.*)\.([0-9]{1,9})\.(et|json)(?:\.gz)?")
 TYPES = (
@@ -174,7 +175,7 @@ def _sort_nodes(source: Source, nodes: list[Node]) -> list[Node]:
         }
         for node in nodes
     ]
-    order = topological_order(before)
+    order = _topological_order(before)
     if len(order) < len(nodes):
         node = nodes[min({*range(len(nodes))} - {*order})]
         raise _node_error(source, node, "nodes depend on each other", node.get("name"), "no cycle")
@@ -183,8 +184,30 @@ def _sort_nodes(source: Source, nodes: list[Node]) -> list[Node]:
         before[later].add(earlier)
     position = {at: number for number, at in enumerate(order)}
     rank = {COLLECTIVE: 1, RECEIVE: 2}
-    ordered = topological_order(before, lambda at: (rank.get(nodes[at]["type"], 0), position[at]))
+    ordered = _topological_order(before, lambda at: (rank.get(nodes[at]["type"], 0), position[at]))
     return [nodes[at] for at in ordered]
+
+
+def _topological_order(
+    before: Sequence[Collection[int]], key: Callable[[int], Any] = lambda _: 0
+) -> list[int]:
+    """Indexes in an order in which each follows ``before[i]``, without members of cycles."""
+    after: list[list[int]] = [[] for _ in before]
+    n_waiting = [len(predecessors) for predecessors in before]
+    for i, predecessors in enumerate(before):
+        for j in predecessors:
+            after[j].append(i)
+    ready = [(key(i), i) for i, count in enumerate(n_waiting) if not count]
+    heapify(ready)
+    order = []
+    while ready:
+        _, i = heappop(ready)
+        order.append(i)
+        for j in after[i]:
+            n_waiting[j] -= 1
+            if not n_waiting[j]:
+                heappush(ready, (key(j), j))
+    return order
 
 
 def _files_by_rank(source: Source) -> dict[int, Source]:
@@ -366,10 +389,11 @@ DIALECT = Dialect(
     documentation="""
 The traces of all ranks: a folder of `NAME.0.et`, `NAME.1.et`, ... (or `.json`), or `folder/NAME`;
 or a single file that all of `--tasks` ranks repeat. Sends go from `comm_src` to `comm_dst` and
-become a workload of dependent rounds. A send belongs to the round after the latest message that its
-rank received before. A collective begins when its last rank reaches it. Nodes wait for their
-`ctrl_deps` and `data_deps`, and collectives also for earlier collectives of their rank. If more
-than 1,000 rounds repeat, the mean of all iterations is read.
+become a workload of dependent rounds. A send belongs to a later round than all messages that its
+rank received before, and to no later round than those that it receives afterwards; messages that
+overtake another one share its round. A collective begins when its last rank reaches it. Nodes wait
+for their `ctrl_deps` and `data_deps`, and collectives also for earlier collectives of their rank.
+If more than 1,000 rounds repeat, the mean of all iterations is read.
 
 A collective uses a ring (all-reduce, all-gather, reduce-scatter), a binomial tree (broadcast,
 reduce), pairwise exchange (all-to-all) or direct messages (gather, scatter);

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 from toruscast.mapping.task_mapping import TaskMapping
 from toruscast.mapping.torus import Torus
 from toruscast.text import counted
+from toruscast.typing import Ints
 from toruscast.validation import repeated
 
 from .dialect import Dialect
@@ -97,7 +97,7 @@ def _check_filled_nodes(options: WriteOptions, n_tasks: int, tasks_per_node: int
         raise InputError(message, found=found, expected=expected)
 
 
-def _rank_by_position(mapping: TaskMapping, options: WriteOptions) -> tuple[NDArray[np.int64], int]:
+def _rank_by_position(mapping: TaskMapping, options: WriteOptions) -> tuple[Ints, int]:
     host = options.host_positions(mapping)
     rank = np.lexsort((mapping.slot, host))
     ranks_per_host = int(np.bincount(host).max())
@@ -180,7 +180,7 @@ def _read_taskmap(source: Source, options: MappingOptions) -> TaskMapping:
         return mapping_from_hosts(
             text, options, lines, positions, task=tasks, file_capacity=len(tasks)
         )
-    parts: list[NDArray[np.int64]] = []
+    parts: list[Ints] = []
     n_tasks = 0
     for block in _taskmap_blocks(source):
         if len(block) != 4 or not all(type(value) is int and value >= 0 for value in block):
@@ -219,7 +219,7 @@ def _taskmap_blocks(source: Source) -> list[Any]:
     return blocks
 
 
-def _build_blocks(nodes: NDArray[np.int64]) -> list[list[int]]:
+def _build_blocks(nodes: Ints) -> list[list[int]]:
     """Blocks of consecutive tasks; equal neighbours are merged."""
     blocks: list[list[int]] = []
     for node, group in groupby(nodes.tolist()):

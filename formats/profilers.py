@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from xml.etree import ElementTree
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toruscast.files import at_file
 from toruscast.mapping.comm_graph import MAX_TASKS, CommGraph, sum_edges
 from toruscast.text import counted
+from toruscast.typing import Floats
 
 from .dialect import Dialect
 from .graphs import (
@@ -189,7 +189,7 @@ def _read_mpip(source: Source, options: GraphOptions) -> CommGraph:
     return CommGraph(total.n_tasks, *columns, name=options.name)
 
 
-def _find_rooted_collectives(comm: CommGraph) -> NDArray[np.float64]:
+def _find_rooted_collectives(comm: CommGraph) -> Floats:
     """Return bytes and messages of each edge, (2, n_edges), that look like rooted collectives.
 
     mpiP records these as equal messages between task 0 and each other task. Most of these edges

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast._slow import pandas as pd
+from toruscast._slow import scipy
 from toruscast.errors import InputError
 from toruscast.mapping.collectives import merged, schedule
 from toruscast.mapping.collectives.schedules import ALL_PAIRS, collective_total
@@ -19,8 +20,9 @@ from toruscast.mapping.comm_graph import CommGraph, Workload, sum_edges
 from toruscast.mapping.omissions import Omission
 from toruscast.mapping.task_mapping import cumcount
 from toruscast.text import counted
+from toruscast.typing import Bools, Floats, Int32s, Ints
 
-from ._round_kernels import COLLECTIVE, RECEIVE, SEND, set_rounds
+from ._round_kernels import COLLECTIVE, RECEIVE, SEND, trace_paths
 
 # Each line is "upper bound of ranks: upper bound of bytes algorithm, ..."; the last entries have no
 # bound. Source: ompi/mca/coll/tuned/coll_tuned_decision_fixed.c of v4.1.4 for commutative
@@ -207,23 +209,23 @@ class Events:
     """Events of all ranks, rank after rank in program order; e events of t tasks."""
 
     # (t + 1): events of task i are first[i] to first[i + 1].
-    first: NDArray[np.int64]
+    first: Ints
     # (e): SEND, RECEIVE (a completed one) or COLLECTIVE.
     kind: NDArray[np.uint8]
     # (e): receiver, sender or root; -1 for none.
-    peer: NDArray[np.int64]
-    communicator: NDArray[np.int64]
-    tag: NDArray[np.int64]
+    peer: Ints
+    communicator: Ints
+    tag: Ints
     # (e): for a collective, the contribution of this task, or the vector that all tasks have.
-    nbytes: NDArray[np.float64]
+    nbytes: Floats
     # (e): index into `operations` for a collective, otherwise 0.
-    operation: NDArray[np.int64]
+    operation: Ints
     # Tasks of each communicator.
     members: Mapping[int, tuple[int, ...]]
     # Names of collectives; "" for barriers and other events.
     operations: tuple[str, ...]
     # Bytes to each member, by event, for collectives with unequal amounts.
-    blocks: Mapping[int, NDArray[np.float64]] = field(default_factory=dict)
+    blocks: Mapping[int, Floats] = field(default_factory=dict)
 
     @property
     def n_tasks(self) -> int:
@@ -231,7 +233,7 @@ class Events:
         return self.first.size - 1
 
     @property
-    def task(self) -> NDArray[np.int64]:
+    def task(self) -> Ints:
         """Task of each event."""
         return np.repeat(np.arange(self.n_tasks), np.diff(self.first))
 
@@ -301,22 +303,9 @@ def build_rounds(
     steps_of_calls = [
         _plan_rounds(events, *pair, at_once) for pair in zip(calls, plans, strict=True)
     ]
-    sizes = np.array([len(call) for call in calls], np.int64)
-    start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     task = events.task
-    members = task[np.concatenate(calls)] if calls else np.zeros(0, np.int64)
-    rounds = np.zeros(events.kind.size, np.int64)
-    reached = set_rounds(
-        events.kind,
-        partner,
-        events.first,
-        task,
-        sizes,
-        np.array([len(call_steps) for call_steps in steps_of_calls], np.int64),
-        members,
-        start,
-        rounds,
-    )
+    n_steps = np.array([len(call_steps) for call_steps in steps_of_calls], np.int64)
+    rounds, call_rounds, is_reached = _number_rounds(events, partner, n_steps)
     parts: dict[int, list[CommGraph]] = defaultdict(list)
     sends = np.flatnonzero((events.kind == SEND) & (rounds > 0) & (events.peer >= 0))
     sends = sends[np.argsort(rounds[sends], kind="stable")]
@@ -326,15 +315,15 @@ def build_rounds(
             parts[int(rounds[part[0]])].append(graph)
     # Rounds are compared by these marks: sender and receiver, or the step of a collective.
     marks = [(rounds[sends], task[sends] * events.n_tasks + events.peer[sends])]
-    for call, call_steps in zip(calls, steps_of_calls, strict=True):
-        first_round = int(rounds[call[0]])
-        for round_number, graph in enumerate(call_steps, first_round):
-            if first_round > 0 and graph.n_edges:
+    for (first, last), call, call_steps in zip(call_rounds.T, calls, steps_of_calls, strict=True):
+        steps = np.arange(len(call_steps) if first > 0 else 0)
+        step_rounds = np.minimum(first + steps, last)
+        for round_number, graph in zip(step_rounds.tolist(), call_steps, strict=False):
+            if graph.n_edges:
                 parts[round_number].append(graph)
         call_mark = int(events.communicator[call[0]]) * len(events.operations)
         call_mark += int(events.operation[call[0]]) + events.n_tasks**2
-        numbers = np.arange(len(call_steps) if first_round > 0 else 0)
-        marks.append((first_round + numbers, call_mark + (numbers + 1) * 2**45))
+        marks.append((step_rounds, call_mark + (steps + 1) * 2**45))
     if not parts:
         raise InputError("trace without a message")
     phases, times = _fold_iterations(parts, marks, fold)
@@ -342,14 +331,12 @@ def build_rounds(
     named_phases = {id(phase): phase.renamed(name) for phase in phases}
     workload = Workload([named_phases[id(phase)] for phase in phases], name, dependent=True)
     algorithm_counts = Counter(call_plan.name for call_plan in plans if call_plan.name)
-    unreached = events.kind.size - reached
+    unreached = int((~is_reached).sum())
     omitted = _omitted_events(events, partner, rounds)
     return Rounds(workload, len(parts), times, unmatched, unreached, algorithm_counts, omitted)
 
 
-def _omitted_events(
-    events: Events, partner: NDArray[np.int64], rounds: NDArray[np.int64]
-) -> list[Omission]:
+def _omitted_events(events: Events, partner: Ints, rounds: Ints) -> list[Omission]:
     is_unmatched = partner < 0
     kinds = {
         "receive without a send": (events.kind == RECEIVE) & is_unmatched & (events.peer >= 0),
@@ -369,7 +356,7 @@ def _omitted_events(
 
 def _fold_iterations(
     parts: Mapping[int, Sequence[CommGraph]],
-    marks: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
+    marks: Sequence[tuple[Ints, Ints]],
     fold: bool,
 ) -> tuple[list[CommGraph], int]:
     """Mean rounds of the repeated iteration and its count; otherwise all rounds and 1."""
@@ -389,7 +376,7 @@ def _fold_iterations(
     ], times
 
 
-def _match_messages(events: Events) -> tuple[NDArray[np.int64], int]:
+def _match_messages(events: Events) -> tuple[Ints, int]:
     """Send of each receive, in order per source, destination, communicator and tag."""
     indexes = np.flatnonzero(np.isin(events.kind, (SEND, RECEIVE)) & (events.peer >= 0))
     is_send = events.kind[indexes] == SEND
@@ -408,9 +395,7 @@ def _match_messages(events: Events) -> tuple[NDArray[np.int64], int]:
     return partner, indexes.size - 2 * sent.size
 
 
-def _match_collectives(
-    events: Events, partner: NDArray[np.int64]
-) -> tuple[list[NDArray[np.int64]], int]:
+def _match_collectives(events: Events, partner: Ints) -> tuple[list[Ints], int]:
     """Events of each collective call; sets ``partner`` of an event to its call."""
     indexes = np.flatnonzero(events.kind == COLLECTIVE)
     if not indexes.size:
@@ -420,7 +405,7 @@ def _match_collectives(
     order = np.lexsort([call_number, communicator])
     indexes, communicator, call_number = indexes[order], communicator[order], call_number[order]
     begins = np.flatnonzero(np.diff(communicator, prepend=-1) | np.diff(call_number, prepend=-1))
-    calls: list[NDArray[np.int64]] = []
+    calls: list[Ints] = []
     n_incomplete = 0
     for call in np.split(indexes, begins[1:]):
         kinds = set(events.operation[call].tolist())
@@ -432,18 +417,72 @@ def _match_collectives(
     return calls, n_incomplete
 
 
+def _number_rounds(events: Events, partner: Ints, n_steps: Ints) -> tuple[Ints, Ints, Bools]:
+    """Rounds of events, first and last rounds of calls, and whether each event can occur.
+
+    In a workload, a task waits for all messages of lower rounds. A message that it receives after a
+    send therefore has at least the round of that send, so that the send does not wait for it. A
+    send, or the first step of a collective, is a round after the messages received before it. Both
+    are impossible in a cycle, where messages overtake a message. The whole cycle shares a round,
+    because no task may wait for more than in the program.
+    """
+    n_events, n_calls = events.kind.size, n_steps.size
+    is_send = events.kind == SEND
+    is_receive = (events.kind == RECEIVE) & (partner >= 0)
+    is_call = (events.kind == COLLECTIVE) & (partner >= 0)
+    has_sends = is_send.copy()
+    has_sends[is_call] = n_steps[partner[is_call]] > 0
+    # The nodes are the events, the first rounds of calls and their last rounds.
+    enters = np.where(is_call, n_events + partner, np.arange(n_events))
+    leaves = enters + n_calls * is_call
+    calls = np.arange(n_events, n_events + n_calls)
+    waits = [
+        _list_arcs(partner[is_receive], enters[is_receive]),
+        _list_arcs(calls, calls + n_calls, np.maximum(n_steps - 1, 0)),
+    ]
+    program = _list_arcs(_latest_before(events, np.ones_like(is_send), leaves), enters)
+    is_reached = trace_paths(np.hstack([program, *waits]), np.zeros(leaves.size + 2 * n_calls, int))
+    received = _latest_before(events, is_receive | is_call, leaves)
+    sent = np.where(has_sends | is_receive, _latest_before(events, has_sends, leaves), -1)
+    later_sends = _list_arcs(sent, np.where(is_receive, partner, enters))
+    arcs = np.hstack([*waits, _list_arcs(received, enters, has_sends), later_sends])
+    arcs = arcs[:, is_reached[arcs[0]] & is_reached[arcs[1]]]
+    graph = scipy.sparse.csr_array(
+        (np.ones(arcs.shape[1], np.bool_), arcs[:2]), shape=(is_reached.size, is_reached.size)
+    )
+    n_components, component = scipy.sparse.csgraph.connected_components(graph, connection="strong")
+    arcs[:2] = component[arcs[:2]]
+    is_used = np.concatenate([is_send, n_steps > 0, n_steps > 0]) & is_reached
+    length = np.zeros(n_components, np.int64)
+    length[component[is_used]] = 1
+    trace_paths(arcs[:, arcs[0] != arcs[1]], length)
+    rounds = np.where(is_used, length[component], 0)
+    return rounds[:n_events], rounds[n_events:].reshape(2, n_calls), is_reached[leaves]
+
+
+def _latest_before(events: Events, is_selected: Bools, node: Ints) -> Ints:
+    """Node of the latest selected event of the same task before each event; -1 for none."""
+    latest = np.where(is_selected, np.arange(is_selected.size), -1)
+    latest = np.maximum.accumulate(np.concatenate([[-1], latest])[:-1])
+    return np.where(latest >= events.first[events.task], node[latest], -1)
+
+
+def _list_arcs(source: Ints, target: Ints, length: Ints | Bools | int = 0) -> Int32s:
+    arcs = np.empty((3, source.size), np.int32)
+    arcs[0], arcs[1], arcs[2] = source, target, length
+    return arcs[:, source >= 0]
+
+
 class _CallPlan(NamedTuple):
     """Algorithm, ranks with the root first, and bytes of a collective call."""
 
     # "" if nothing is sent.
     name: str
-    ranks: NDArray[np.int64]
+    ranks: Ints
     nbytes: float
 
 
-def _plan_call(
-    events: Events, call: NDArray[np.int64], chosen: Mapping[str, str], family: str
-) -> _CallPlan:
+def _plan_call(events: Events, call: Ints, chosen: Mapping[str, str], family: str) -> _CallPlan:
     collective = events.operations[int(events.operation[call[0]])]
     ranks = np.array(events.members[int(events.communicator[call[0]])], np.int64)
     if not collective or ranks.size < 2 or int(call[0]) in events.blocks:
@@ -462,7 +501,7 @@ def _plan_call(
 
 
 def _plan_rounds(
-    events: Events, call: NDArray[np.int64], call_plan: _CallPlan, at_once: bool
+    events: Events, call: Ints, call_plan: _CallPlan, at_once: bool
 ) -> list[CommGraph]:
     n_tasks, ranks = events.n_tasks, call_plan.ranks
     if int(call[0]) in events.blocks:
@@ -513,9 +552,7 @@ def _mean_graph(graphs: Sequence[CommGraph], times: int) -> CommGraph:
     return CommGraph(total.n_tasks, total.src, total.dst, *amounts)
 
 
-def _find_iteration(
-    mark: NDArray[np.int64], number: NDArray[np.int64], n_rounds: int
-) -> tuple[int, int, int]:
+def _find_iteration(mark: Ints, number: Ints, n_rounds: int) -> tuple[int, int, int]:
     """First round, length and count of the longest repetition; a count of 1 means none."""
     unique_marks = pd.DataFrame({"number": number, "mark": mark}).drop_duplicates()
     sums = np.zeros(n_rounds, np.uint64)

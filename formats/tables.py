@@ -18,6 +18,7 @@ from toruscast._slow import pandas as pd
 from toruscast._slow import pyarrow as pa
 from toruscast.errors import InputError
 from toruscast.files import check_text
+from toruscast.typing import Ints
 
 from .source import NUMBER, TextFile, comment_pattern, find_separator, parse_whole, split_cells
 
@@ -25,7 +26,7 @@ from .source import NUMBER, TextFile, comment_pattern, find_separator, parse_who
 _DECIMAL_COMMA = re.compile(r"[^\s\"]+\s+[0-9]+,[0-9]+")
 _MAX_CELL = 2**17
 Rows = list[tuple[int, list[str]]]
-IntArray = NDArray[np.int64]
+IntArray = Ints
 # Type of each column that is read, by its name.
 Dtypes = dict[str, type[np.float64] | type[np.int64]]
 
@@ -78,7 +79,7 @@ class TextTable:
     text: TextFile
     columns: dict[str, NDArray[Any]]
     skip: int = 0
-    lines: NDArray[np.int64] | None = None
+    lines: Ints | None = None
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self.columns[name]

@@ -21,6 +21,7 @@ from toruscast.files import at_file
 from toruscast.mapping.comm_graph import Workload
 from toruscast.mapping.omissions import Omission, describe_omissions, merge_omissions
 from toruscast.text import counted, percent
+from toruscast.typing import Bools, Floats, Ints
 
 from ._round_kernels import COLLECTIVE, COMMUNICATOR, END, LEFT_OUT, MARK, find_data
 from .dialect import Dialect
@@ -139,9 +140,9 @@ def _read_trace(folder: Path, region: object = "all") -> _Trace:
 @dataclass(frozen=True)
 class _RankTrace:
     records: NDArray[np.void]
-    positions: NDArray[np.int64]
+    positions: Ints
     communicators: list[tuple[int, tuple[int, ...], bool]]
-    blocks: dict[int, NDArray[np.float64]]
+    blocks: dict[int, Floats]
     omitted_calls: Counter[str]
     nanoseconds_in_mpi: float
     last_time: float
@@ -220,7 +221,7 @@ def _read_rank(folder: Path, rank: int, size: int) -> _RankTrace:
     )
 
 
-def _select_region(records: NDArray[np.void], region: object) -> NDArray[np.bool_]:
+def _select_region(records: NDArray[np.void], region: object) -> Bools:
     """Whether each record is a message or collective in the region."""
     selected = records["kind"] != MARK
     if limits := parse_region(region):
@@ -235,7 +236,7 @@ def _select_region(records: NDArray[np.void], region: object) -> NDArray[np.bool
 
 def _join_communicators(
     of_ranks: list[list[tuple[int, tuple[int, ...], bool]]],
-) -> tuple[dict[int, tuple[int, ...]], list[NDArray[np.int64]]]:
+) -> tuple[dict[int, tuple[int, ...]], list[Ints]]:
     """Members of each communicator, and for each rank the global number of its local numbers."""
     members: dict[int, tuple[int, ...]] = {}
     numbers_by_key: dict[tuple[tuple[int, ...], int], int] = {}

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from heapq import heapify, heappop, heappush
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,9 @@ from toruscast.mapping.collectives import names
 from toruscast.mapping.collectives.schedules import check_size, estimate_edges, find_collective
 from toruscast.mapping.comm_graph import MAX_TASKS, Workload, sum_edges
 from toruscast.text import counted
+from toruscast.typing import Ints
 
-from ._round_kernels import COLLECTIVE, RECEIVE, SEND
+from ._round_kernels import COLLECTIVE, RECEIVE, SEND, trace_paths
 from .dialect import Dialect
 from .graphs import GraphOptions, check_collectives
 from .rounds import COLLECTIVES, Events, build_rounds
@@ -151,36 +151,6 @@ class RankActions:
         check_collectives(path, n_messages)
 
 
-def topological_order(
-    before: Sequence[Collection[int]], key: Callable[[int], Any] = lambda _: 0
-) -> list[int]:
-    """Return indexes in an order in which each follows ``before[i]``, the smallest key first.
-
-    Members of cycles are left out.
-
-    Examples
-    --------
-    >>> topological_order([[2], [0], []])
-    [2, 0, 1]
-    """
-    after: list[list[int]] = [[] for _ in before]
-    n_waiting = [len(predecessors) for predecessors in before]
-    for i, predecessors in enumerate(before):
-        for j in predecessors:
-            after[j].append(i)
-    ready = [(key(i), i) for i, count in enumerate(n_waiting) if not count]
-    heapify(ready)
-    order = []
-    while ready:
-        _, i = heappop(ready)
-        order.append(i)
-        for j in after[i]:
-            n_waiting[j] -= 1
-            if not n_waiting[j]:
-                heappush(ready, (key(j), j))
-    return order
-
-
 _GOAL_HEAD = re.compile(r"num_ranks\s+([0-9]+)")
 _GOAL_RANK = re.compile(r"rank\s+([0-9]+)\s*\{?")
 _GOAL_OPERATION = re.compile(
@@ -194,7 +164,7 @@ _GOAL_COMMENT = re.compile(r"//.*|#.*|/\*(?>[^*/]|\*(?!/)|/(?!\*))*+\*/")
 
 @dataclass
 class _GoalOperation:
-    """One operation, its predecessors, and the latest round that is over after it."""
+    """One operation and its predecessors."""
 
     line: int
     kind: str
@@ -205,7 +175,6 @@ class _GoalOperation:
     nic: int
     peer_nic: int = 0
     before: list[int] = field(default_factory=list)
-    round: int = 0
 
 
 def _is_goal(source: Source) -> bool:
@@ -221,10 +190,10 @@ def _read_goal(source: Source, options: GraphOptions) -> Workload:
     n *= n_gpus
     options.check_n_tasks(n, source.path)
     _match_receives(text, operations)
-    _set_rounds(text, operations)
+    numbers = _number_rounds(text, operations)
     sends = [
-        (t.rank * n_gpus + t.nic, t.peer * n_gpus + t.peer_nic, t.size, t.round)
-        for t in operations
+        (t.rank * n_gpus + t.nic, t.peer * n_gpus + t.peer_nic, t.size, number)
+        for t, number in zip(operations, numbers.tolist(), strict=True)
         if t.kind == "send"
     ]
     if not sends:
@@ -309,15 +278,16 @@ def _match_receives(text: TextFile, operations: list[_GoalOperation]) -> None:
             raise text.fault("send without a receive", operations[remaining[0]].line)
 
 
-def _set_rounds(text: TextFile, operations: list[_GoalOperation]) -> None:
-    """Number the rounds from 1; a send is one round after the latest message it waits for."""
-    order = topological_order([operation.before for operation in operations])
-    if len(order) < len(operations):
-        first_blocked = min({*range(len(operations))} - {*order})
-        raise text.fault("operations depend on each other", operations[first_blocked].line)
-    for operation in map(operations.__getitem__, order):
-        latest = max((operations[i].round for i in operation.before), default=0)
-        operation.round = latest + (operation.kind == "send")
+def _number_rounds(text: TextFile, operations: list[_GoalOperation]) -> Ints:
+    """Rounds from 1; a send is one round after the latest message it waits for."""
+    is_send = [operation.kind == "send" for operation in operations]
+    arcs = [(i, at, is_send[at]) for at, each in enumerate(operations) for i in each.before]
+    rounds = np.array(is_send, np.int64)
+    is_traced = trace_paths(np.array(arcs, np.int32).reshape(-1, 3).T, rounds)
+    if not is_traced.all():
+        blocked = operations[int(is_traced.argmin())]
+        raise text.fault("operations depend on each other", blocked.line)
+    return rounds
 
 
 GOAL = Dialect(

@@ -136,7 +136,7 @@ def _print_blocks(blocks: tuple[plan.Block, ...]) -> None:
     type=click.Choice(list(SETUPS)),
     default=("short",),
     show_default=True,
-    help="What real_mpi_live measures: three minutes for short, a quarter of an hour for others.",
+    help="What real_mpi_live measures: three minutes for short, half an hour for others.",
 )
 @_jobs
 @_quiet

@@ -273,11 +273,11 @@ def chakra_node(number, kind, after=(), **attributes):
 
 
 def test_chakra_nodes_wait_for_those_that_they_name(tmp_path):
-    # A message goes round; what waits for nothing is sent at once, wherever it stands.
+    # Messages go round; what waits for nothing is sent at once, wherever it stands.
     for rank in range(4):
         back = chakra_node(1, "RECV", comm_src=(rank - 1) % 4, comm_dst=rank, comm_tag=7)
         on = chakra_node(
-            *(2, "SEND", [1] if rank else []), comm_dst=(rank + 1) % 4, comm_tag=7, comm_size=8
+            *(2, "SEND", [1, 4] if rank else []), comm_dst=(rank + 1) % 4, comm_tag=7, comm_size=8
         )
         free = chakra_node(3, "SEND", comm_dst=rank ^ 2, comm_tag=1, comm_size=5)
         got = chakra_node(4, "RECV", comm_src=rank ^ 2, comm_dst=rank, comm_tag=1)

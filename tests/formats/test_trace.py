@@ -6,20 +6,22 @@ import subprocess
 import sys
 from pathlib import Path
 
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mpi_programs import trace_file
 
 from toruscast.cli.mpi import TRACER
 from toruscast.errors import InputError, InputWarning
 from toruscast.formats import read_workload
 from toruscast.formats.rounds import COLLECTIVES, Events, build_rounds, choose_algorithm
-from toruscast.formats.tracer import HEAD, MAGIC, OPERATIONS, RECORD
+from toruscast.formats.tracer import OPERATIONS
 from toruscast.mapping.collectives import names
 
 PROGRAMS = Path(__file__).parents[1] / "data" / "mpi"
-SEND, RECEIVE, COLLECTIVE, COMMUNICATOR, MARK, END = 1, 2, 3, 4, 6, 8
+SEND, RECEIVE, COLLECTIVE, MARK, END = 1, 2, 3, 6, 8
 
 
 def events_of(ranks, members=None):
@@ -43,35 +45,52 @@ def events_of(ranks, members=None):
 
 
 def naive_rounds(ranks):
-    """Round of each send, by going over the ranks until nothing changes."""
-    sends = {}
+    """Round of each send: the longest path of rounds, with those in a cycle as one."""
+    graph, sends = nx.MultiDiGraph(), {}
     for rank, rows in enumerate(ranks):
         for at, (kind, peer, _) in enumerate(rows):
             if kind == SEND:
                 sends.setdefault((rank, peer), []).append((rank, at))
+                graph.add_node((rank, at))
+    taken = dict.fromkeys(sends, 0)
+    for rank, rows in enumerate(ranks):
+        own, received = [], []
+        for at, (kind, peer, _) in enumerate(rows):
+            if kind == SEND:
+                graph.add_edges_from((each, (rank, at), {"later": 0}) for each in own)
+                graph.add_edges_from((each, (rank, at), {"later": 1}) for each in received)
+                own.append((rank, at))
+            else:
+                message = sends[peer, rank][taken[peer, rank]]
+                taken[peer, rank] += 1
+                graph.add_edges_from((each, message, {"later": 0}) for each in own)
+                received.append(message)
+    joined = nx.condensation(graph)
     number = {}
-    for _ in range(sum(map(len, ranks)) + 1):
-        taken = dict.fromkeys(sends, 0)
-        for rank, rows in enumerate(ranks):
-            level = 0
-            for at, (kind, peer, _) in enumerate(rows):
-                if kind == SEND:
-                    number[rank, at] = level + 1
-                else:
-                    send = sends[peer, rank][taken[peer, rank]]
-                    taken[peer, rank] += 1
-                    level = max(level, number.get(send, 0))
+    for node in nx.topological_sort(joined):
+        members = joined.nodes[node]["members"]
+        arcs = [arc for arc in graph.in_edges(members, data="later") if arc[0] not in members]
+        round_number = max((number[source] + later for source, _, later in arcs), default=1)
+        number |= dict.fromkeys(members, round_number)
     return number
 
 
-@given(st.integers(2, 5), st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=25))
+@given(
+    st.integers(2, 5),
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.booleans()), max_size=25),
+)
 def test_rounds_are_those_of_the_naive_twin(n, messages):
-    ranks = [[] for _ in range(n)]
-    for src, dst in messages:
-        # Sent and received in one order everywhere, so that nobody waits for ever.
+    ranks, late = [[] for _ in range(n)], []
+    for src, dst, is_late in messages:
+        # Received in the order of sending by each pair, so that nobody waits for ever.
         if src < n and dst < n and src != dst:
             ranks[src].append((SEND, dst, 8))
-            ranks[dst].append((RECEIVE, src, 8))
+            if is_late or (src, dst) in late:
+                late.append((src, dst))
+            else:
+                ranks[dst].append((RECEIVE, src, 8))
+    for src, dst in late:
+        ranks[dst].append((RECEIVE, src, 8))
     number = naive_rounds(ranks)
     if not number:
         with pytest.raises(InputError, match="without a message"):
@@ -81,6 +100,20 @@ def test_rounds_are_those_of_the_naive_twin(n, messages):
     sizes = np.bincount(list(number.values()))
     assert [int(phase.n_messages.sum()) for phase in found.workload] == sizes[sizes > 0].tolist()
     assert found.unmatched == 0
+
+
+def test_the_planes_of_a_pipeline_stay_apart():
+    ranks = [[(SEND, 1, 8)] * 3, [(RECEIVE, 0, 8), (SEND, 2, 8)] * 3, [(RECEIVE, 1, 8)] * 3]
+    phases = build_rounds(events_of(ranks), fold=False).workload.phases
+    assert [phase.src.tolist() for phase in phases] == [[0], [0, 1], [0, 1], [1]]
+
+
+def test_an_exchange_that_is_awaited_behind_a_collective_shares_its_round():
+    each = (COLLECTIVE, "allreduce", 16)
+    ranks = [[(SEND, 1 - r, 4), each, (RECEIVE, 1 - r, 4), (SEND, 1 - r, 2)] for r in range(2)]
+    phases = build_rounds(events_of(ranks), fold=False).workload.phases
+    # The two steps of the ring send 8 bytes each.
+    assert [phase.nbytes.tolist() for phase in phases] == [[20.0, 20.0], [2.0, 2.0]]
 
 
 def test_a_collective_begins_when_its_last_task_is_there():
@@ -133,6 +166,20 @@ def test_what_has_no_other_side_is_counted():
     assert [(each.what, each.nbytes) for each in found.omitted] == [("receive without a send", 6.0)]
 
 
+def test_a_cyclic_wait_ends_its_tasks_and_those_that_wait_for_them():
+    call = (COLLECTIVE, "allreduce", 16)
+    ranks = [
+        [(SEND, 2, 4), (RECEIVE, 1, 4), (SEND, 1, 4), call],
+        [(RECEIVE, 0, 4), (SEND, 0, 4), call],
+        [(RECEIVE, 0, 4), (SEND, 3, 6), call, (SEND, 3, 8)],
+        [(RECEIVE, 2, 6), call, (RECEIVE, 2, 8)],
+    ]
+    found = build_rounds(events_of(ranks))
+    assert [phase.nbytes.tolist() for phase in found.workload] == [[4.0], [6.0]]
+    assert found.unreached == 10
+    assert [(each.what, each.times) for each in found.omitted] == [("send in a cyclic wait", 3)]
+
+
 def test_an_iteration_is_found_between_start_and_end():
     step = [(SEND, 1, 100), (RECEIVE, 1, 100), (COLLECTIVE, "allreduce", 8)]
     back = [(RECEIVE, 0, 100), (SEND, 0, 100), (COLLECTIVE, "allreduce", 8)]
@@ -152,21 +199,6 @@ def test_the_rounds_of_one_collective_are_no_iteration():
     assert (twice.iterations, len(twice.workload)) == (2, 10)
     for each in (found, twice):
         assert sum(phase.nbytes.sum() for phase in each.workload) == 10 * 900_000
-
-
-def trace_file(folder, rank, size, rows, tail=b""):
-    head = np.zeros(1, HEAD)
-    head["magic"], head["rank"], head["size"], head["library"] = MAGIC, rank, size, b"Test 1"
-    world = np.zeros(1, RECORD)
-    world["kind"], world["nbytes"] = COMMUNICATOR, size
-    members = np.arange(size, dtype="<i4").tobytes()
-    members += bytes(-len(members) % RECORD.itemsize)
-    records = np.zeros(len(rows), RECORD)
-    for record, row in zip(records, rows, strict=True):
-        for name, value in row.items():
-            record[name] = value
-    data = head.tobytes() + world.tobytes() + members + records.tobytes() + tail
-    (folder / f"rank-{rank}.trace").write_bytes(data)
 
 
 def two_ranks(folder, tail=b"", end=True):
@@ -248,7 +280,7 @@ def traced(tmp_path, kind, language, name="ring"):
 def test_a_program_in_c_is_recorded_whole(tmp_path, kind):
     said = traced(tmp_path, kind, "c")
     assert "4 ranks of" in said
-    assert "5 repeat 20 times" in said
+    assert "5 of 102 rounds repeat 20 times" in said
     assert "without a matching send or receive" not in said
     phases = read_workload(tmp_path / "trace").phases
     assert [int(phase.nbytes.sum()) for phase in phases] == [20_000, 32, 32, 1200, 256]
@@ -269,7 +301,7 @@ def test_messages_of_all_modes_find_their_other_side(tmp_path, kind):
 def test_a_program_in_fortran_is_recorded_whole(tmp_path, kind):
     said = traced(tmp_path, kind, "f90")
     # 8,000 bytes among two ranks: Open MPI goes round a ring, MPICH halves and doubles.
-    assert "4 repeat 15 times" in said
+    assert "rounds repeat 15 times" in said
     assert "without a matching send or receive" not in said
     phases = read_workload(tmp_path / "trace").phases
     assert [int(phase.nbytes.sum()) for phase in phases] == [32_000, 160, 16_000, 16_000]
