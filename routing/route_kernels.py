@@ -41,6 +41,19 @@ class HopsAndFifos(NamedTuple):
     fifo: Int32s  # (E,) injection FIFO of the node, -1 within it
 
 
+class Queue(NamedTuple):
+    """Edges with packets, sorted by the time when they are ready.
+
+    The columns are copied, because reads of the edges in this order would miss the cache.
+    """
+
+    edge: Ints  # (Q,)
+    src: Int32s  # (Q,) tasks
+    dst: Int32s  # (Q,)
+    wire: Floats  # (Q,) bytes, headers included
+    ready: Floats  # (Q,) seconds
+
+
 @bare_kernel
 def goes_plus(
     source: int, target: int, size: int, wrap: bool, tie: TieBreak, others: int = 0
@@ -319,6 +332,31 @@ def sum_along_routes(
 
 
 @kernel
+def fill_packets(
+    nbytes: Floats,
+    messages: Floats,
+    sizes: tuple[float, float, float],
+    packets: Ints,
+    per_packet: Floats,
+) -> int:
+    """Write the packets of each edge and the bytes of a packet. (E,) -> (E,).
+
+    ``sizes`` has the payload, the header and the coarsening. Return an edge with too many packets,
+    or -1.
+    """
+    payload, header, coarsening = sizes
+    for e in range(nbytes.size):
+        sent = messages[e]
+        real = sent * max(np.ceil(nbytes[e] / max(sent, 1.0) / payload), 1.0)
+        count = np.ceil(real / coarsening)
+        if count >= 2.0**53:
+            return e
+        packets[e] = np.int64(count)
+        per_packet[e] = (nbytes[e] + header * real) / max(count, 1.0) if sent > 0 else 0.0
+    return -1
+
+
+@kernel
 def order_by_partner(first: Ints, dst: Int32s, seconds: Floats, order: Ints, ready: Floats) -> None:
     """Order each task's edges from its next higher partner on. (T + 1,) (E,) (E,) -> (E,) (E,)."""
     for task in range(first.size - 1):
@@ -407,19 +445,36 @@ def make_key(number: float, max_number: float, index: int) -> np.uint64:
 
 
 @kernel
-def fill_keys(number: Floats, key: UInt64s) -> None:
-    """Write keys of non-negative numbers, scaled by the largest to 32 bits. (E,) -> (E,)."""
-    max_number = 1.0
-    for i in range(number.size):
-        max_number = max(number[i], max_number if i > 0 else SMALLEST_FLOAT)
-    for i in range(number.size):
-        key[i] = make_key(number[i], max_number, i)
+def fill_keys(number: Floats, packets: Ints, key: UInt64s) -> int:
+    """Write keys of non-negative numbers, scaled by the largest to 32 bits. (E,) (E,) -> (E,).
+
+    Edges without packets have none. Return the number of keys.
+    """
+    max_number = SMALLEST_FLOAT
+    for e in range(number.size):
+        max_number = max(number[e], max_number)
+    n = 0
+    for e in range(number.size):
+        key[n] = make_key(number[e], max_number, e)
+        n += int(packets[e] > 0)
+    return n
 
 
 @kernel
-def unpack_indices(key: UInt64s) -> Ints:
-    """Return the lower halves of keys. (E,) -> (E,)."""
-    index = np.empty(key.size, dtype=np.int64)
+def fill_queue(
+    key: UInt64s, src: Int32s, dst: Int32s, wire: Floats, ready: Floats, queue: Queue
+) -> None:
+    """Write the edges in the order of their keys. (Q,) (E,) -> (Q,).
+
+    One column after the other, because two columns may not fit into the cache.
+    """
     for i in range(key.size):
-        index[i] = np.int64(key[i] & np.uint64(2**KEY_BITS - 1))
-    return index
+        queue.edge[i] = key[i] & np.uint64(2**KEY_BITS - 1)
+    for i in range(key.size):
+        queue.src[i] = src[queue.edge[i]]
+    for i in range(key.size):
+        queue.dst[i] = dst[queue.edge[i]]
+    for i in range(key.size):
+        queue.wire[i] = wire[queue.edge[i]]
+    for i in range(key.size):
+        queue.ready[i] = ready[queue.edge[i]]
