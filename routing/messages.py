@@ -12,7 +12,7 @@ from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, MappingProblem, Network, TaskMapping, Torus
 from toruscast.typing import Bools, Floats, Int32s, Ints
 
-from .route_kernels import Queue, fill_keys, fill_packets, fill_queue, order_by_partner, sort_keys
+from .route_kernels import KEY_BITS, fill_keys, fill_packets, order_by_partner, sort_keys
 from .routing import find_hops_and_fifos
 
 
@@ -186,6 +186,19 @@ class Edges(NamedTuple):
         return units >> HALF if self.units.shape[1] == 1 else units
 
 
+class Queue(NamedTuple):
+    """Edges with packets, sorted by the time when they are ready.
+
+    The columns are copied, because reads of the edges in this order would miss the cache.
+    """
+
+    edge: Ints  # (Q,)
+    src: Int32s  # (Q,) tasks
+    dst: Int32s  # (Q,)
+    wire: Floats  # (Q,) bytes, headers included
+    ready: Floats  # (Q,) seconds
+
+
 class PreparedEdges(NamedTuple):
     """Edges of a phase, and the size of the units of their bytes."""
 
@@ -234,10 +247,8 @@ def _sort_by_ready_time(comm: CommGraph, edges: Edges, wire: Floats) -> Queue:
     """Return the queue of edges; times are compared to 2**-32 of the last."""
     key, buffer = (scratch(name, comm.n_edges, np.uint64) for name in ("key", "other key"))
     n = fill_keys(edges.ready, edges.packets, key)
-    dtypes = np.int64, np.int32, np.int32, np.float64, np.float64
-    queue = Queue(*(np.empty(n, dtype) for dtype in dtypes))
-    fill_queue(sort_keys(key[:n], buffer[:n]), comm.src, comm.dst, wire, edges.ready, queue)
-    return queue
+    order = (sort_keys(key[:n], buffer[:n]) & np.uint64(2**KEY_BITS - 1)).view(np.int64)
+    return Queue(order, comm.src[order], comm.dst[order], wire[order], edges.ready[order])
 
 
 def _to_largest_unit(weight: Floats, torus: Torus) -> tuple[Ints, float]:

@@ -16,12 +16,12 @@ from toruscast._llvm import prefetch
 from toruscast.typing import Bools, Floats, Int32s, Ints, UInt64s
 
 from ._load_kernels import line_index, run_index
+from .messages import Queue
 from .route_kernels import (
     KEY_BITS,
     SMALLEST_FLOAT,
     Grid,
     HopsAndFifos,
-    Queue,
     make_key,
     sum_other_coordinates,
 )

@@ -41,19 +41,6 @@ class HopsAndFifos(NamedTuple):
     fifo: Int32s  # (E,) injection FIFO of the node, -1 within it
 
 
-class Queue(NamedTuple):
-    """Edges with packets, sorted by the time when they are ready.
-
-    The columns are copied, because reads of the edges in this order would miss the cache.
-    """
-
-    edge: Ints  # (Q,)
-    src: Int32s  # (Q,) tasks
-    dst: Int32s  # (Q,)
-    wire: Floats  # (Q,) bytes, headers included
-    ready: Floats  # (Q,) seconds
-
-
 @bare_kernel
 def goes_plus(
     source: int, target: int, size: int, wrap: bool, tie: TieBreak, others: int = 0
@@ -232,19 +219,9 @@ def fill_hops_and_fifos(
             k = grid.order[i]
             # A mesh is treated as a ring too long for any wrap.
             size = grid.shape[k] * (1 if grid.wrap[k] else 4)
-            _add_steps(
-                src_code,
-                dst_code,
-                hops,
-                gaps,
-                port,
-                np.int32(table.shift[i]),
-                np.int32(table.mask[i]),
-                np.int32(2 * k),
-                np.int32(size),
-                np.int32(table.shift[ndim]),
-                grid.tie,
-            )
+            field = np.int32(table.shift[i]), np.int32(table.mask[i]), np.int32(table.shift[ndim])
+            ring = np.int32(2 * k), np.int32(size)
+            _add_steps(src_code, dst_code, field, ring, grid.tie, hops, gaps, port)
         for e in range(n):
             number = port[e]
             if rule == BLUEGENE_Q and gaps[e] >> _DIFFERS != 1:
@@ -266,20 +243,19 @@ def fill_hops_and_fifos(
 def _add_steps(
     src_code: Int32s,
     dst_code: Int32s,
+    field: tuple[np.int32, np.int32, np.int32],
+    ring: tuple[np.int32, np.int32],
+    tie: TieBreak,
     hops: Int32s,
     gaps: Int32s,
     port: Int32s,
-    shift: np.int32,
-    mask: np.int32,
-    minus_port: np.int32,
-    size: np.int32,
-    parity: np.int32,
-    tie: TieBreak,
 ) -> None:
     """Add the hops along a dimension, and store its port if the coordinates differ.
 
     All numbers have 32 bits, because the processor computes twice as many of them at once.
     """
+    shift, mask, parity = field
+    minus_port, size = ring
     by_others, by_parity = np.int32(tie.with_others), np.int32(tie.by_parity)
     by_target = np.int32(tie.by_target)
     for e in range(hops.size):
@@ -467,23 +443,3 @@ def fill_keys(number: Floats, packets: Ints, key: UInt64s) -> int:
         key[n] = make_key(number[e], max_number, e)
         n += int(packets[e] > 0)
     return n
-
-
-@kernel
-def fill_queue(
-    key: UInt64s, src: Int32s, dst: Int32s, wire: Floats, ready: Floats, queue: Queue
-) -> None:
-    """Write the edges in the order of their keys. (Q,) (E,) -> (Q,).
-
-    One column after the other, because two columns may not fit into the cache.
-    """
-    for i in range(key.size):
-        queue.edge[i] = key[i] & np.uint64(2**KEY_BITS - 1)
-    for i in range(key.size):
-        queue.src[i] = src[queue.edge[i]]
-    for i in range(key.size):
-        queue.dst[i] = dst[queue.edge[i]]
-    for i in range(key.size):
-        queue.wire[i] = wire[queue.edge[i]]
-    for i in range(key.size):
-        queue.ready[i] = ready[queue.edge[i]]
