@@ -62,7 +62,8 @@ def line_index(table: RunTable, i: int, node: int) -> np.int64:
     """Return the run along a dimension from a node to coordinate 0, of even parity."""
     # The lower fields are those of dimensions before this one.
     before = (np.int64(1) << table.shift[i]) - 1
-    return np.int64(table.start[node, i]) + (np.int64(table.code[node]) & before)
+    index: np.int64 = np.int64(table.start[node, i]) + (np.int64(table.code[node]) & before)
+    return index
 
 
 @inner_kernel
