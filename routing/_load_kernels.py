@@ -34,54 +34,36 @@ def add_to_runs(
 ) -> None:
     """Add the weight of every edge to its runs. (E,) (T + 1,) (T,) (E,) -> (R,)."""
     gather_dst_codes(table.code, node, dst, dst_code)
-    start = np.empty(table.base.size, dtype=np.int64)
     task = sort_tasks_by_block(table, node, first)
     for n in range(task.shape[0]):
         ahead = task[min(n + TASKS_AHEAD, task.shape[0] - 1)]
         for e in range(ahead[1], ahead[2], 8):
             prefetch(dst_code, e)
             prefetch(weight, e)
-        find_run_starts(table, np.int64(table.code[task[n, 0]]), start)
+        a = task[n, 0]
         for e in range(task[n, 1], task[n, 2]):
             code = np.int64(dst_code[e])
             units = weight[e]
-            for i in range(start.size):
-                run[run_index(table, i, start[i], code)] += units
+            for i in range(table.base.size):
+                run[run_index(table, i, a, code)] += units
 
 
 @bare_kernel
-def find_run_starts(table: RunTable, src_code: np.int64, start: Ints) -> None:
-    """Compute the run start of each dimension for a source. -> (D,)."""
-    code = src_code & (table.plane - 1)
-    for i in range(start.size):
-        start[i] = run_start_for_code(table, i, code)
-
-
-@bare_kernel
-def run_start_for_code(table: RunTable, i: int, code: np.int64) -> np.int64:
-    """Return the first run along a dimension for a source's code without parity."""
-    s = (code >> table.shift[i]) & table.mask[i]
-    index: np.int64 = table.base[i] + s * table.parities * table.plane + (code & ~table.upto[i])
-    return index
-
-
-@bare_kernel
-def run_start_for_node(table: RunTable, i: int, node: int) -> np.int64:
-    """Return the first run along a dimension for a node, with its own coordinate as the target."""
-    code = np.int64(table.code[node]) & (table.plane - 1)
-    s = (code >> table.shift[i]) & table.mask[i]
-    index: np.int64 = (
-        run_start_for_code(table, i, code) + (code & table.upto[i]) - (s << table.shift[i])
-    )
-    return index
-
-
-@bare_kernel
-def run_index(table: RunTable, i: int, start: np.int64, dst_code: np.int64) -> np.uint64:
-    index = start + (dst_code & table.upto[i])
+def run_index(table: RunTable, i: int, src: int, dst_code: np.int64) -> np.uint64:
+    """Return the run along a dimension from a node to the code of a destination."""
+    index = np.int64(table.start[np.uint64(src), i]) + (dst_code & table.upto[i])
     if table.parities == 2:
         index += (((dst_code >> table.shift[-1]) ^ (dst_code >> table.shift[i])) & 1) * table.plane
     return np.uint64(index)
+
+
+@bare_kernel
+def line_index(table: RunTable, i: int, node: int) -> np.int64:
+    """Return the run along a dimension from a node to coordinate 0, of even parity."""
+    # The lower fields are those of dimensions before this one.
+    before = (np.int64(1) << table.shift[i]) - 1
+    index: np.int64 = np.int64(table.start[node, i]) + (np.int64(table.code[node]) & before)
+    return index
 
 
 @inner_kernel
@@ -175,7 +157,7 @@ def sum_loads_over_runs(grid: Grid, table: RunTable, load: Floats, run_loads: Fl
         for pair in range(grid.coords.shape[0] * parities):
             node, parity = pair // parities, pair % parities
             s = int(grid.coords[node, k])
-            first = run_start_for_node(table, i, node) + parity * table.plane
+            first = line_index(table, i, node) + parity * table.plane
             for sign in range(2):
                 step = 1 - 2 * sign
                 current = node
@@ -207,19 +189,18 @@ def sum_run_loads_over_routes(
     """
     gather_dst_codes(table.code, node, dst, dst_code)
     max_sum, total, sum_of_max = 0.0, 0.0, 0.0
-    start = np.empty(table.base.size, dtype=np.int64)
     task = sort_tasks_by_block(table, node, first)
     for n in range(task.shape[0]):
         ahead = task[min(n + TASKS_AHEAD, task.shape[0] - 1)]
         for e in range(ahead[1], ahead[2], 16):
             prefetch(dst_code, e)
-        find_run_starts(table, np.int64(table.code[task[n, 0]]), start)
+        a = task[n, 0]
         for e in range(task[n, 1], task[n, 2]):
             code = np.int64(dst_code[e])
             route_sum = 0.0
             route_max = 0.0
-            for i in range(start.size):
-                index = run_index(table, i, start[i], code)
+            for i in range(table.base.size):
+                index = run_index(table, i, a, code)
                 route_sum += run_loads[index, 0]
                 route_max = max(route_max, run_loads[index, 1])
             max_sum = max(max_sum, route_sum)
@@ -281,11 +262,9 @@ def sum_over_edges(
             prefetch(routes.hops, e)
             prefetch(routes.fifo, e)
         a, begin, end = task[n]
-        src_code = np.int64(table.code[a]) & (table.plane - 1)
         for i in range(ndim):
-            start = run_start_for_code(table, i, src_code)
             for e in range(begin, end):
-                index = np.uint64(columns) * run_index(table, i, start, np.int64(dst_code[e]))
+                index = np.uint64(columns) * run_index(table, i, a, np.int64(dst_code[e]))
                 sums.run[index] += edges.units[e, 0]
                 if columns == 2:
                     sums.run[index + np.uint64(1)] += edges.units[e, 1]

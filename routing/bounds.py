@@ -64,7 +64,7 @@ from .release_kernels import (
     release_from_fifos,
     select_flagged_edges,
 )
-from .route_kernels import fill_keys, last_arrival, sort_keys
+from .route_kernels import last_arrival, sort_keys
 from .routing import grid_of, has_multiple_routes, list_links
 from .tables import run_table, run_table_if_faster
 
@@ -397,18 +397,14 @@ def _release_seconds(routes: PhaseRoutes) -> float:
     state = np.tile([np.inf, 0.0, 0.0, 0.0], (torus.n_links, 1))
     state[:, SECONDS_PER_BYTE] = 1 / torus.link_bandwidth
     key, buffer = (scratch(name, n, np.uint64) for name in ("key", "other key"))
-    if torus.twist:
-        first, links = list_links(torus, remote.src, remote.dst)
-        byte = 1 / max(torus.bandwidth)
-        uncontended = float((remote.release + remote.wire * byte + np.diff(first) * latency).max())
-        fill_keys(release_range[1] - remote.release, key)
-        last = sort_keys(key, buffer)
-        busy = last_busy_time_on_routes(first, links, remote, last, latency, state)
-        return max(uncontended, busy + latency)
     flag = _flag_hot_runs(routes, remote, release_range, uncontended)
     n = select_flagged_edges(run_table(torus), flag, remote, release_range, key)
     last = sort_keys(key[:n], buffer[:n])
-    busy = last_busy_time(grid_of(torus), _dimension_lines(torus), remote, last, latency, state)
+    if torus.twist:
+        first, links = list_links(torus, remote.src, remote.dst)
+        busy = last_busy_time_on_routes(first, links, remote, last, latency, state)
+    else:
+        busy = last_busy_time(grid_of(torus), _dimension_lines(torus), remote, last, latency, state)
     return max(uncontended, busy + latency)
 
 
@@ -445,7 +441,7 @@ def _flag_hot_runs(
     """Flag the runs with links that may be busy last; return no flags to select all edges."""
     problem, torus = routes.problem, routes.problem.torus
     runs = run_table_if_faster(torus, problem.comm.n_edges)
-    if runs is None:
+    if runs is None or torus.twist:
         return np.zeros(0, dtype=np.uint8)
     unit = prepare_edges(problem).wire_unit
     work = routes.wire_bytes / torus.link_bandwidth

@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from toruscast._jit import scratch
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, MappingProblem, Network, TaskMapping, Torus
 from toruscast.typing import Bools, Floats, Int32s, Ints
 
-from .route_kernels import fill_keys, order_by_partner, sort_keys, unpack_indices
+from .route_kernels import KEY_BITS, fill_keys, fill_packets, order_by_partner, sort_keys
 from .routing import find_hops_and_fifos
 
 
@@ -21,32 +22,25 @@ def packet_counts(problem: MappingProblem, coarsening: int = 1) -> tuple[Ints, F
     The edges are those of all phases, one phase after the other. An empty message has one packet.
     """
     comm, network = problem.unrolled.comm, problem.torus.network
-    messages = comm.whole_messages
-    sent = messages > 0
-    message_bytes = comm.nbytes / np.maximum(messages, 1)
-    packets = messages * np.maximum(np.ceil(message_bytes / network.payload), 1)
-    wire_bytes = np.where(sent, comm.nbytes + network.header * packets, 0.0)
-    packets = np.ceil(packets / coarsening)
-    per_packet = wire_bytes / np.maximum(packets, 1)
-    max_packets = packets.max(initial=0)
-    if max_packets >= 2**53:
-        edge = int(np.argmax(packets))
+    packets, per_packet = np.empty(comm.n_edges, dtype=np.int64), np.empty(comm.n_edges)
+    sizes = float(network.payload), float(network.header), float(coarsening)
+    edge = fill_packets(comm.nbytes, comm.whole_messages, sizes, packets, per_packet)
+    if edge >= 0:
         raise InputError(
             f"too many packets from task {comm.src[edge]} to task {comm.dst[edge]}",
             found=f"{comm.nbytes[edge]:g} bytes",
             expected="fewer than 2**53 packets",
         )
-    return packets.astype(np.int64), per_packet
+    return packets, per_packet
 
 
 def software_times(comm: CommGraph, network: Network) -> Floats:
     """Return the software seconds of each edge, ``(n_edges,)``."""
     messages = comm.whole_messages
+    if not network.short_limit:
+        return np.asarray(messages * network.overhead)
     is_short = comm.nbytes <= network.short_limit * messages
-    seconds_per_message = np.where(
-        is_short & (network.short_limit > 0), network.short_overhead, network.overhead
-    )
-    return np.asarray(messages * seconds_per_message)
+    return np.asarray(messages * np.where(is_short, network.short_overhead, network.overhead))
 
 
 def hand_over_times(comm: CommGraph, network: Network) -> tuple[Ints, Floats]:
@@ -182,7 +176,7 @@ class Edges(NamedTuple):
     # (E, 2) units of bytes, without and with headers; or (E, 1), where the upper half of a number
     # includes headers, so that each run takes one update.
     units: Ints
-    packets: Floats  # (E,)
+    packets: Ints  # (E,)
     ready: Floats  # (E,) seconds until the hand-over
 
     @property
@@ -229,11 +223,13 @@ def prepare_edges(problem: MappingProblem) -> PreparedEdges:
 def _prepare_edges(problem: MappingProblem) -> PreparedEdges:
     comm, torus = problem.comm, problem.torus
     packets, per_packet = packet_counts(problem)
-    wire_units, wire_unit = _to_largest_unit(packets * per_packet, torus)
+    wire = packets * per_packet
+    wire_units, wire_unit = _to_largest_unit(wire, torus)
     byte_units, byte_unit = _to_largest_unit(comm.nbytes, torus)
-    units = np.column_stack((byte_units, wire_units))
     if max(float(byte_units.sum()), float(wire_units.sum())) < 2 ** (HALF - 1):
         units = (byte_units + (wire_units << HALF))[:, np.newaxis]
+    else:
+        units = np.column_stack((byte_units, wire_units))
     _, ready = hand_over_times(comm, torus.network)
     edges = Edges(
         comm.first,
@@ -241,32 +237,25 @@ def _prepare_edges(problem: MappingProblem) -> PreparedEdges:
         np.asarray(comm.n_messages, dtype=np.float64),
         comm.nbytes,
         units,
-        packets.astype(np.float64),
+        packets,
         ready,
     )
-    return PreparedEdges(
-        edges, wire_unit, _sort_by_ready_time(comm, edges, wire_unit, ready), byte_unit
-    )
+    return PreparedEdges(edges, wire_unit, _sort_by_ready_time(comm, edges, wire), byte_unit)
 
 
-def _sort_by_ready_time(comm: CommGraph, edges: Edges, wire_unit: float, ready: Floats) -> Queue:
-    order = stable_order(ready)
-    order = order[edges.packets[order] > 0]
-    wire = np.multiply(edges.wire_units[order], wire_unit, dtype=np.float64)
-    return Queue(order, comm.src[order], comm.dst[order], wire, ready[order])
-
-
-def stable_order(number: Floats) -> Ints:
-    """Return a stable order of non-negative numbers, compared to 2**-32 of the largest."""
-    key, buffer = np.empty((2, number.size), dtype=np.uint64)
-    fill_keys(number, key)
-    return unpack_indices(sort_keys(key, buffer))
+def _sort_by_ready_time(comm: CommGraph, edges: Edges, wire: Floats) -> Queue:
+    """Return the queue of edges; times are compared to 2**-32 of the last."""
+    key, buffer = (scratch(name, comm.n_edges, np.uint64) for name in ("key", "other key"))
+    n = fill_keys(edges.ready, edges.packets, key)
+    order = (sort_keys(key[:n], buffer[:n]) & np.uint64(2**KEY_BITS - 1)).view(np.int64)
+    return Queue(order, comm.src[order], comm.dst[order], wire[order], edges.ready[order])
 
 
 def _to_largest_unit(weight: Floats, torus: Torus) -> tuple[Ints, float]:
-    """Return weights in fixed point, in the largest unit that divides all of them."""
+    """Return weights in fixed point, in the largest power of two units that divides all of them."""
     units, unit = fixed_point(weight, torus)
-    divisor = int(np.gcd.reduce(units)) // (2 if torus.ties_are_open else 1)
+    bits = int(np.bitwise_or.reduce(units))
+    divisor = (bits & -bits) // (2 if torus.ties_are_open else 1)
     return (units // divisor, unit * divisor) if divisor > 1 else (units, unit)
 
 

@@ -15,7 +15,7 @@ from toruscast._jit import bare_kernel, kernel
 from toruscast._llvm import prefetch
 from toruscast.typing import Bools, Floats, Int32s, Ints, UInt64s
 
-from ._load_kernels import run_index, run_start_for_code, run_start_for_node
+from ._load_kernels import line_index, run_index
 from .messages import Queue
 from .route_kernels import (
     KEY_BITS,
@@ -136,10 +136,9 @@ def add_released_edges(
         if remote.release[e] > until:
             continue
         units = np.int64(np.rint(remote.wire[e] * units_per_byte))
-        src_code = np.int64(table.code[remote.src[e]]) & (table.plane - 1)
         dst_code = np.int64(table.code[remote.dst[e]])
         for i in range(table.base.size):
-            run[run_index(table, i, run_start_for_code(table, i, src_code), dst_code)] += units
+            run[run_index(table, i, remote.src[e], dst_code)] += units
 
 
 @kernel
@@ -151,7 +150,7 @@ def flag_runs(grid: Grid, table: RunTable, is_hot: Bools, flag: Bools) -> None:
         size = grid.shape[k]
         reach = size // 2 if grid.wrap[k] else size - 1
         for node in range(grid.coords.shape[0]):
-            first = run_start_for_node(table, i, node)
+            first = line_index(table, i, node)
             for sign in range(2):
                 current = np.int64(node)
                 target = np.int64(grid.coords[node, k])
@@ -191,11 +190,10 @@ def select_flagged_edges(
             key[e] = make_key(last - remote.release[e], spread, e)
         return int(remote.src.size)
     for e in range(remote.src.size):
-        src_code = np.int64(table.code[remote.src[e]]) & (table.plane - 1)
         dst_code = np.int64(table.code[remote.dst[e]])
         is_flagged = np.uint8(0)
         for i in range(table.base.size):
-            run = run_index(table, i, run_start_for_code(table, i, src_code), dst_code)
+            run = run_index(table, i, remote.src[e], dst_code)
             is_flagged |= flag[run >> np.uint64(3)] >> (run & np.uint64(7))
         # Always written, because a branch would be mispredicted.
         key[n] = make_key(last - remote.release[e], spread, e)

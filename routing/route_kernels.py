@@ -17,9 +17,9 @@ from .tables import RunTable
 
 # Edges of one block.
 _BLOCK = 512
-# First bits of two fields that share a number with the hops: the sum of coordinate differences, and
-# the number of dimensions that differ. A torus has at most 2**24 nodes.
-_UNWRAPPED, _DIFFERS = 24, 48
+# First bit of the number of dimensions that differ. It shares a number with the sum of coordinate
+# differences, which is below 2**24.
+_DIFFERS = 24
 BLUEGENE_Q, FIRST_DIMENSION, ROUND_ROBIN = 0, 1, 2
 
 
@@ -203,40 +203,32 @@ def fill_hops_and_fifos(
     come last. Each dimension is processed for a block of edges, so that the loop is vectorised.
     """
     ndim = grid.shape.size
-    src_code, dst_code = np.empty(_BLOCK, dtype=np.int64), np.empty(_BLOCK, dtype=np.int64)
-    step, port = np.empty(_BLOCK, dtype=np.int64), np.empty(_BLOCK, dtype=np.int64)
+    src_code, dst_code = np.empty(_BLOCK, dtype=np.int32), np.empty(_BLOCK, dtype=np.int32)
+    gaps, port = np.empty(_BLOCK, dtype=np.int32), np.empty(_BLOCK, dtype=np.int32)
     remainder = np.arange(sum(grid.shape) + 2 * ndim) % n_fifos
     for begin in range(0, src.size, _BLOCK):
         n = min(_BLOCK, src.size - begin)
         for e in range(n):
             src_code[e] = table.code[node[src[begin + e]]]
             dst_code[e] = table.code[node[dst[begin + e]]]
-        step[:] = 0
+        hops = routes.hops[begin : begin + n]
+        hops[:] = 0
+        gaps[:] = 0
         port[:] = 0
         for i in range(ndim - 1, -1, -1):
             k = grid.order[i]
             # A mesh is treated as a ring too long for any wrap.
             size = grid.shape[k] * (1 if grid.wrap[k] else 4)
-            _add_steps(
-                n,
-                src_code,
-                dst_code,
-                step,
-                port,
-                table.shift[i],
-                table.mask[i],
-                2 * k,
-                size,
-                table.shift[ndim],
-                grid.tie,
-            )
-        for e in range(n):
-            routes.hops[begin + e] = step[e] & (2**_UNWRAPPED - 1)
+            field = np.int32(table.shift[i]), np.int32(table.mask[i]), np.int32(table.shift[ndim])
+            ring = np.int32(2 * k), np.int32(size)
+            _add_steps(src_code, dst_code, field, ring, grid.tie, hops, gaps, port)
         for e in range(n):
             number = port[e]
-            if rule == BLUEGENE_Q and step[e] >> _DIFFERS != 1:
-                number = (step[e] >> _UNWRAPPED) & (2**24 - 1)
-            routes.fifo[begin + e] = remainder[np.uint64(number)] if step[e] != 0 else -1
+            if rule == BLUEGENE_Q and gaps[e] >> _DIFFERS != 1:
+                number = gaps[e] & (2**_DIFFERS - 1)
+            # Always read, because a branch would be mispredicted.
+            fifo = remainder[np.uint64(number)]
+            routes.fifo[begin + e] = fifo if hops[e] != 0 else -1
     if rule == ROUND_ROBIN:
         next_fifo = np.zeros(grid.coords.shape[0], dtype=np.int32)
         for is_last_pass in range(1 + np.int64(is_silent.size > 0)):
@@ -249,30 +241,36 @@ def fill_hops_and_fifos(
 
 @inner_kernel
 def _add_steps(
-    n: int,
-    src_code: Ints,
-    dst_code: Ints,
-    step: Ints,
-    port: Ints,
-    shift: int,
-    mask: int,
-    minus_port: int,
-    size: int,
-    parity: int,
+    src_code: Int32s,
+    dst_code: Int32s,
+    field: tuple[np.int32, np.int32, np.int32],
+    ring: tuple[np.int32, np.int32],
     tie: TieBreak,
+    hops: Int32s,
+    gaps: Int32s,
+    port: Int32s,
 ) -> None:
-    """Add the hops along a dimension, and store its port if the coordinates differ."""
-    for e in range(n):
-        s, t = (src_code[e] >> shift) & mask, (dst_code[e] >> shift) & mask
-        gap = t - s
-        distance = abs(gap)
-        hops = min(distance, size - distance)
-        forward = gap + (size if gap < 0 else 0)
-        tie_shift = (s + tie.with_others * ((dst_code[e] >> parity) ^ t)) & tie.by_parity
-        tie_shift |= tie.by_target if t == 0 else 0
-        differs = 1 if gap != 0 else 0
-        step[e] += hops + (distance << _UNWRAPPED) + (differs << _DIFFERS)
-        port[e] = minus_port + (2 * forward + tie_shift <= size) if gap != 0 else port[e]
+    """Add the hops along a dimension, and store its port if the coordinates differ.
+
+    All numbers have 32 bits, because the processor computes twice as many of them at once.
+    """
+    shift, mask, parity = field
+    minus_port, size = ring
+    by_others, by_parity = np.int32(tie.with_others), np.int32(tie.by_parity)
+    by_target = np.int32(tie.by_target)
+    for e in range(hops.size):
+        s = np.int32(np.int32(src_code[e] >> shift) & mask)
+        t = np.int32(np.int32(dst_code[e] >> shift) & mask)
+        gap = np.int32(t - s)
+        distance = np.int32(abs(gap))
+        forward = np.int32(gap + (size if gap < 0 else np.int32(0)))
+        others = np.int32(np.int32(dst_code[e] >> parity) ^ t)
+        tie_shift = np.int32(np.int32(s + np.int32(by_others * others)) & by_parity)
+        tie_shift = np.int32(tie_shift | (by_target if t == 0 else np.int32(0)))
+        goes_plus = np.int32(np.int32(np.int32(2 * forward) + tie_shift) <= size)
+        hops[e] += min(distance, np.int32(size - distance))
+        gaps[e] += distance + (np.int32(2**_DIFFERS) if gap != 0 else np.int32(0))
+        port[e] = np.int32(minus_port + goes_plus) if gap != 0 else port[e]
 
 
 @kernel
@@ -316,6 +314,31 @@ def sum_along_routes(
         total += route_sum
         sum_of_max += route_max
     return max_sum, total, sum_of_max
+
+
+@kernel
+def fill_packets(
+    nbytes: Floats,
+    messages: Floats,
+    sizes: tuple[float, float, float],
+    packets: Ints,
+    per_packet: Floats,
+) -> int:
+    """Write the packets of each edge and the bytes of a packet. (E,) -> (E,).
+
+    ``sizes`` has the payload, the header and the coarsening. Return an edge with too many packets,
+    or -1.
+    """
+    payload, header, coarsening = sizes
+    for e in range(nbytes.size):
+        sent = messages[e]
+        real = sent * max(np.ceil(nbytes[e] / max(sent, 1.0) / payload), 1.0)
+        count = np.ceil(real / coarsening)
+        if count >= 2.0**53:
+            return e
+        packets[e] = np.int64(count)
+        per_packet[e] = (nbytes[e] + header * real) / max(count, 1.0) if sent > 0 else 0.0
+    return -1
 
 
 @kernel
@@ -407,19 +430,16 @@ def make_key(number: float, max_number: float, index: int) -> np.uint64:
 
 
 @kernel
-def fill_keys(number: Floats, key: UInt64s) -> None:
-    """Write keys of non-negative numbers, scaled by the largest to 32 bits. (E,) -> (E,)."""
-    max_number = 1.0
-    for i in range(number.size):
-        max_number = max(number[i], max_number if i > 0 else SMALLEST_FLOAT)
-    for i in range(number.size):
-        key[i] = make_key(number[i], max_number, i)
+def fill_keys(number: Floats, packets: Ints, key: UInt64s) -> int:
+    """Write keys of non-negative numbers, scaled by the largest to 32 bits. (E,) (E,) -> (E,).
 
-
-@kernel
-def unpack_indices(key: UInt64s) -> Ints:
-    """Return the lower halves of keys. (E,) -> (E,)."""
-    index = np.empty(key.size, dtype=np.int64)
-    for i in range(key.size):
-        index[i] = np.int64(key[i] & np.uint64(2**KEY_BITS - 1))
-    return index
+    Edges without packets have none. Return the number of keys.
+    """
+    max_number = SMALLEST_FLOAT
+    for e in range(number.size):
+        max_number = max(number[e], max_number)
+    n = 0
+    for e in range(number.size):
+        key[n] = make_key(number[e], max_number, e)
+        n += int(packets[e] > 0)
+    return n

@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toruscast.mapping import Torus
 from toruscast.mapping.torus import TIE_RULES
@@ -32,6 +33,9 @@ class RunTable(NamedTuple):
     mask: Ints  # (D,)
     upto: Ints  # (D,) mask of a dimension and those before it
     base: Ints  # (D,)
+    # (N, D) index of each node's runs without the part of the target. Tables in use have fewer than
+    # 2**32 runs.
+    start: NDArray[np.uint32]
     plane: int  # number of codes without parity
     n_runs: int
     parities: int
@@ -56,13 +60,16 @@ def run_table(torus: Torus) -> RunTable:
     shift = np.cumsum([0, *((int(k) - 1).bit_length() for k in size)])
     plane = 1 << int(shift[-1])
     runs = size * parities * plane
-    side_by_side = np.column_stack([coords, coords.sum(axis=1) % 2]) << shift
+    base, upto = np.cumsum(runs) - runs, (1 << shift[1:]) - 1
+    place = (coords << shift[:-1]).sum(axis=1)
+    start = base + coords * (parities * plane) + (place[:, np.newaxis] & ~upto)
     return RunTable(
-        code=side_by_side.sum(axis=1).astype(np.int32),
+        code=(place + (coords.sum(axis=1) % 2 << shift[-1])).astype(np.int32),
         shift=shift,
         mask=(1 << np.diff(shift)) - 1,
-        upto=(1 << shift[1:]) - 1,
-        base=np.cumsum(runs) - runs,
+        upto=upto,
+        base=base,
+        start=start.astype(np.uint32),
         plane=plane,
         n_runs=int(runs.sum()),
         parities=parities,
