@@ -31,7 +31,7 @@ from .slow import (
     format_source,
     permute,
     readers,
-    sampling,
+    search_candidates,
     strategy_registry,
     task_mapping,
 )
@@ -39,7 +39,6 @@ from .slow import (
 if TYPE_CHECKING:
     from toruscast.mapping import MappingProblem, TaskMapping, Torus
 
-DEFAULT_CANDIDATES = 84
 _FUGAKU = "tofu_d"
 # Coordinates X Y Z a b c of a node of Fugaku, with or without brackets and commas.
 _COORDINATES = re.compile(r"[(),;\s]*" + r"[(),;\s]+".join(["([0-9]{1,6})"] * 6) + r"[(),;\s]*")
@@ -48,7 +47,7 @@ _COORDINATES = re.compile(r"[(),;\s]*" + r"[(),;\s]+".join(["([0-9]{1,6})"] * 6)
 def load_mappings(
     problem: MappingProblem, candidates: CandidateOptions, seed: int
 ) -> list[TaskMapping]:
-    """Read the candidate mappings, or sample them from the strategies."""
+    """Read or make the candidate mappings."""
     text = "Reading mappings" if candidates.mappings else "Making mappings"
     loaded: list[TaskMapping] = []
     with show_progress(text) as progress:
@@ -76,10 +75,7 @@ def stream_mappings(
         mappings = make_rank_orders(problem, capacity)
         n = len(mappings)
     else:
-        placement = tc.strategies.Placement(problem, capacity)
-        if n is None:
-            n = int(min(DEFAULT_CANDIDATES, sampling.count_remaining(placement, ())))
-        mappings = sampling.draw_mappings(placement, n, seed)
+        mappings, n = search_candidates.draw_candidates(problem, n, seed, capacity)
     if fixed:
         mappings = fix_tasks(mappings, problem.torus, fixed)
         n = len(mappings)
