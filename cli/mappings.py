@@ -14,8 +14,6 @@ from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
-import click
-
 import toruscast as tc
 from toruscast._slow import numpy as np
 from toruscast.errors import InputError, InputWarning
@@ -232,12 +230,39 @@ class MappingFile:
         if self.out is None:
             return
         if may_be_folder and is_folder_path(self.out):
-            if self.out_format is not None:
-                raise click.UsageError("a folder takes .map files; --out-format needs a file")
+            check_format("", self.folder_format, hosts)
             check_output_folder(self.out)
             return
         check_format(self.out, self.out_format, hosts)
         check_target(self.out)
+
+    @property
+    def folder_format(self) -> str:
+        """Format of the files in a folder."""
+        return self.out_format or "bluegene"
+
+    @property
+    def suffix(self) -> str:
+        """Suffix of the files in a folder."""
+        return format_registry.find_dialect(self.folder_format, "mapping").file_suffix
+
+    def write_all(
+        self,
+        mappings: Sequence[tc.TaskMapping],
+        torus: tc.Torus,
+        hosts: str | None,
+        output: Output,
+    ) -> None:
+        """Write mappings into the folder, and warn of others there, which are read with them."""
+        folder = self.out or ""
+        tc.write_mappings(mappings, folder, self.folder_format, torus=torus, hosts=hosts)
+        written = {f"{mapping.name}{self.suffix}" for mapping in mappings}
+        files = {file.name for file in Path(folder).glob(f"[!.]*{self.suffix}")}
+        if others := sorted(files - written):
+            others_text = joined(others)
+            output.message(
+                f"{folder} also contains mappings not written by this run: {others_text}"
+            )
 
     def write(self, mapping: tc.TaskMapping, torus: tc.Torus, hosts: str | None = None) -> str:
         """Write the mapping if a file is given; return a line with the file and its use."""
@@ -302,14 +327,3 @@ def is_folder_path(path: str) -> bool:
     """Whether a path is an existing folder or ends in "/"."""
     # Unlike Path.is_dir, this is False for text that cannot be a path.
     return path.endswith("/") or os.path.isdir(path)  # noqa: PTH112
-
-
-def write_to_folder(
-    mappings: Sequence[tc.TaskMapping], torus: tc.Torus, folder: str, output: Output
-) -> None:
-    """Write mappings into a folder, and warn of other mappings there, which are read with them."""
-    tc.write_mappings(mappings, folder, torus=torus)
-    written = {f"{mapping.name}.map" for mapping in mappings}
-    others = sorted({file.name for file in Path(folder).glob("[!.]*.map")} - written)
-    if others:
-        output.message(f"{folder} also contains mappings not written by this run: {joined(others)}")

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 # As many as in the experiments of Jain et al., SC'13.
 _N_CANDIDATES = 84
 _FIRST = ("identity", "bisect-refined", "greedy-heaviest")
-# Families in which mappings of equal link loads are candidates, because no symmetry of
-# dimension-ordered routes maps one onto the other.
-_PERMUTED = ("permute", "reflect")
 # Maximum nodes and tasks for the spectral layout and the search.
 _MAX_NODES, _MAX_TASKS = 1024, 4096
 # Maximum sweeps of the search, and edges whose loads it computes, each in about a microsecond. Its
@@ -129,10 +126,12 @@ def _generate(sample: sampling.DistinctMappings) -> Iterator[TaskMapping]:
     queues = {
         family.family: registry.variant_names(placement, family)
         for family in registry.STRATEGIES.values()
-        if family.sampled or family.family in _PERMUTED
+        if family.sampled or family.family == "reflect"
     }
-    for family in _PERMUTED:
-        yield from accept(queues.pop(family))
+    # No symmetry of dimension-ordered routes maps one permutation onto another. Reflections are
+    # symmetries of a torus whose nodes and links are all equal.
+    reflections = queues.pop("reflect")
+    yield from accept(queues.pop("permute") + (reflections if torus.exclusions else []))
     names = map(iter, queues.values())
     structured = sampling.add_structured(sample, [*names], math.inf, have_equal_loads, accepted)
     tried, equivalent = yield from structured

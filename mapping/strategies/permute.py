@@ -73,9 +73,6 @@ def permute(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
 
 
 def _list_reflections(placement: Placement) -> list[str]:
-    """Return sets of dimensions; none if the torus is the same after a reflection."""
-    if not placement.torus.exclusions:
-        return []
     letters = [letter for letter in _list_long_letters(placement) if letter != "T"]
     sizes = range(1, len(letters) + 1)
     return ["".join(some) for k in sizes for some in itertools.combinations(letters, k)]
