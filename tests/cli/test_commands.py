@@ -530,6 +530,29 @@ def test_convert_mappings(run, folder):
     assert not (folder / "several.map").exists()
 
 
+def test_convert_a_folder_of_mappings_to_a_format(run, folder):
+    maps = strategies.sample(HALO, TORUS, n=3, seed=5)
+    write_mappings(maps, folder / "maps", torus=TORUS)
+    out = run("convert --mapping --torus 4x4 maps orders/ --out-format rank-order")
+    assert "orders/: 3 mappings of 16 tasks" in out.output
+    assert {file.name for file in (folder / "orders").iterdir()} == {f"{m.name}.txt" for m in maps}
+    # --format names the format because files of this one have a fixed name.
+    run("convert --mapping --torus 4x4 orders back/ --format rank-order")
+    for mapping in maps:
+        again = read_mapping(folder / f"back/{mapping.name}.map", TORUS)
+        np.testing.assert_array_equal(again.node, mapping.node)
+    run("convert --mapping --torus 4x4 maps hosts/ --out-format rankfile", code=2)
+
+
+def test_convert_writes_the_rounds_of_a_trace(run, folder):
+    text = "num_ranks 2\nrank 0 {\nl1: send 8b to 1 tag 0\nl2: recv 4b from 1 tag 1\n}\n"
+    text += "rank 1 {\nl1: recv 8b from 0 tag 0\nl2: send 4b to 0 tag 1\nl2 requires l1\n}\n"
+    (folder / "ping.goal").write_text(text)
+    run("convert ping.goal pong.goal")
+    workload = tc.read_workload(folder / "pong.goal")
+    assert [phase.nbytes.tolist() for phase in workload] == [[8], [4]]
+
+
 def test_shipped_dataset_is_divided_by_its_iterations():
     name = "lammps-lj-64"
     iterations = datasets.provenance(name)["iterations"]
