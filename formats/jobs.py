@@ -168,10 +168,7 @@ _RANKFILE = LauncherOption(
 )
 # Hydra assigns ranks to the lines in order, and hosts may repeat.
 _HYDRA = LauncherOption(
-    "hostfile",
-    "toruscast.hosts",
-    ("-machinefile", "{file}"),
-    in_script=(("HYDRA_HOST_FILE", "{file}"),),
+    "hostfile", "toruscast.hosts", ("-machinefile", "{file}"), (), (("HYDRA_HOST_FILE", "{file}"),)
 )
 _VCOORD = LauncherOption("vcoord", "toruscast.vcoord", ("--vcoordfile", "{file}"))
 _SRUN = LauncherOption(

@@ -52,13 +52,11 @@ def candidates(
     """Return ``n`` distinct mappings to choose the fastest from.
 
     The default order is first. Placements by the traffic follow: a bisection, a greedy one, a
-    spectral layout, and a short search from the best of these. Then come all permutations of the
-    dimensions, and all reflections if nodes are excluded or links are missing or slow; other tori
-    are symmetric. The other structured mappings follow, those with new link loads first. Disturbed
-    copies and random mappings only complete the number; `strategies.sample` has more of them.
-
-    The spectral layout and the search are omitted with more than 4,096 tasks or 1,024 nodes, or if
-    no mapping has smaller loads than the default order.
+    spectral layout, and a short search from the best of these. The last two are omitted with more
+    than 4,096 tasks or 1,024 nodes, or if no mapping has smaller loads than the default order. Then
+    come all permutations of the dimensions, and all reflections of a torus with faults. The other
+    structured mappings follow, those with new link loads first. Disturbed copies and random
+    mappings only complete the number; `strategies.sample` has more of them.
 
     Parameters
     ----------

@@ -86,10 +86,7 @@ def _list_reflections(placement: Placement) -> list[str]:
     sampled=False,
 )
 def reflect(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
-    """Fill the nodes in C order, with the coordinates of some dimensions reversed.
-
-    Such mappings differ from the identity if nodes are excluded, or links are missing or slow.
-    """
+    """Fill the nodes in C order, with the coordinates of some dimensions reversed."""
     letters = placement.letters[:-1]
     if len({*variant}) < len(variant) or not {*variant} <= {*letters}:
         raise VariantError

@@ -7,6 +7,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,14 +87,15 @@ def count_mappings(placement: Placement) -> float:
         return 1
     if n_tasks > _MAX_COUNTED_TASKS:
         return math.inf
-    # counts[t] is the number of mappings of t tasks onto the nodes so far; the powers of two in
-    # the number of nodes are combined by doubling.
-    counts, power = [1] + [0] * n_tasks, [int(t <= capacity) for t in range(n_tasks + 1)]
-    while n_nodes:
-        if n_nodes % 2:
-            counts = _combine_counts(counts, power)
-        power, n_nodes = _combine_counts(power, power), n_nodes // 2
-    return counts[n_tasks]
+    # The exponential generating function of a node is the sum of x**k / k! up to the capacity. Its
+    # power for all nodes follows from the differential equation of a power.
+    share = [Fraction(1, math.factorial(k)) for k in range(min(capacity, n_tasks) + 1)]
+    power = [Fraction(1)]
+    for t in range(1, n_tasks + 1):
+        terms = range(1, min(t, capacity) + 1)
+        total = sum((k * (n_nodes + 1) - t) * share[k] * power[t - k] for k in terms)
+        power.append(Fraction(total, t))
+    return int(power[n_tasks] * math.factorial(n_tasks))
 
 
 def all_mappings(placement: Placement) -> Iterator[tuple[int, ...]]:
@@ -119,11 +121,6 @@ def all_mappings(placement: Placement) -> Iterator[tuple[int, ...]]:
         node = prefix.pop()
         free[node] += 1
         node += 1
-
-
-def _combine_counts(a: list[int], b: list[int]) -> list[int]:
-    """Return the numbers of mappings of t tasks onto the union of two groups of nodes."""
-    return [sum(math.comb(t, k) * a[k] * b[t - k] for k in range(t + 1)) for t in range(len(a))]
 
 
 # Shares of a sample; the remaining mappings are random.
