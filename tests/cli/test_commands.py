@@ -148,7 +148,7 @@ def test_rank_agrees_with_the_library(ranked):
     assert content["application"]["tasks"] == 16
     assert (content["torus"]["name"], content["torus"]["nodes"]) == ("4x4", 16)
     assert [row["mapping"] for row in content["ranking"]] == table["mapping"].tolist()
-    candidates = strategies.sample(HALO, TORUS, n=20, seed=1)
+    candidates = tc.candidates(HALO, TORUS, n=20, seed=1)
     expected = {m.name: simulate(HALO, TORUS, m).time for m in candidates}
     assert table["observed_time"].to_numpy() == pytest.approx(
         [expected[name] for name in table["mapping"]]
@@ -271,7 +271,7 @@ def test_rank_writes_all_candidates_to_a_folder(run, folder):
 def test_features_equal_those_of_the_library(run):
     text = run("features --comm halo.csv --torus 4x4 --candidates 5 --csv -").stdout
     table = pd.read_csv(io.StringIO(text), index_col="mapping")
-    expected = tc.features(HALO, TORUS, strategies.sample(HALO, TORUS, n=5))
+    expected = tc.features(HALO, TORUS, tc.candidates(HALO, TORUS, n=5))
     pd.testing.assert_frame_equal(table, expected)
 
 
@@ -291,11 +291,13 @@ def test_options_of_the_input_are_those_of_the_library(
     made = f"--comm halo.csv --torus 4x4 {options}"
     text = run(f"features {made} --candidates 12 --csv -").stdout
     table = pd.read_csv(io.StringIO(text), index_col="mapping")
-    mappings = strategies.sample(comm, TORUS, n=12, **sampling)
+    mappings = tc.candidates(comm, TORUS, n=12, routing=routing, **sampling)
     expected = tc.features(comm, TORUS, mappings, routing=routing)
     pd.testing.assert_frame_equal(table, expected)
     run(f"train {made} -n 12 --features prior --splits 1 --samples o.parquet --out o.npz -q")
     samples = read_samples(folder / "o.parquet")
+    mappings = strategies.sample(comm, TORUS, n=12, **sampling)
+    expected = tc.features(comm, TORUS, mappings, routing=routing)
     pd.testing.assert_frame_equal(
         samples[expected.columns], expected.reset_index(drop=True), check_exact=True
     )
