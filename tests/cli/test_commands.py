@@ -534,8 +534,8 @@ def test_convert_mappings(run, folder):
 
 def test_convert_a_folder_of_mappings_to_a_format(run, folder):
     maps = strategies.sample(HALO, TORUS, n=3, seed=5)
-    write_mappings(maps, folder / "maps", torus=TORUS)
-    out = run("convert --mapping --torus 4x4 maps orders/ --out-format rank-order")
+    write_mappings(maps, folder / "three", torus=TORUS)
+    out = run("convert --mapping --torus 4x4 three orders/ --out-format rank-order")
     assert "orders/: 3 mappings of 16 tasks" in out.output
     assert {file.name for file in (folder / "orders").iterdir()} == {f"{m.name}.txt" for m in maps}
     # --format names the format because files of this one have a fixed name.
@@ -543,7 +543,7 @@ def test_convert_a_folder_of_mappings_to_a_format(run, folder):
     for mapping in maps:
         again = read_mapping(folder / f"back/{mapping.name}.map", TORUS)
         np.testing.assert_array_equal(again.node, mapping.node)
-    run("convert --mapping --torus 4x4 maps hosts/ --out-format rankfile", code=2)
+    run("convert --mapping --torus 4x4 three hosts/ --out-format rankfile", code=2)
 
 
 def test_convert_writes_the_rounds_of_a_trace(run, folder):
