@@ -17,7 +17,7 @@ from toruscast.files import check_target
 from toruscast.mapping.omissions import describe_omissions
 from toruscast.text import counted
 
-from .mappings import MappingFile, is_folder_path, write_to_folder
+from .mappings import MappingFile, is_folder_path
 from .options import (
     GraphFileOptions,
     MappingFileOptions,
@@ -73,15 +73,18 @@ def command(
 ) -> None:
     """Convert a communication graph, mappings or a torus, by OUT's suffix or --out-format.
 
-    Graphs go to .txt, .edges, .csv, .npz, .mtx, .graph (METIS), .grf (Scotch) or .parquet, mappings
-    to a launcher's file, .map, .csv or FOLDER/, tori to a machine file or the files of other tools;
-    'toruscast formats' lists all. IN is a file in any format, or a shipped dataset. A graph is only
-    divided by its iterations with --iterations.
+    Graphs go to .txt, .edges, .csv, .npz, .mtx, .graph (METIS), .grf (Scotch) or .parquet, traces
+    with their rounds to .goal, mappings to a launcher's file, .map, .csv, or several of a format to
+    FOLDER/, tori to a machine file or the files of other tools; 'toruscast formats' lists all. IN
+    is a file in any format, or a shipped dataset. A graph is only divided by its iterations with
+    --iterations.
 
     \b
     toruscast convert app.prof app.npz
     toruscast convert --mapping --torus 8x8x8 best.map MPICH_RANK_ORDER
     toruscast convert --mapping --torus 8x8x8 best.map best.rankfile --hosts hosts.csv
+    toruscast convert --mapping --torus 8x8x8 maps/ taskmaps/ --out-format flux
+    toruscast convert trace app.goal
     toruscast convert --machine bluegene_q:1024 mine.toml --network hop_latency=90ns
     """  # noqa: D301
     output.check(others={"OUT": options.target})
@@ -123,9 +126,11 @@ def _convert_graph(
         messages=graph.messages,
         **graph.reader_arguments,
     )
-    comm = divide_by_iterations(workload.total, graph.iterations)
+    phases = [divide_by_iterations(phase, graph.iterations) for phase in workload]
+    workload = replace(workload, phases=phases)
+    comm = workload.total
     with output.progress("Writing"):
-        tc.write_comm(comm, target, options.out_format)
+        tc.write_comm(workload, target, options.out_format)
     if target.endswith(".mtx") and (comm.n_messages != 1).any():
         output.message(f"{target}: Matrix Market files hold bytes only; message counts are lost")
     if workload.omitted:
@@ -155,7 +160,7 @@ def _convert_mappings(
         mappings = tc.read_mappings(source, torus, **reading.reader_arguments)
     advice = ""
     if is_folder_path(target):
-        write_to_folder(mappings, torus, target, output)
+        file.write_all(mappings, torus, reading.hosts, output)
     elif len(mappings) > 1:
         raise InputError(
             "one file cannot hold several mappings",

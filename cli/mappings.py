@@ -14,8 +14,6 @@ from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
-import click
-
 import toruscast as tc
 from toruscast._slow import numpy as np
 from toruscast.errors import InputError, InputWarning
@@ -31,7 +29,7 @@ from .slow import (
     format_source,
     permute,
     readers,
-    sampling,
+    search_candidates,
     strategy_registry,
     task_mapping,
 )
@@ -39,7 +37,6 @@ from .slow import (
 if TYPE_CHECKING:
     from toruscast.mapping import MappingProblem, TaskMapping, Torus
 
-DEFAULT_CANDIDATES = 84
 _FUGAKU = "tofu_d"
 # Coordinates X Y Z a b c of a node of Fugaku, with or without brackets and commas.
 _COORDINATES = re.compile(r"[(),;\s]*" + r"[(),;\s]+".join(["([0-9]{1,6})"] * 6) + r"[(),;\s]*")
@@ -48,7 +45,7 @@ _COORDINATES = re.compile(r"[(),;\s]*" + r"[(),;\s]+".join(["([0-9]{1,6})"] * 6)
 def load_mappings(
     problem: MappingProblem, candidates: CandidateOptions, seed: int
 ) -> list[TaskMapping]:
-    """Read the candidate mappings, or sample them from the strategies."""
+    """Read or make the candidate mappings."""
     text = "Reading mappings" if candidates.mappings else "Making mappings"
     loaded: list[TaskMapping] = []
     with show_progress(text) as progress:
@@ -76,10 +73,7 @@ def stream_mappings(
         mappings = make_rank_orders(problem, capacity)
         n = len(mappings)
     else:
-        placement = tc.strategies.Placement(problem, capacity)
-        if n is None:
-            n = int(min(DEFAULT_CANDIDATES, sampling.count_remaining(placement, ())))
-        mappings = sampling.draw_mappings(placement, n, seed)
+        mappings, n = search_candidates.draw_candidates(problem, n, seed, capacity)
     if fixed:
         mappings = fix_tasks(mappings, problem.torus, fixed)
         n = len(mappings)
@@ -236,12 +230,39 @@ class MappingFile:
         if self.out is None:
             return
         if may_be_folder and is_folder_path(self.out):
-            if self.out_format is not None:
-                raise click.UsageError("a folder takes .map files; --out-format needs a file")
+            check_format("", self.folder_format, hosts)
             check_output_folder(self.out)
             return
         check_format(self.out, self.out_format, hosts)
         check_target(self.out)
+
+    @property
+    def folder_format(self) -> str:
+        """Format of the files in a folder."""
+        return self.out_format or "bluegene"
+
+    @property
+    def suffix(self) -> str:
+        """Suffix of the files in a folder."""
+        return format_registry.find_dialect(self.folder_format, "mapping").file_suffix
+
+    def write_all(
+        self,
+        mappings: Sequence[tc.TaskMapping],
+        torus: tc.Torus,
+        hosts: str | None,
+        output: Output,
+    ) -> None:
+        """Write mappings into the folder, and warn of others there, which are read with them."""
+        folder = self.out or ""
+        tc.write_mappings(mappings, folder, self.folder_format, torus=torus, hosts=hosts)
+        written = {f"{mapping.name}{self.suffix}" for mapping in mappings}
+        files = {file.name for file in Path(folder).glob(f"[!.]*{self.suffix}")}
+        if others := sorted(files - written):
+            others_text = joined(others)
+            output.message(
+                f"{folder} also contains mappings not written by this run: {others_text}"
+            )
 
     def write(self, mapping: tc.TaskMapping, torus: tc.Torus, hosts: str | None = None) -> str:
         """Write the mapping if a file is given; return a line with the file and its use."""
@@ -306,14 +327,3 @@ def is_folder_path(path: str) -> bool:
     """Whether a path is an existing folder or ends in "/"."""
     # Unlike Path.is_dir, this is False for text that cannot be a path.
     return path.endswith("/") or os.path.isdir(path)  # noqa: PTH112
-
-
-def write_to_folder(
-    mappings: Sequence[tc.TaskMapping], torus: tc.Torus, folder: str, output: Output
-) -> None:
-    """Write mappings into a folder, and warn of other mappings there, which are read with them."""
-    tc.write_mappings(mappings, folder, torus=torus)
-    written = {f"{mapping.name}.map" for mapping in mappings}
-    others = sorted({file.name for file in Path(folder).glob("[!.]*.map")} - written)
-    if others:
-        output.message(f"{folder} also contains mappings not written by this run: {joined(others)}")

@@ -9,8 +9,10 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import click
@@ -28,7 +30,6 @@ from .progress import print_message, show_progress
 from .slow import jobs, readers, task_mapping, tracer
 
 if TYPE_CHECKING:
-    from toruscast._search.search import SearchResult
     from toruscast.formats.jobs import BatchJob
 
 # Minimum gain of a placement; a smaller one is lost in the noise of a machine.
@@ -54,7 +55,10 @@ class _LaunchOptions(_ProgramArguments):
     )
     seconds: float = search_time_option()
     out: str | None = option(
-        "File of the mapping.  [default: the launcher's usual one]", "FILE", group="Output"
+        "File of the mapping.  [default: one that is removed after the run, or with --print the "
+        "launcher's usual one]",
+        "FILE",
+        group="Output",
     )
     only_print: bool = option(
         "Print the command without running it.", "", "--print", default=False, group="Output"
@@ -65,9 +69,9 @@ class _LaunchOptions(_ProgramArguments):
 def launch(traffic: TrafficOptions, options: _LaunchOptions) -> int:
     """Start an MPI program with an optimised rank placement.
 
-    The placement is passed to the launcher by its own options. The nodes are those of the job in
-    the variables of Slurm, PJM (Fugaku) or Flux. If no placement saves 1 % of the time, the command
-    runs unchanged.
+    The placement is passed to the launcher by its own options, or by variables to a launcher that a
+    script starts. The nodes are those of the job in the variables of Slurm, PJM (Fugaku) or Flux.
+    If no placement saves 1 % of the time, the ranks fill the hosts in order.
 
     \b
     toruscast launch --comm app.mpiP --torus 8x8x8 --hosts hosts.csv -- srun ./app input
@@ -78,16 +82,17 @@ def launch(traffic: TrafficOptions, options: _LaunchOptions) -> int:
     """  # noqa: D301
     words = options.words
     job = _read_job()
-    launcher = jobs.launcher_option(words, job, _read_launcher_version(words))
-    file = options.out or launcher.file
-    check_target(file)
+    name, position = jobs.find_launcher(words)
+    version = _read_launcher_version(name)
+    launcher = jobs.launcher_option(name, job, version, is_in_script=not position)
+    check_target(options.out or launcher.file)
     if traffic.torus is None and job is not None and job.shape:
         traffic = replace(traffic, torus=job.shape)
     problem = load_problem(traffic, "deterministic").problem
     if omissions := describe_omissions(problem.workload.omitted):
         print_message(omissions)
     torus = problem.torus
-    jobs.check_tasks(words, problem.n_tasks)
+    jobs.check_tasks(words[position - 1 :] if position else (), problem.n_tasks)
     hosts = _select_hosts(job, options.hosts, torus)
     n_hosts, hosts_per_node = (
         (torus.n_nodes, 1) if hosts is None else (len(hosts.names), hosts.most)
@@ -98,26 +103,19 @@ def launch(traffic: TrafficOptions, options: _LaunchOptions) -> int:
         or task_mapping.min_capacity(problem.n_tasks, n_hosts)
     )
     readers.check_job(launcher.dialect, problem, hosts, per_host * hosts_per_node)
-    result = _search_placement(problem, hosts, per_host, options.seconds)
-    command, variables = list(words), dict[str, str]()
-    if result is None or result.gain < MIN_GAIN:
-        reason = "the job has one node"
-        if result is not None:
-            reason = f"the best placement saves {percent(result.gain, 1)}"
-        print_message(f"ranks stay in the launcher's order: {reason}")
-    else:
-        mapping, saved = result.best, percent(result.gain, 1)
+    is_kept = options.only_print or options.out is not None
+    # Jobs that start in the same folder must not share the file.
+    with nullcontext("") if is_kept else TemporaryDirectory(prefix="toruscast-", dir=".") as folder:
+        file = options.out or os.path.normpath(Path(folder) / launcher.file)
+        mapping, report = _search_placement(problem, hosts, per_host, options.seconds)
         tc.write_mapping(mapping, file, launcher.dialect, torus=torus, hosts=hosts)
-        command, variables = launcher.build_command(words, file)
-        print_message(
-            f"{mapping.name} takes {saved} less time in simulation; it is in {file}, a "
-            f"{launcher.dialect}"
-        )
-    if options.only_print:
-        assignments = [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
-        click.echo(" ".join([*assignments, shlex.join(command)]))
-        return 0
-    return run_program(command, variables)
+        print_message(report + (f"; it is in {file}, a {launcher.dialect}" if is_kept else ""))
+        command, variables = launcher.build_command(words, position, file)
+        if options.only_print:
+            assignments = [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
+            click.echo(" ".join([*assignments, shlex.join(command)]))
+            return 0
+        return run_program(command, variables)
 
 
 def run_program(words: Sequence[str], variables: Mapping[str, str]) -> int:
@@ -137,12 +135,12 @@ def run_program(words: Sequence[str], variables: Mapping[str, str]) -> int:
     return code if code >= 0 else 128 - code
 
 
-def _read_launcher_version(words: tuple[str, ...]) -> str:
+def _read_launcher_version(launcher: str) -> str:
     """Return the output of ``--version``, empty for other launchers or on failure."""
-    if not Path(words[0]).name.startswith(("mpirun", "mpiexec")):
+    if not Path(launcher).name.startswith(("mpirun", "mpiexec")):
         return ""
     try:
-        command = [words[0], "--version"]
+        command = [launcher, "--version"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
@@ -174,13 +172,13 @@ def _select_hosts(job: BatchJob | None, table: str | None, torus: tc.Torus) -> t
 
 def _search_placement(
     problem: tc.MappingProblem, hosts: tc.Hosts | None, per_host: int, seconds: float
-) -> SearchResult | None:
-    """Search from the launcher's order; return None for a single node or task."""
+) -> tuple[tc.TaskMapping, str]:
+    """Search from the order of the hosts; return a mapping and a report on it."""
     torus, n_tasks = problem.torus, problem.n_tasks
     start = jobs.default_mapping(n_tasks, torus, hosts, per_host)
     nodes = None if hosts is None else sorted({*hosts.node.tolist()})
     if n_tasks == 1 or (torus.n_nodes if nodes is None else len(nodes)) == 1:
-        return None
+        return start, "ranks are in the order of the hosts: the job has one node"
     with show_progress(f"Searching for {seconds:g} s"):
         result = tc.search(
             problem.workload,
@@ -192,7 +190,10 @@ def _search_placement(
         )
     if result.interrupted:
         raise KeyboardInterrupt
-    return result
+    saved = percent(result.gain, 1)
+    if result.gain < MIN_GAIN:
+        return start, f"ranks are in the order of the hosts: the best placement saves {saved}"
+    return result.best, f"{result.best.name} takes {saved} less time in simulation"
 
 
 @dataclass(frozen=True)

@@ -586,15 +586,16 @@ class MappingFileOptions(FormatOptions):
 
 @dataclass(frozen=True)
 class CandidateOptions(MappingFileOptions):
-    """Candidate mappings: those of files, or a sample of the strategies."""
+    """Candidate mappings: those of files, or made for the traffic and the torus."""
 
     mappings: tuple[str, ...] = multi_option(
         f"A folder of mapping files; one file ({MAPPING_HELP}); or lines of name,node,node,...",
         "FILE|FOLDER",
     )
     candidates: int | Literal["orders"] | None = option(
-        "Instead of --mappings: N mappings of the strategies, of very different quality; or "
-        "orders, the rank orders of the machine's launcher, such as rank-map-bynode on Fugaku.  "
+        "Instead of --mappings: N mappings, the permutations of the dimensions and placements by "
+        "the traffic before disturbed and random ones; or orders, the rank orders of the machine's "
+        "launcher, such as rank-map-bynode on Fugaku.  "
         "[default: 84]",
         f"N|{ORDERS}",
         type=CANDIDATE_COUNT,

@@ -31,7 +31,7 @@ from .options import (
 )
 from .output import Output, PageOutput, check_output_folder
 from .problem import load_problem
-from .slow import decision_results, format_registry, run_loop, times
+from .slow import decision_results, run_loop, times
 
 _DEFAULT_RUNS = 30
 _SHARE = click.FloatRange(min=1e-4, max=1)
@@ -111,7 +111,7 @@ class _ScriptOptions(MappingFile):
         for name in names:
             if name.startswith(".") or not name.isprintable() or set(name) & set("/\\"):
                 raise InputError("name of a mapping is not a file name", found=repr(name))
-            file = os.path.realpath(Path(self.out) / f"{name}{self._suffix}")
+            file = os.path.realpath(Path(self.out) / f"{name}{self.suffix}")
             if times_path is not None and file == os.path.realpath(times_path):
                 found = f"mapping {name!r} in --out {self.out}"
                 raise InputError("file of runs would be overwritten", file=times_path, found=found)
@@ -121,15 +121,8 @@ class _ScriptOptions(MappingFile):
     ) -> tuple[Path, str]:
         """Write a mapping into a folder; return its file and advice on its use."""
         with folder_to_fill(folder):
-            file = folder / f"{name}{self._suffix}"
-            return file, tc.write_mapping(mapping, file, self.out_format, hosts=hosts)
-
-    @property
-    def _suffix(self) -> str:
-        if self.out_format is None:
-            return ".map"
-        suffixes = format_registry.find_dialect(self.out_format, "mapping").suffixes
-        return next((each for each in suffixes if each.startswith(".")), ".txt")
+            file = folder / f"{name}{self.suffix}"
+            return file, tc.write_mapping(mapping, file, self.folder_format, hosts=hosts)
 
     def run_script(
         self,

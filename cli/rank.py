@@ -19,7 +19,6 @@ from .mappings import (
     is_folder_path,
     load_mappings,
     load_scattered_job,
-    write_to_folder,
 )
 from .options import (
     POSITIVE,
@@ -169,7 +168,7 @@ def command(
         },
     )
     if best.out is not None and is_folder_path(best.out):
-        write_to_folder(mappings, problem.torus, best.out, output)
+        best.write_all(mappings, problem.torus, candidates.hosts, output)
     elif best.out is not None:
         mapping = in_job.get(ranking.best.name or "", ranking.best)
         output.print_line(best.write(mapping, mapping.torus or problem.torus, candidates.hosts))

@@ -42,7 +42,7 @@ class _SearchOptions(MappingFileOptions):
         default="time",
         group="Answer",
     )
-    extra: tuple[str, ...] = multi_option(
+    partitioners: tuple[str, ...] = multi_option(
         "Start also from the mapping of this program, which must be installed. May be given "
         "several times.",
         type=click.Choice(["scotch", "mt-kahypar"]),
@@ -90,7 +90,7 @@ def search(
             objective=options.objective,
             fixed=options.fixed_nodes,
             tasks_per_node=options.tasks_per_node,
-            partitioners=options.extra,
+            partitioners=options.partitioners,
             seed=work.seed,
             n_jobs=work.jobs,
             callback=write,

@@ -80,8 +80,8 @@ class _MappingOptions(CandidateOptions):
         excludes=("mappings", "candidates"),
     )
     candidates: int | Literal["orders"] | None = option(
-        "Instead: rank N mappings of the strategies, of very different quality, or the rank orders "
-        "of the machine's launcher.",
+        "Instead: rank the N candidate mappings of 'toruscast rank', or the rank orders of the "
+        "machine's launcher.",
         f"N|{ORDERS}",
         type=CANDIDATE_COUNT,
         excludes=("mappings",),

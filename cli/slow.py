@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from toruscast._mesh import devices as mesh_devices
     from toruscast._mesh import ranking as mesh_ranking
     from toruscast._mesh import traffic as mesh_traffic
+    from toruscast._search import candidates as search_candidates
     from toruscast.decision import measured as decision_measured
     from toruscast.decision import results as decision_results
     from toruscast.decision import run_loop
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from toruscast.formats import registry as format_registry
     from toruscast.formats import source as format_source
     from toruscast.mapping import task_mapping
-    from toruscast.mapping.strategies import permute, sampling
+    from toruscast.mapping.strategies import permute
     from toruscast.mapping.strategies import registry as strategy_registry
     from toruscast.routing import routing
     from toruscast.scaling import fit as scaling_fit

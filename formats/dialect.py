@@ -39,11 +39,13 @@ class Dialect:
     # Detects a signature or column names at the start of a file; never raises. Files of bare
     # numbers have neither, and `registry` decides by their shape.
     recognise: Callable[[Source], bool] = lambda _: False
-    # (graph or torus, path), or (mapping, path, WriteOptions); None for a read-only format.
+    # (graph, workload or torus, path), or (mapping, path, WriteOptions); None: read-only.
     write: Callable[..., None] | None = None
     # (WriteOptions, number of tasks, tasks per node): raises if the format cannot hold most
     # mappings of such a job.
     check_job: Callable[[Any, int, int], None] = lambda *_: None
+    # Whether it is written from a workload with its rounds instead of one graph.
+    writes_rounds: bool = False
     # Options of `read_workload` that the reader uses; others are refused.
     uses: tuple[str, ...] = ()
     # File suffixes, or complete file names without a dot.
@@ -61,6 +63,11 @@ class Dialect:
     summed: bool = False
     # Further lines about a file for `toruscast doctor`.
     describe: Callable[[Source], list[str]] = lambda _: []
+
+    @property
+    def file_suffix(self) -> str:
+        """The suffix of a file with a free name."""
+        return next((each for each in self.suffixes if each.startswith(".")), ".txt")
 
     @property
     def usage_lines(self) -> list[str]:

@@ -133,66 +133,118 @@ class LauncherOption:
 
     dialect: str
     file: str
-    # Inserted after the first ``position`` words of the command.
     option: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
-    position: int = 1
+    # Variables instead of the option, for a launcher that a script starts.
+    in_script: tuple[tuple[str, str], ...] = ()
 
-    def build_command(self, words: Sequence[str], file: str) -> tuple[list[str], dict[str, str]]:
-        """Return the command and its environment variables for a mapping file."""
+    def build_command(
+        self, words: Sequence[str], position: int, file: str
+    ) -> tuple[list[str], dict[str, str]]:
+        """Return the command and its environment variables for a mapping file.
+
+        The option follows the first ``position`` words; 0 if a script starts the launcher.
+        """
         text = ""
         if any("{text}" in word for word in self.option):
             text = Path(file).read_text(encoding="utf-8").strip()
         option = [word.replace("{file}", file).replace("{text}", text) for word in self.option]
-        variables = {name: value.replace("{file}", file) for name, value in self.environment}
-        return [*words[: self.position], *option, *words[self.position :]], variables
+        variables = dict(self.environment if position else self.environment + self.in_script)
+        # A script may change its folder.
+        path = file if position else str(Path(file).absolute())
+        variables = {name: value.replace("{file}", path) for name, value in variables.items()}
+        return [*words[:position], *(option if position else ()), *words[position:]], variables
 
 
-_RANKFILE = LauncherOption("rankfile", "toruscast.rankfile", ("--rankfile", "{file}"))
+_RANKFILE = LauncherOption(
+    "rankfile",
+    "toruscast.rankfile",
+    ("--rankfile", "{file}"),
+    # Open MPI 4 and 5 read these.
+    in_script=(
+        ("OMPI_MCA_orte_rankfile", "{file}"),
+        ("PRTE_MCA_rmaps_default_mapping_policy", "rankfile:file={file}"),
+    ),
+)
 # Hydra assigns ranks to the lines in order, and hosts may repeat.
-_HYDRA = LauncherOption("hostfile", "toruscast.hosts", ("-machinefile", "{file}"))
+_HYDRA = LauncherOption(
+    "hostfile", "toruscast.hosts", ("-machinefile", "{file}"), (), (("HYDRA_HOST_FILE", "{file}"),)
+)
 _VCOORD = LauncherOption("vcoord", "toruscast.vcoord", ("--vcoordfile", "{file}"))
 _SRUN = LauncherOption(
-    "hostfile", "toruscast.hosts", ("--distribution=arbitrary",), (("SLURM_HOSTFILE", "{file}"),)
+    "hostfile",
+    "toruscast.hosts",
+    ("--distribution=arbitrary",),
+    (("SLURM_HOSTFILE", "{file}"),),
+    (("SLURM_DISTRIBUTION", "arbitrary"),),
 )
 _APRUN = LauncherOption(
     "rank-order",
     "MPICH_RANK_ORDER",
     environment=(("MPICH_RANK_REORDER_METHOD", "3"), ("MPICH_RANK_REORDER_FILE", "{file}")),
 )
-_FLUX = LauncherOption("flux", "toruscast.taskmap", ("--taskmap=manual:{text}",), position=2)
+_FLUX = LauncherOption("flux", "toruscast.taskmap", ("--taskmap=manual:{text}",))
+_LAUNCHERS = {"mpirun": _RANKFILE, "mpiexec": _RANKFILE, "prun": _RANKFILE}
+_LAUNCHERS |= {"srun": _SRUN, "aprun": _APRUN, "flux": _FLUX}
 
 
-def launcher_option(
-    words: Sequence[str], job: BatchJob | None, version: str = ""
-) -> LauncherOption:
-    """Return how the launcher of a command takes a mapping.
+def find_launcher(words: Sequence[str]) -> tuple[str, int]:
+    """Return the launcher, and the number of words before its options.
 
-    ``version`` is the launcher's version text, which tells Open MPI from MPICH (Hydra).
+    The number is 0 if the launcher is in the text of a script, the first or second word.
 
     Examples
     --------
-    >>> launcher_option(["srun", "./app"], None).build_command(["srun", "./app"], "a.hosts")
+    >>> find_launcher(["env", "OMP_NUM_THREADS=2", "mpirun", "-np", "4", "./app"])
+    ('mpirun', 3)
+    """
+    scripts = [Path(shutil.which(word) or word) for word in words[:2]]
+    texts = [path.read_text("utf-8", "replace") for path in scripts if _is_script(path)]
+    script = re.sub(r"(?m)^\s*#.*", "", "\n".join(texts))
+    for found, is_script in ((list(words), False), (re.findall(r"[^\s;&|()\"']+", script), True)):
+        for position, (word, following) in enumerate(zip(found, [*found[1:], ""], strict=True), 1):
+            # Debian appends the library, as in mpirun.openmpi.
+            name = Path(word).name.partition(".")[0]
+            is_flux = name == "flux"
+            if name in _LAUNCHERS and not (is_flux and following not in ("run", "submit")):
+                return word, 0 if is_script else position + is_flux
+    expected = "mpirun or mpiexec (Open MPI, MPICH, Fujitsu's in a job of PJM), srun, aprun, flux "
+    expected += "run, or a script that starts one of them"
+    raise InputError("unknown launcher", found=" ".join(words[:2]), expected=expected)
+
+
+def _is_script(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(2) == b"#!"
+    except (OSError, ValueError):
+        return False
+
+
+def launcher_option(
+    launcher: str, job: BatchJob | None, version: str = "", *, is_in_script: bool = False
+) -> LauncherOption:
+    """Return how a launcher takes a mapping.
+
+    ``version`` is its version text, which differs between Open MPI and MPICH (Hydra).
+
+    Examples
+    --------
+    >>> launcher_option("srun", None).build_command(["srun", "./app"], 1, "a.hosts")
     (['srun', '--distribution=arbitrary', './app'], {'SLURM_HOSTFILE': 'a.hosts'})
-    >>> launcher_option(["mpirun.openmpi", "./app"], None).dialect
+    >>> launcher_option("mpirun.openmpi", None).dialect
     'rankfile'
-    >>> launcher_option(["mpirun", "./app"], None, "HYDRA build details:").option
+    >>> launcher_option("mpirun", None, "HYDRA build details:").option
     ('-machinefile', '{file}')
     """
-    # Debian appends the library, as in mpirun.openmpi.
-    name, _, library = Path(words[0]).name.partition(".") if words else ("", "", "")
+    name, _, library = Path(launcher).name.partition(".")
+    option = _LAUNCHERS[name]
     if name in ("mpiexec", "mpirun"):
         if job is not None and job.manager == "PJM":
-            return _VCOORD
-        if library in ("hydra", "mpich") or (not library and "HYDRA" in version):
-            return _HYDRA
-    options = {"mpirun": _RANKFILE, "mpiexec": _RANKFILE, "prun": _RANKFILE}
-    options |= {"srun": _SRUN, "aprun": _APRUN}
-    if name == "flux" and len(words) > 1 and words[1] in ("run", "submit"):
-        return _FLUX
-    if name not in options:
-        expected = "mpirun or mpiexec (Open MPI, MPICH, Fujitsu's in a job of PJM), srun, aprun, "
-        raise InputError(
-            "unknown launcher", found=" ".join(words[:2]), expected=expected + "or flux run"
-        )
-    return options[name]
+            option = _VCOORD
+        elif library in ("hydra", "mpich") or (not library and "HYDRA" in version):
+            option = _HYDRA
+    if is_in_script and not (option.environment or option.in_script):
+        expected = f"{name} in the command, because it takes a {option.dialect} only by an option"
+        raise InputError("launcher in a script", found=name, expected=expected)
+    return option

@@ -316,10 +316,14 @@ def check_job(dialect: str, problem: MappingProblem, hosts: AnyHosts | None, sha
 def write_mappings(
     mappings: Mappings,
     folder: AnyPath,
+    format: str = "bluegene",
     *,
     torus: TorusLike | None = None,
+    hosts: AnyHosts | None = None,
 ) -> None:
-    """Write each mapping as ``<name>.map`` into ``folder``, which is created if missing.
+    """Write each mapping under its name into ``folder``, which is created if missing.
+
+    The arguments are those of `write_mapping`.
 
     Examples
     --------
@@ -343,9 +347,11 @@ def write_mappings(
         if not name or name.startswith(".") or not name.isprintable() or set(name) & set("/\\"):
             raise InputError("mapping name is not a valid file name", found=repr(name))
         names.add(name)
+    suffix = find_dialect(format, "mapping").file_suffix
     with folder_to_fill(folder) as place, folder_beside(place / "maps", place) as stage:
         for mapping in several:
-            write_mapping(mapping, stage / f"{mapping.name}.map", torus=torus)
+            file = stage / f"{mapping.name}{suffix}"
+            write_mapping(mapping, file, format, torus=torus, hosts=hosts)
         for file in stage.iterdir():
             file.replace(place / file.name)
 
@@ -499,9 +505,10 @@ def _add_message_counts(graph: CommGraph, path: AnyPath, options: GraphOptions) 
         return from_scipy(graph.to_scipy(), second.to_scipy(), name=options.name)
 
 
-def write_comm(comm: CommGraph, path: AnyPath, format: str | None = None) -> None:
+def write_comm(comm: CommGraph | Workload, path: AnyPath, format: str | None = None) -> None:
     """Write a communication graph; without a format the suffix of ``path`` selects it.
 
+    ``.goal`` keeps the rounds of a workload; other formats hold the sum of its phases.
     ``.txt`` or ``.edges``: an edge list after a line with the number of tasks. ``.csv``: named
     columns, with the number of tasks and the task grid in comments. ``.npz``: NumPy arrays n_tasks,
     src, dst, nbytes, n_messages and grid. ``.mtx``: Matrix Market, without message counts. The name
@@ -519,10 +526,12 @@ def write_comm(comm: CommGraph, path: AnyPath, format: str | None = None) -> Non
     0,1,64,1
     """
     check_path(path)
-    check_type(comm, "graph", CommGraph, "a CommGraph")
+    check_type(comm, "graph", CommGraph | Workload, "a CommGraph or a Workload")
+    workload = as_workload(comm)
     chosen = dialect_to_write("graph", path, format)
     with atomic_path(path) as temporary:
-        chosen.write(comm, temporary)  # type: ignore[misc]
+        content = workload if chosen.writes_rounds else workload.total
+        chosen.write(content, temporary)  # type: ignore[misc]
 
 
 _MAX_BYTES = 2**20

@@ -290,17 +290,52 @@ def _number_rounds(text: TextFile, operations: list[_GoalOperation]) -> Ints:
     return rounds
 
 
+def _write_goal(workload: Workload, path: Path) -> None:
+    """Write each round of a rank after all messages of its round before."""
+    if len(workload) > 1 and not workload.dependent:
+        found, expected = f"{len(workload)} phases", "dependent rounds, or one phase"
+        raise InputError("GOAL has no barrier between phases", found=found, expected=expected)
+    lines: list[list[str]] = [[] for _ in range(workload.n_tasks)]
+    finished: dict[int, str] = {}
+    for number, phase in enumerate(workload, start=1):
+        operations: dict[int, list[str]] = defaultdict(list)
+        columns = phase.src, phase.dst, np.rint(phase.nbytes), np.maximum(phase.whole_messages, 1)
+        for src, dst, nbytes, n in zip(
+            *(c.astype(np.int64).tolist() for c in columns), strict=True
+        ):
+            for i in range(n):
+                size = nbytes // n + (i < nbytes % n)
+                operations[src].append(f"send {size}b to {dst} tag {number}")
+                operations[dst].append(f"recv {size}b from {src} tag {number}")
+        for rank, several in operations.items():
+            end = f"r{number}"
+            lines[rank].append(f"{end}: calc 0")
+            for i, operation in enumerate(several):
+                lines[rank] += [f"{end}_{i}: {operation}", f"{end} requires {end}_{i}"]
+                if rank in finished:
+                    lines[rank].append(f"{end}_{i} requires {finished[rank]}")
+            finished[rank] = end
+    with path.open("w", encoding="utf-8", newline="") as file:
+        file.write(f"num_ranks {workload.n_tasks}\n")
+        for rank, body in enumerate(lines):
+            file.write("\n".join([f"rank {rank} {{", *body, "}\n"]))
+
+
 GOAL = Dialect(
     name="goal",
     holds="graph",
     title="GOAL schedule of LogGOPSim and ATLAHS",
     recognise=_is_goal,
     read=_read_goal,
+    write=_write_goal,
+    writes_rounds=True,
+    suffixes=(".goal",),
     documentation="""
 Sends, receives and their dependencies for each rank. They become a workload of dependent rounds, in
 which a send is one round after the latest message it waits for. Times of `calc` are not used. The
 number after `nic` is a GPU of the rank, and each GPU is a task: with G GPUs per rank, GPU g of rank
-r is task r G + g.
+r is task r G + g. In a written file, a rank starts a round after all its messages of the round
+before; bytes are rounded to whole numbers.
 """,
     example="""num_ranks 2
 rank 0 {

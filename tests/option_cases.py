@@ -87,7 +87,7 @@ LINES = {
     "codesign upgrade": ["", "--upgrade double=2,1"],
 }
 # Options that run programs or ask the network; the tests of each command have them.
-UNTRIED = {"--cluster", "--run", "--workers", "--extra", "--mpicc"}
+UNTRIED = {"--cluster", "--run", "--workers", "--partitioners", "--mpicc"}
 _HOSTILE = ["", " ", "-", "--", "nan", "inf", "-1", "0", "1e400", "x", "=", "a=b", ",", "é\u202e"]
 _HOSTILE += ["1,2", "9" * 30, "a" * 300, "..", "/", "/dev/null", "missing", "empty", "broken.json"]
 _TEXTS = {

@@ -35,7 +35,7 @@ __all__ = [
 # The order in which `sample` takes them.
 for _family in (
     *("identity", "permute", "zigzag", "tilt", "stride", "bisect", "curve", "tile", "blocked"),
-    *("greedy", "random", "swap", "nth", "spectral", "nested"),
+    *("greedy", "random", "swap", "nth", "spectral", "reflect", "nested"),
 ):
     STRATEGIES[_family] = STRATEGIES.pop(_family)
 # Importing plug-in modules registers their strategies.

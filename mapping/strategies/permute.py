@@ -72,6 +72,29 @@ def permute(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     return order_by_axes(placement.shape, axes)[: placement.n_tasks] // placement.capacity
 
 
+def _list_reflections(placement: Placement) -> list[str]:
+    letters = [letter for letter in _list_long_letters(placement) if letter != "T"]
+    sizes = range(1, len(letters) + 1)
+    return ["".join(some) for k in sizes for some in itertools.combinations(letters, k)]
+
+
+@register(
+    "reflect-LETTERS",
+    _list_reflections,
+    example="reflect-X",
+    parameters="LETTERS: some of the dimensions (here {dimensions})",
+    sampled=False,
+)
+def reflect(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
+    """Fill the nodes in C order, with the coordinates of some dimensions reversed."""
+    letters = placement.letters[:-1]
+    if len({*variant}) < len(variant) or not {*variant} <= {*letters}:
+        raise VariantError
+    grid = np.arange(placement.torus.n_nodes).reshape(placement.torus.shape)
+    nodes = np.flip(grid, [letters.index(letter) for letter in variant]).ravel()
+    return nodes[identity(placement, "", rng)]
+
+
 @register("zigzag-LETTERS", _list_zigzag_orders, example="zigzag-XYZ", parameters=_LETTERS)
 def zigzag(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Fill the slots line by line as `permute`, with alternate lines reversed."""

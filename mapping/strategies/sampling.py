@@ -6,7 +6,8 @@ import hashlib
 import itertools
 import math
 import re
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,14 +87,15 @@ def count_mappings(placement: Placement) -> float:
         return 1
     if n_tasks > _MAX_COUNTED_TASKS:
         return math.inf
-    # counts[t] is the number of mappings of t tasks onto the nodes so far; the powers of two in
-    # the number of nodes are combined by doubling.
-    counts, power = [1] + [0] * n_tasks, [int(t <= capacity) for t in range(n_tasks + 1)]
-    while n_nodes:
-        if n_nodes % 2:
-            counts = _combine_counts(counts, power)
-        power, n_nodes = _combine_counts(power, power), n_nodes // 2
-    return counts[n_tasks]
+    # The exponential generating function of a node is the sum of x**k / k! up to the capacity. Its
+    # power for all nodes follows from the differential equation of a power.
+    share = [Fraction(1, math.factorial(k)) for k in range(min(capacity, n_tasks) + 1)]
+    power = [Fraction(1)]
+    for t in range(1, n_tasks + 1):
+        terms = range(1, min(t, capacity) + 1)
+        total = sum((k * (n_nodes + 1) - t) * share[k] * power[t - k] for k in terms)
+        power.append(Fraction(total, t))
+    return int(power[n_tasks] * math.factorial(n_tasks))
 
 
 def all_mappings(placement: Placement) -> Iterator[tuple[int, ...]]:
@@ -119,11 +121,6 @@ def all_mappings(placement: Placement) -> Iterator[tuple[int, ...]]:
         node = prefix.pop()
         free[node] += 1
         node += 1
-
-
-def _combine_counts(a: list[int], b: list[int]) -> list[int]:
-    """Return the numbers of mappings of t tasks onto the union of two groups of nodes."""
-    return [sum(math.comb(t, k) * a[k] * b[t - k] for k in range(t + 1)) for t in range(len(a))]
 
 
 # Shares of a sample; the remaining mappings are random.
@@ -194,51 +191,49 @@ def draw_mappings(
     kinds: Iterable[str] | None = None,
 ) -> Iterator[TaskMapping]:
     """Check the arguments of `sample`, and return a generator of its mappings."""
-    n = whole_number(n, "number of mappings", 1)
-    seed = seed_number(seed)
-    exclude = placement.problem.mappings(exclude)
     families = registry.select_strategies(kinds)
-    possible, remaining = count_mappings(placement), count_remaining(placement, exclude)
-    if n > remaining:
-        excluded = f", {possible - remaining} of them excluded" if remaining < possible else ""
-        found = f"{possible}{excluded}"
-        raise TooFewMappingsError("not enough different mappings", found=found, expected=n)
-    return _draw_families(_DistinctMappings(placement, seed, exclude), families, n)
+    return _draw_families(DistinctMappings(placement, n, seed, exclude), families)
 
 
 def _draw_families(
-    sample: _DistinctMappings, families: Sequence[registry.Strategy], n: int
+    sample: DistinctMappings, families: Sequence[registry.Strategy]
 ) -> Iterator[TaskMapping]:
-    names = {family.family for family in families}
+    n, names = sample.n, {family.family for family in families}
     has_swaps, has_random = "swap" in names, "random" in names
     n_structured = math.ceil(_STRUCTURED * n) if has_swaps or has_random else n
     min_structured = n_structured // 2 if has_swaps or has_random else n
-    ranked = yield from _add_structured(sample, families, n_structured, min_structured)
+    queues = [iter(registry.variant_names(sample.placement, family)) for family in families]
+    tried, equivalent = yield from add_structured(sample, queues, n_structured, _have_equal_costs)
+    for mapping in equivalent:
+        if len(sample.names) >= min_structured:
+            break
+        # Mappings with equal hop-bytes can have different link loads.
+        yield from sample.add(mapping.name, mapping.node)
     n_random = max(1, round((1 - _STRUCTURED - _SWAPPED) * n)) if has_random and n > 1 else 0
     if has_swaps:
-        yield from _add_swaps(sample, ranked, n - n_random)
+        yield from add_swaps(sample, tried, n - n_random)
     if has_random:
-        yield from _add_random(sample, n)
+        yield from add_random(sample)
     if len(sample.names) < n:
         raise TooFewMappingsError(
             "not enough different mappings of these kinds", found=len(sample.names), expected=n
         )
 
 
-def _add_random(sample: _DistinctMappings, n: int) -> Iterator[TaskMapping]:
-    """Extend the sample to ``n`` mappings with random ones."""
+def add_random(sample: DistinctMappings) -> Iterator[TaskMapping]:
+    """Complete the sample with random mappings."""
     # After 50 repeated draws few mappings remain, and enumerating them is faster.
     n_repeats = 0
     for copy in itertools.count(1):
-        if len(sample.names) >= n or n_repeats == 50:
+        if len(sample.names) >= sample.n or n_repeats == 50:
             break
         new = sample.add("random" if copy == 1 else f"random@{copy}")
         n_repeats += not new
         yield from new
-    if len(sample.names) < n:
+    if len(sample.names) < sample.n:
         for number, node in enumerate(all_mappings(sample.placement)):
             yield from sample.add(f"nth-{number}", np.array(node))
-            if len(sample.names) == n:
+            if len(sample.names) == sample.n:
                 break
 
 
@@ -248,14 +243,22 @@ def count_remaining(placement: Placement, exclude: Sequence[TaskMapping]) -> flo
     return count_mappings(placement) - len(excluded)
 
 
-class _DistinctMappings:
-    """The names and digests of a sample of distinct mappings."""
+class DistinctMappings:
+    """The names and digests of a sample of ``n`` distinct mappings; raises if there are fewer."""
 
-    def __init__(self, placement: Placement, seed: int, exclude: Sequence[TaskMapping]) -> None:
+    def __init__(self, placement: Placement, n: int, seed: Seed, exclude: Mappings = ()) -> None:
         self.placement = placement
-        self.seed = seed
+        self.n = whole_number(n, "number of mappings", 1)
+        self.seed = seed_number(seed)
+        excluded = placement.problem.mappings(exclude)
         self.names: set[str] = set()
-        self.digests = {_digest(mapping.node) for mapping in exclude}
+        self.digests = {_digest(mapping.node) for mapping in excluded}
+        possible, remaining = count_mappings(placement), count_remaining(placement, excluded)
+        if n > remaining:
+            found = f"{possible}"
+            if remaining < possible:
+                found += f", {possible - remaining} of them excluded"
+            raise TooFewMappingsError("not enough different mappings", found=found, expected=n)
 
     def add(self, name: str, node: NDArray[Any] | None = None) -> list[TaskMapping]:
         """Return a list of the new mapping; empty if the sample contains it or it is excluded."""
@@ -273,77 +276,80 @@ def _digest(node: NDArray[Any]) -> bytes:
     return hashlib.blake2b(node.astype(np.int32).tobytes(), digest_size=16).digest()
 
 
-def _add_structured(
-    sample: _DistinctMappings, families: Sequence[registry.Strategy], count: int, min_size: int
-) -> Generator[TaskMapping, None, list[tuple[float, str]]]:
-    """Add up to ``count`` structured mappings from the families in turn.
+Costed = tuple[float, TaskMapping]
+"""A mapping with its hop-bytes."""
 
-    Returns the hop-bytes and names of all mappings tried, best first.
+
+def add_structured(
+    sample: DistinctMappings,
+    queues: Sequence[Iterator[str]],
+    count: float,
+    are_equivalent: Callable[[Costed, Costed], bool],
+    accepted: Iterable[Costed] = (),
+) -> Generator[TaskMapping, None, tuple[list[Costed], list[TaskMapping]]]:
+    """Add up to ``count`` named mappings from the queues in turn, if not equivalent to another.
+
+    Returns all mappings tried, and the equivalent ones. They may be equivalent to those in
+    ``accepted``.
     """
     placement = sample.placement
-    queues = [iter(registry.variant_names(placement, family)) for family in families]
-    costs: list[float] = []
-    tried: list[tuple[float, str]] = []
-    equivalent: list[str] = []
-    while queues and len(costs) < count:
-        for queue in tuple(queues):
+    remaining, different = list(queues), list(accepted)
+    tried: list[Costed] = []
+    equivalent: list[TaskMapping] = []
+    while remaining and count > 0:
+        for queue in tuple(remaining):
             for name in queue:
                 node, _ = place_tasks(placement, name, sample.seed)
-                cost = placement.hop_bytes(node)
-                tried.append((cost, name))
-                new = [] if _is_equivalent(cost, costs) else sample.add(name, node)
-                yield from new
-                if new:
-                    costs.append(cost)
+                mapping = placement.mapping(node, name)
+                costed = placement.hop_bytes(node), mapping
+                tried.append(costed)
+                is_new = not any(are_equivalent(costed, other) for other in different)
+                if is_new and sample.add(name, node):
+                    yield mapping
+                    different.append(costed)
+                    count -= 1
                     break
-                equivalent.append(name)
+                equivalent.append(mapping)
             else:
-                queues.remove(queue)
-            if len(costs) == count:
+                remaining.remove(queue)
+            if count <= 0:
                 break
-    # Mappings with equal hop-bytes can have different link loads.
-    for name in equivalent:
-        if len(sample.names) >= min_size:
-            break
-        yield from sample.add(name)
-    # Prefer the shorter name among equals.
-    return sorted(tried, key=lambda pair: (round(pair[0], 9), len(pair[1])))
+    return tried, equivalent
 
 
-def _is_equivalent(cost: float, costs: Sequence[float]) -> bool:
-    return any(abs(cost - other) <= _RESOLUTION * other for other in costs)
+def _have_equal_costs(new: Costed, other: Costed) -> bool:
+    return abs(new[0] - other[0]) <= _RESOLUTION * other[0]
 
 
-def _add_swaps(
-    sample: _DistinctMappings, ranked: list[tuple[float, str]], size: int
+def add_swaps(
+    sample: DistinctMappings, tried: Iterable[Costed], size: int
 ) -> Iterator[TaskMapping]:
     """Extend the sample to ``size`` mappings with good ones after an increasing number of swaps."""
     placement = sample.placement
     n = size - len(sample.names)
-    if n <= 0 or not ranked:
+    if n <= 0:
         return
     # The best mapping of each family, with different costs, so that the bases differ in kind.
-    bases: dict[str, NDArray[Any]] = {}
-    costs: list[float] = []
-    families: set[str] = set()
-    for cost, name in ranked:
-        family = name.partition("-")[0]
-        if family not in families and not _is_equivalent(cost, costs):
-            bases[name] = _place_base(placement, name)
-            costs.append(cost)
-            families.add(family)
-        if len(bases) == _N_BASES:
-            break
+    # Prefer the shorter name among equals.
+    bases: list[Costed] = []
+    for costed in sorted(tried, key=lambda pair: (round(pair[0], 9), len(pair[1].name))):
+        family = costed[1].name.partition("-")[0]
+        if not any(
+            other.name.partition("-")[0] == family or _have_equal_costs(costed, (cost, other))
+            for cost, other in bases
+        ):
+            bases.append(costed)
+    base_nodes = [(each.name, _place_base(placement, each.name)) for _, each in bases[:_N_BASES]]
     # A swap moves two tasks, so a share exp(-4 k / T) of the pairs is unchanged after k swaps.
     levels = (np.arange(n) + 0.5) / n
     counts = np.maximum(1, np.round(-placement.n_tasks / 4 * np.log1p(-levels))).astype(int)
-    for count, base in zip(counts.tolist(), itertools.cycle(bases), strict=False):
+    for count, (base, node) in zip(counts.tolist(), itertools.cycle(base_nodes), strict=False):
         plain = f"swap-{count}-{base}"
         for name in [plain, *(f"{plain}@{copy}" for copy in range(2, 6))]:
             if name in sample.names:
                 continue
             rng = registry.named_rng(name, sample.seed)
-            if new := sample.add(name, _swap_pairs(bases[base], count, rng)):
+            if new := sample.add(name, _swap_pairs(node, count, rng)):
                 yield from new
                 break
 

@@ -315,7 +315,9 @@ def _pair_waves(
     waves: NDArray[Any], slow: NDArray[Any], eigenvalues: NDArray[Any]
 ) -> list[LayoutAxis]:
     """Return the rings of pairs of a cosine and its sine, and the lines of the other waves."""
-    correlation = np.corrcoef((waves**2).T).reshape(waves.shape[1], -1)
+    # The square of a wave of two values is constant, which has no correlation.
+    with np.errstate(invalid="ignore"):
+        correlation = np.corrcoef((waves**2).T).reshape(waves.shape[1], -1)
     np.fill_diagonal(correlation, 0)
     unpaired = set(range(waves.shape[1]))
     # A line is half as long as a ring with the same wavelength.

@@ -4,7 +4,7 @@ Ten names do the work; ``help(toruscast.rank)`` and so on has an example of each
 
     torus("bluegene_q:1024")          a torus by its name or sizes, or of a file
     read_workload("app.mpiP")         messages of an application; datasets.load("lammps-lj-64")
-    read_mappings("maps/", torus)     candidate mappings; strategies.sample(comm, torus) makes some
+    read_mappings("maps/", torus)     candidate mappings; candidates(comm, torus) makes some
     rank(comm, torus, mappings)       which is fastest, by how much, how sure, and why
     plan(comm, torus, mappings, times="runs.csv")   which to run next on the machine
     search(comm, torus, seconds=30)   a better mapping than the candidates

@@ -25,6 +25,7 @@ from ._mesh import step_time as step_time
 from ._mesh import torch_xla as torch_xla
 from ._mesh import which_slice as which_slice
 from ._mesh.hlo import read_hlo as read_hlo
+from ._search.candidates import candidates as candidates
 from ._search.explain import Explanation as Explanation
 from ._search.explain import explain as explain
 from ._search.search import SearchResult as SearchResult

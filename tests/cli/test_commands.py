@@ -148,7 +148,7 @@ def test_rank_agrees_with_the_library(ranked):
     assert content["application"]["tasks"] == 16
     assert (content["torus"]["name"], content["torus"]["nodes"]) == ("4x4", 16)
     assert [row["mapping"] for row in content["ranking"]] == table["mapping"].tolist()
-    candidates = strategies.sample(HALO, TORUS, n=20, seed=1)
+    candidates = tc.candidates(HALO, TORUS, n=20, seed=1)
     expected = {m.name: simulate(HALO, TORUS, m).time for m in candidates}
     assert table["observed_time"].to_numpy() == pytest.approx(
         [expected[name] for name in table["mapping"]]
@@ -271,7 +271,7 @@ def test_rank_writes_all_candidates_to_a_folder(run, folder):
 def test_features_equal_those_of_the_library(run):
     text = run("features --comm halo.csv --torus 4x4 --candidates 5 --csv -").stdout
     table = pd.read_csv(io.StringIO(text), index_col="mapping")
-    expected = tc.features(HALO, TORUS, strategies.sample(HALO, TORUS, n=5))
+    expected = tc.features(HALO, TORUS, tc.candidates(HALO, TORUS, n=5))
     pd.testing.assert_frame_equal(table, expected)
 
 
@@ -291,11 +291,13 @@ def test_options_of_the_input_are_those_of_the_library(
     made = f"--comm halo.csv --torus 4x4 {options}"
     text = run(f"features {made} --candidates 12 --csv -").stdout
     table = pd.read_csv(io.StringIO(text), index_col="mapping")
-    mappings = strategies.sample(comm, TORUS, n=12, **sampling)
+    mappings = tc.candidates(comm, TORUS, n=12, routing=routing, **sampling)
     expected = tc.features(comm, TORUS, mappings, routing=routing)
     pd.testing.assert_frame_equal(table, expected)
     run(f"train {made} -n 12 --features prior --splits 1 --samples o.parquet --out o.npz -q")
     samples = read_samples(folder / "o.parquet")
+    mappings = strategies.sample(comm, TORUS, n=12, **sampling)
+    expected = tc.features(comm, TORUS, mappings, routing=routing)
     pd.testing.assert_frame_equal(
         samples[expected.columns], expected.reset_index(drop=True), check_exact=True
     )
@@ -528,6 +530,29 @@ def test_convert_mappings(run, folder):
     assert [m.name for m in read_mappings(folder / "several", TORUS)] == ["a", "b"]
     run("convert --mapping --torus 4x4 several.csv several.map", code=2)
     assert not (folder / "several.map").exists()
+
+
+def test_convert_a_folder_of_mappings_to_a_format(run, folder):
+    maps = strategies.sample(HALO, TORUS, n=3, seed=5)
+    write_mappings(maps, folder / "three", torus=TORUS)
+    out = run("convert --mapping --torus 4x4 three orders/ --out-format rank-order")
+    assert "orders/: 3 mappings of 16 tasks" in out.output
+    assert {file.name for file in (folder / "orders").iterdir()} == {f"{m.name}.txt" for m in maps}
+    # --format names the format because files of this one have a fixed name.
+    run("convert --mapping --torus 4x4 orders back/ --format rank-order")
+    for mapping in maps:
+        again = read_mapping(folder / f"back/{mapping.name}.map", TORUS)
+        np.testing.assert_array_equal(again.node, mapping.node)
+    run("convert --mapping --torus 4x4 three hosts/ --out-format rankfile", code=2)
+
+
+def test_convert_writes_the_rounds_of_a_trace(run, folder):
+    text = "num_ranks 2\nrank 0 {\nl1: send 8b to 1 tag 0\nl2: recv 4b from 1 tag 1\n}\n"
+    text += "rank 1 {\nl1: recv 8b from 0 tag 0\nl2: send 4b to 0 tag 1\nl2 requires l1\n}\n"
+    (folder / "ping.goal").write_text(text)
+    run("convert ping.goal pong.goal")
+    workload = tc.read_workload(folder / "pong.goal")
+    assert [phase.nbytes.tolist() for phase in workload] == [[8], [4]]
 
 
 def test_shipped_dataset_is_divided_by_its_iterations():

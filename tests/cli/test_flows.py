@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+import toruscast as tc
 from toruscast.cli import main
 from toruscast.cli.simulate import PACKET_KEYS
 from toruscast.formats import write_comm, write_mapping
@@ -57,7 +58,7 @@ def test_times_are_those_of_the_library(run, dependent):
     line = f"{FEW} --comm second.csv --seed 3 --error 0.1{' --dependent' if dependent else ''}"
     content = json.loads(run(f"{line} --json -").stdout)
     workload = Workload([LONG, SECOND], dependent=dependent)
-    mappings = strategies.sample(workload.total, TORUS, n=6, seed=3)
+    mappings = tc.candidates(workload, TORUS, n=6, seed=3)
     rows = {row["mapping"]: row for row in content["ranking"]}
     assert set(rows) == {mapping.name for mapping in mappings}
     for mapping in mappings:

@@ -4,6 +4,7 @@ import itertools
 import os
 import shlex
 import stat
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -51,7 +52,9 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def launch(folder, monkeypatch, variables, *words, comm="app.edges", hosts=True, torus=True):
+def launch(
+    folder, monkeypatch, variables, *words, comm="app.edges", hosts=True, torus=True, out=None
+):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     words = ["--", *words]
@@ -59,6 +62,8 @@ def launch(folder, monkeypatch, variables, *words, comm="app.edges", hosts=True,
         words = ["--hosts", "hosts.csv", *words]
     if torus:
         words = ["--torus", "4x4", *words]
+    if out:
+        words = ["--out", out, *words]
     return CliRunner().invoke(main, ["launch", "--seconds", "1", "--comm", comm, *words])
 
 
@@ -68,7 +73,8 @@ def a_launcher(folder, monkeypatch, name):
     path.parent.mkdir(exist_ok=True)
     path.write_text(
         '#!/bin/sh\n[ "$1" = --version ] && exec cat version\n'
-        'echo "$SLURM_HOSTFILE$MPICH_RANK_REORDER_METHOD|$@" > arguments\nexit 3\n'
+        'echo "$SLURM_HOSTFILE$MPICH_RANK_REORDER_METHOD|$@" > arguments\n'
+        "cp toruscast-*/toruscast.* passed 2> /dev/null\nexit 3\n"
     )
     path.chmod(path.stat().st_mode | stat.S_IEXEC)
     monkeypatch.setenv("PATH", f"{path.parent}{os.pathsep}{os.environ['PATH']}")
@@ -92,7 +98,13 @@ def time_of(mapping):
 def test_the_launcher_gets_a_placement(folder, monkeypatch, variables, words, file, arguments):
     a_launcher(folder, monkeypatch, words.split()[0])
     ran = launch(
-        folder, monkeypatch, variables, *words.split(), "./app", hosts=variables is not PJM
+        folder,
+        monkeypatch,
+        variables,
+        *words.split(),
+        "./app",
+        hosts=variables is not PJM,
+        out=file,
     )
     assert ran.exit_code == 3, ran.stderr
     assert (folder / "arguments").read_text().strip() == f"{arguments} ./app"
@@ -103,13 +115,14 @@ def test_the_launcher_gets_a_placement(folder, monkeypatch, variables, words, fi
 def test_hydra_gets_a_host_for_each_rank(folder, monkeypatch):
     a_launcher(folder, monkeypatch, "mpirun")
     (folder / "version").write_text("HYDRA build details:\n    Version: 4.0.2\n")
-    ran = launch(folder, monkeypatch, SLURM, "mpirun", "-n", "16", "./app")
+    words = ("mpirun", "-n", "16", "./app")
+    ran = launch(folder, monkeypatch, SLURM, *words, out="toruscast.hosts")
     assert ran.exit_code == 3, ran.stderr
     assert (folder / "arguments").read_text().strip() == "|-machinefile toruscast.hosts -n 16 ./app"
     assert sorted((folder / "toruscast.hosts").read_text().split()) == NAMES
     assert "it is in toruscast.hosts, a hostfile" in ran.stderr
-    assert launcher_option(["mpiexec.mpich"], None).dialect == "hostfile"
-    assert launcher_option(["mpirun.openmpi"], None, "HYDRA").dialect == "rankfile"
+    assert launcher_option("mpiexec.mpich", None).dialect == "hostfile"
+    assert launcher_option("mpirun.openmpi", None, "HYDRA").dialect == "rankfile"
 
 
 def test_flux_gets_the_map_itself(folder, monkeypatch):
@@ -137,19 +150,75 @@ def test_the_command_is_printed_for_a_script(folder, monkeypatch):
     assert "less time in simulation" in ran.stderr
 
 
-def test_a_good_placement_is_kept(folder, monkeypatch):
+def test_the_order_of_the_hosts_is_passed_too(folder, monkeypatch):
     a_launcher(folder, monkeypatch, "srun")
     ran = launch(folder, monkeypatch, SLURM, "srun", "-n", "16", "./app", comm="good.edges")
-    assert (folder / "arguments").read_text().strip() == "|-n 16 ./app"
-    assert "the best placement saves 0.0 %" in ran.stderr
-    assert not (folder / "toruscast.hosts").exists()
+    assert "in the order of the hosts: the best placement saves 0.0 %" in ran.stderr
+    assert "|--distribution=arbitrary -n 16 ./app" in (folder / "arguments").read_text()
+    assert (folder / "passed").read_text().split() == NAMES
 
 
 def test_one_node_is_not_searched(folder, monkeypatch):
     a_launcher(folder, monkeypatch, "srun")
     one = {"SLURM_JOB_NODELIST": "c03", "SLURM_TASKS_PER_NODE": "16"}
     assert launch(folder, monkeypatch, one, "srun", "./app").exit_code == 3
-    assert (folder / "arguments").read_text().strip() == "|./app"
+    assert (folder / "passed").read_text().split() == ["c03"] * 16
+
+
+@pytest.mark.parametrize("is_found", [True, False])
+def test_the_file_is_removed_after_the_run(folder, monkeypatch, is_found):
+    if is_found:
+        a_launcher(folder, monkeypatch, "mpirun")
+    else:
+        monkeypatch.setenv("PATH", str(folder))
+    before = {*folder.iterdir()}
+    ran = launch(folder, monkeypatch, SLURM, "mpirun", "./app", comm="good.edges")
+    assert ran.exit_code == (3 if is_found else 2), ran.stderr
+    assert {*folder.iterdir()} - before == {
+        folder / name for name in ("arguments", "passed")[: 2 * is_found]
+    }
+
+
+@pytest.mark.parametrize(
+    ("launcher", "version", "variable", "value"),
+    [
+        ("mpirun", "(Open MPI) 4.1.4", "OMPI_MCA_orte_rankfile", "toruscast.rankfile"),
+        ("mpirun", "(Open MPI) 5", "PRTE_MCA_rmaps_default_mapping_policy", "toruscast.rankfile"),
+        ("mpiexec", "HYDRA build details:", "HYDRA_HOST_FILE", "toruscast.hosts"),
+        ("srun", "", "SLURM_HOSTFILE", "toruscast.hosts"),
+        ("aprun", "", "MPICH_RANK_REORDER_FILE", "MPICH_RANK_ORDER"),
+    ],
+)
+def test_a_launcher_in_a_script_gets_variables(
+    folder, monkeypatch, launcher, version, variable, value
+):
+    a_launcher(folder, monkeypatch, launcher)
+    (folder / "version").write_text(version)
+    script = folder / "run.sh"
+    script.write_text(
+        f'#!/bin/sh\n# srun starts it\nprintenv {variable} > value\n{launcher} "$@"\n'
+    )
+    script.chmod(0o755)
+    ran = launch(folder, monkeypatch, SLURM, "./run.sh", "-x", "./app")
+    assert ran.exit_code == 3, ran.stderr
+    passed = (folder / "value").read_text().strip().removeprefix("rankfile:file=")
+    assert Path(passed).is_absolute()
+    assert Path(passed).name == value
+    assert (folder / "arguments").read_text().endswith("|-x ./app\n")
+
+
+def test_a_command_before_the_launcher_is_kept(folder, monkeypatch):
+    a_launcher(folder, monkeypatch, "srun")
+    ran = launch(folder, monkeypatch, SLURM, "env", "A=1", "srun", "-n", "16", "./app")
+    assert ran.exit_code == 3, ran.stderr
+    assert "|--distribution=arbitrary -n 16 ./app" in (folder / "arguments").read_text()
+
+
+def test_flux_in_a_script_needs_its_option(folder, monkeypatch):
+    (folder / "run.sh").write_text("#!/bin/sh\nflux run ./app\n")
+    ran = launch(folder, monkeypatch, SLURM, "sh", "run.sh")
+    assert ran.exit_code == 2
+    assert "launcher in a script: found flux, expected flux in the command" in ran.stderr
 
 
 def test_the_shape_of_a_job_on_fugaku_is_its_torus(folder, monkeypatch):
@@ -224,5 +293,5 @@ def test_arguments_of_the_program_are_ignored():
     check_tasks(["srun", "-n", "4", "sh", "-m"], 4)
     with pytest.raises(InputError):
         check_tasks(["srun", "-m", "cyclic", "./app"], 4)
-    assert launcher_option(["/opt/bin/mpiexec"], None).dialect == "rankfile"
-    assert launcher_option(["mpiexec"], BatchJob("PJM")).dialect == "vcoord"
+    assert launcher_option("/opt/bin/mpiexec", None).dialect == "rankfile"
+    assert launcher_option("mpiexec", BatchJob("PJM")).dialect == "vcoord"

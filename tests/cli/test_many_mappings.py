@@ -35,7 +35,7 @@ def test_blocks_of_a_table_make_one_file(run):
     whole = tc.features(
         HALO,
         TORUS,
-        strategies.sample(HALO, TORUS, n=1500),
+        tc.candidates(HALO, TORUS, n=1500),
         features=["max_bytes", "max_dilation"],
     )
     pd.testing.assert_frame_equal(pd.read_csv("t.csv", index_col="mapping"), whole)

@@ -172,10 +172,10 @@ def test_a_folder_of_mappings_is_written_whole_or_not_at_all(tmp_path, monkeypat
     write_mappings(maps[:1], tmp_path / "maps")
     old = (tmp_path / "maps/a.map").read_text()
 
-    def fails(mapping, path, **how):
+    def fails(mapping, *arguments, **how):
         if mapping.name == "b":
             raise OSError(28, "No space left on device")
-        return write_mapping(mapping, path, **how)
+        return write_mapping(mapping, *arguments, **how)
 
     monkeypatch.setattr("toruscast.formats.readers.write_mapping", fails)
     with pytest.raises(OSError, match="No space"):

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+import toruscast as tc
 from toruscast._features import RoutedTraffic
 from toruscast.cli import main
 from toruscast.formats import write_comm, write_mappings
@@ -66,7 +67,7 @@ def test_times_are_those_of_the_library(run, dependent):
     line = f"{FEW} --comm second.csv --seed 3{' --dependent' if dependent else ''}"
     content = json.loads(run(f"{line} --json -").stdout)
     workload = Workload([FIRST, SECOND], dependent=dependent)
-    mappings = strategies.sample(workload.total, TORUS, n=6, seed=3)
+    mappings = tc.candidates(workload, TORUS, n=6, seed=3)
     check(content, workload, TORUS, mappings)
     assert content["application"]["phases"] == ["first.csv", "second.csv"]
     assert content["application"]["dependent"] == dependent
@@ -117,7 +118,7 @@ def test_the_coarsening_is_reported(run, monkeypatch):
     write_comm(traffic, "long.csv")
     line = "simulate --torus 4x4 --candidates 8 --comm long.csv --error 0.3"
     content = json.loads(run(f"{line} --json -").stdout)
-    check(content, traffic, TORUS, strategies.sample(traffic, TORUS, n=8, seed=1), error=0.3)
+    check(content, traffic, TORUS, tc.candidates(traffic, TORUS, n=8), error=0.3)
     merged = [row["coarsening"] for row in content["ranking"] if row["coarsening"] > 1]
     assert 0 < len(merged) < 8
     expected = f"In {len(merged)} of 8 simulations each simulated packet represents up to "
