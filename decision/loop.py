@@ -68,7 +68,7 @@ class Budget:
     ----------
     simulations : int, optional
         Maximum number of candidates simulated with real packets. Default: 30 to find the fastest,
-        all to find the order.
+        or 10 on three plausible networks, and all to find the order.
     seconds : float, optional
         Maximum seconds of simulation per core, estimated from packet-hops, so that the limit does
         not depend on the load of the machine. Infinity is no limit. Default: no limit to find the
@@ -88,10 +88,12 @@ class Budget:
         if self.seconds is not None and not (np.isscalar(self.seconds) and self.seconds == np.inf):
             real_number(self.seconds, "seconds", 0)
 
-    def limits(self, goal: Goal, n: int) -> tuple[int, float]:
+    def limits(self, goal: Goal, n: int, n_networks: int = 1) -> tuple[int, float]:
         """Return the maximum number of simulations of ``n`` candidates, and the maximum seconds."""
         one_of(goal, "goal", get_args(Goal))
-        default = (_MAX_SIMULATIONS, np.inf) if goal == "fastest" else (n, _ORDER_SECONDS)
+        default = (
+            (_MAX_SIMULATIONS // n_networks, np.inf) if goal == "fastest" else (n, _ORDER_SECONDS)
+        )
         simulations = default[0] if self.simulations is None else self.simulations
         return min(simulations, n), default[1] if self.seconds is None else self.seconds
 
@@ -130,7 +132,7 @@ class Decision:
         budget = Budget() if budget is None else budget
         self.posterior, self.simulator, self.goal = posterior, simulator, goal
         self.rcc, self.default, self.progress = budget.rcc, default, progress
-        self.n_allowed, seconds = budget.limits(goal, posterior.n)
+        self.n_allowed, seconds = budget.limits(goal, posterior.n, len(simulator.networks))
         self.hops_left = seconds * n_cores * HOPS_PER_SECOND
         self.times = np.full(posterior.n, np.nan)
         """Times simulated with real packets, seconds; NaN elsewhere."""
