@@ -91,9 +91,9 @@ class Budget:
     def limits(self, goal: Goal, n: int, n_networks: int = 1) -> tuple[int, float]:
         """Return the maximum number of simulations of ``n`` candidates, and the maximum seconds."""
         one_of(goal, "goal", get_args(Goal))
-        default = (
-            (_MAX_SIMULATIONS // n_networks, np.inf) if goal == "fastest" else (n, _ORDER_SECONDS)
-        )
+        default = (n, _ORDER_SECONDS)
+        if goal == "fastest":
+            default = (_MAX_SIMULATIONS // n_networks, np.inf)
         simulations = default[0] if self.simulations is None else self.simulations
         return min(simulations, n), default[1] if self.seconds is None else self.seconds
 

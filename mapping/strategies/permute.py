@@ -91,8 +91,8 @@ def reflect(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     if len({*variant}) < len(variant) or not {*variant} <= {*letters}:
         raise VariantError
     grid = np.arange(placement.torus.n_nodes).reshape(placement.torus.shape)
-    nodes = np.flip(grid, [letters.index(letter) for letter in variant]).ravel()
-    return nodes[identity(placement, "", rng)]
+    nodes: NDArray[Any] = np.flip(grid, tuple(map(letters.index, variant))).ravel()
+    return np.asarray(nodes[identity(placement, "", rng)])
 
 
 @register("zigzag-LETTERS", _list_zigzag_orders, example="zigzag-XYZ", parameters=_LETTERS)
