@@ -173,7 +173,9 @@ def answer(
         if np.isfinite(rcc["low"]):
             first += f"; {rcc['low']:.3f} to {rcc['high']:.3f} in 95 % of the splits"
         first += ")."
-        notes = ["Times are simulated: how far a machine follows them is not known."]
+        # Tables made elsewhere name their source.
+        is_simulated = "source" not in trained.samples.attrs.get("provenance", {})
+        notes = ["Times are simulated: how far a machine follows them is not known."] * is_simulated
         sections = [_scored(quality), rests_on]
         if len(trained.samples) >= _FEWEST:
             grown = functools.partial(_growth, trained)
