@@ -159,6 +159,8 @@ _QUANTILES = [(k + 0.5) / 20 for k in range(20)]
 # Limits of drawn relative misfits, and of the logarithm of their factors on predictions.
 _MAX_MISFIT = 1.0
 _MAX_LOG_FACTOR = 50.0
+# Misfits that noise alone causes with a higher probability (F test) are not extrapolated.
+_SIGNIFICANCE = 0.1
 # Increase of the misfit at a distance of one measured range from the points.
 _GROWTH_PER_RANGE = 4.0
 
@@ -240,7 +242,10 @@ def _resample(values: Array, bounded: bool, n: int, rng: np.random.Generator) ->
         # Bessel's correction, because deviations from the sample mean are too small.
         correction = np.sqrt(count / np.maximum(count - 1, 1))[:, None]
         deviation = ((values - mean) / scale * correction)[count > 1]
-        drawn = mean + scale * rng.choice(deviation[np.isfinite(deviation)], (n, *values.shape))
+        drawn = rng.choice(deviation[np.isfinite(deviation)], (n, *values.shape))
+        # Few repetitions do not determine the noise itself.
+        df = (count - 1).sum()
+        drawn = mean + scale * drawn * np.sqrt(df / rng.chisquare(df, n))[:, None, None]
     return np.where(np.isfinite(values), drawn, np.nan)
 
 
@@ -261,8 +266,9 @@ def _draw_misfits(
     noise = noise_squares / max(noise_df, 1) * (1 / count).mean()
     beyond_noise = np.sqrt(np.maximum(variance - noise, 0.0))
     if noise > 0:
-        # A misfit within the noise says nothing about other places, by an F test.
-        beyond_noise *= max(2 * scipy.special.fdtr(df, noise_df, rss / df / noise) - 1, 0.0)
+        # A misfit that the noise explains says nothing about other places.
+        probability = scipy.special.fdtrc(df, noise_df, rss / df / noise)
+        beyond_noise *= max(1 - probability / _SIGNIFICANCE, 0.0)
     return np.minimum(np.sqrt(variance), _MAX_MISFIT), np.minimum(beyond_noise, _MAX_MISFIT)
 
 
