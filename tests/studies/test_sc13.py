@@ -1,7 +1,6 @@
 """Simulated samples of the experiments, and what is learned from them."""
 
 import json
-import runpy
 from threading import Thread
 
 import numpy as np
@@ -10,12 +9,12 @@ import pytest
 
 from studies import SAMPLES
 from studies.page import study_page
-from studies.sc13 import STUDY, hybrids, later, own, plan, reach, together
+from studies.sc13 import STUDY, hybrids, own, plan, reach, together
 from studies.sc13.samples import NotBuiltError, built, cases, load, said
 from studies.scores import by_case, forecast, scores
 from studies.study import Findings, Inputs
 from toruscast import InputError, TaskMapping, TimePredictor, Torus, patterns, simulate, strategies
-from toruscast._features import FEATURES, RoutedTraffic, unregister_feature
+from toruscast._features import FEATURES
 from toruscast.mapping import MappingProblem
 from toruscast.mapping.patterns import from_recipe
 from toruscast.training import build_samples, rcc, read_samples, repeated_splits, write_samples
@@ -253,13 +252,3 @@ def test_the_feature_behind_the_slowdown_matters_most(monkeypatch):
 def test_intervals_hold_nine_tenths(short):
     inside = reach.reliability(INPUTS).targets[0].reached
     assert 0.85 < inside < 0.95
-
-
-def test_a_measured_counter_is_a_feature(tmp_path, monkeypatch):
-    (tmp_path / "counters.csv").write_text("mapping,queue\nby-hand,2.5\n")
-    monkeypatch.chdir(tmp_path)
-    plugin = runpy.run_path(str(later.PLUGIN.with_name("measured_counter.py")))
-    unregister_feature("queue")
-    mapping = TaskMapping(range(4), 4, name="by-hand")
-    halo = patterns.halo_2d((2, 2), 8)
-    assert plugin["queue"](RoutedTraffic(MappingProblem(halo, Torus((2, 2))), mapping)) == 2.5
