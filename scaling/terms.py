@@ -33,8 +33,6 @@ _PUBLISHED = {
 }
 _FALLING = {(0, 1): "-1", (0,): "-1/4 -1/3 -1/2 -2/3 -3/4 -4/3 -3/2 -2"}
 _FALLING_PRIOR = 0.2
-# Relative prior of a growing power for each power of a logarithm that multiplies it.
-_LOGARITHM_PRIOR = 0.85
 _FINE_PRIOR = 0.1
 # Larger powers of a parameter may overflow.
 _MAX_EXPONENT = 10
@@ -110,10 +108,9 @@ class TermSpace:
     def default(cls) -> Self:
         """The published terms and ten falling terms, for strong scaling."""
         growing, falling = _expand_table(_PUBLISHED), _expand_table(_FALLING)
-        growing_prior = np.array([_LOGARITHM_PRIOR**j if i else 1.0 for i, j in growing])
-        growing_prior *= (1 - _FALLING_PRIOR) / growing_prior.sum()
+        growing_prior = [(1 - _FALLING_PRIOR) / len(growing)] * len(growing)
         falling_prior = [_FALLING_PRIOR / len(falling)] * len(falling)
-        return cls._from_pairs(growing + falling, [*growing_prior, *falling_prior])
+        return cls._from_pairs(growing + falling, growing_prior + falling_prior)
 
     @classmethod
     def fine(cls) -> Self:
