@@ -169,7 +169,10 @@ def answer(
         if np.isfinite(rcc["low"]):
             first += f"; {rcc['low']:.3f} to {rcc['high']:.3f} in 95 % of the splits"
         first += ")."
-        notes = ["Times are simulated. Their agreement with a machine is unknown."]
+        notes = []
+        # Tables made elsewhere name their source.
+        if "source" not in trained.samples.attrs.get("provenance", {}):
+            notes.append("Times are simulated. Their agreement with a machine is unknown.")
         sections = [_score_section(quality), importances]
         if len(trained.samples) >= _MIN_SAMPLES:
             charts = functools.partial(_held_out_charts, trained)

@@ -42,7 +42,8 @@ MAX_MESSAGES = 2**23
 class _EvaluateOptions:
     sets: tuple[str, ...] = multi_option(
         "A feature set, features joined by commas, or a sum such as prior+mine. "
-        "Gains are relative to the first.  [default: all sets that the samples contain]",
+        "Gains are relative to the first.  [default: all sets that the samples contain, or all "
+        "columns]",
         "SET",
         "--features",
     )
@@ -95,6 +96,7 @@ def command(
     toruscast evaluate --samples samples.parquet --plugin my.py
     toruscast evaluate --samples samples.parquet --features prior --features H5
     toruscast evaluate --samples samples.parquet --hold-out application
+    toruscast evaluate --samples counters.csv --features queue --features queue,stalls
     toruscast evaluate --comm app.edges --torus 8x8x8 --mappings maps/ --times runs.csv
     """  # noqa: D301
     output.check(others={"--samples": source.samples})
@@ -127,9 +129,9 @@ def command(
         session.write_answer(answers.evaluation.answer(result))
         return
     only_metrics = bool(own) and not sets and not options.baseline
-    names = own if only_metrics else [name for text in sets for name in parse_features(text, own)]
     level = options.level or 1
     if only_metrics or traffic.is_given:
+        names = [name for text in sets for name in parse_features(text, own)] or own
         level = max(level, tc.training.needed_level(names, options.target))
     file = source.samples
     if only_metrics and file is not None and os.path.exists(file):  # noqa: PTH110

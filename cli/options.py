@@ -625,8 +625,9 @@ class SampleSourceOptions(MappingFileOptions):
     mappings: tuple[str, ...] = multi_option(MEASURED_HELP, "FILE|FOLDER", needs=("times",))
     samples: str | None = option(
         "File of samples. With --comm, simulated samples are stored there, and an interrupted run "
-        "resumes from it; otherwise the samples are read from it.",
-        "FILE.parquet",
+        "resumes from it; otherwise the samples are read from it. A table made elsewhere, CSV or "
+        "Parquet, needs a column time (s); its other columns of numbers are features.",
+        "FILE",
         group="Input",
     )
 

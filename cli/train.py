@@ -28,7 +28,10 @@ from .slow import training_application
 class _TrainOptions:
     out: str = option("The model file.", "FILE.npz", required=True, group="Output")
     features: str = option(
-        "Feature set or features to learn from.", "SET|NAME,NAME", "--features", default="coarse"
+        "Feature set or features to learn from. A table without the default set: all columns.",
+        "SET|NAME,NAME",
+        "--features",
+        default="coarse",
     )
     plugin: str | None = plugin_option()
     target: Literal["correction", "slowdown", "time"] | None = option(
@@ -52,6 +55,7 @@ def command(
     \b
     toruscast train --comm lammps-lj-64 --torus 4x4x4 -n 168 --out lj.npz
     toruscast train --samples samples.parquet --out model.npz --features analytic
+    toruscast train --samples counters.csv --out counters.npz
     toruscast train --comm app.edges --torus 8x8x8 --mappings maps/ --times runs.csv --out m.npz
     """  # noqa: D301
     output.check({"--out": options.out}, {"--samples": source.samples})
@@ -66,10 +70,13 @@ def command(
     check_plugin_is_used(own, names)
     table = session.load_samples(tc.training.needed_level(names, options.target))
     # The model file stores the name of a set.
-    features: str | tuple[str, ...] = options.features
-    if options.features not in tc.training.FEATURE_SETS:
+    features: str | tuple[str, ...] | None = options.features
+    if is_default("features") and not {*tc.training.FEATURE_SETS["coarse"]} <= {*table.columns}:
+        features = None
+    elif options.features not in tc.training.FEATURE_SETS:
         features = parse_features(options.features, own, table.columns)
-    target = options.target or tc.training.usual_target(tc.training.feature_set(features))
+    learned = tc.training.feature_set(features or tuple(table.columns))
+    target = options.target or tc.training.usual_target(learned)
     model = tc.TimePredictor(features, target)
     output.message(f"measuring quality on {options.splits} splits")
     with output.progress("Measuring quality") as progress:

@@ -34,6 +34,7 @@ from toruscast.training.feature_sets import (
     FEATURE_SETS,
     Target,
     feature_set,
+    features_only,
     needed_level,
     usual_target,
 )
@@ -335,9 +336,7 @@ def _check_sets(
     columns = set(table.columns)
     if not sets:
         sets = {name: names for name, names in FEATURE_SETS.items() if columns.issuperset(names)}
-    if not sets:
-        expected = "--features (features=) with columns of the table"
-        raise InputError("samples without any feature set", expected=expected)
+        sets = sets or {"all": tuple(features_only(table).select_dtypes("number"))}
     missing = [name for names in sets.values() for name in names if name not in columns]
     if missing:
         raise InputError(

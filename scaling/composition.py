@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
+from toruscast.typing import Floats
 from toruscast.validation import check_type, one_of, whole_number
 
 from .formula import Formula, Powers, SupportsFormula
@@ -34,7 +35,6 @@ from .stages import (
 # [Calotoiu19]: pipelines and pools are associative and commutative, and a pool distributes over a
 # pipeline.
 
-Array = NDArray[np.float64]
 MAX_NESTING = 100
 MAXIMA = ("point", "asymptotic")
 
@@ -102,7 +102,7 @@ class Expression:
         parts = [stage.formula(digits) for stage in self.slowest()]
         return parts[0] if len(parts) == 1 else f"max({', '.join(parts)})"
 
-    def predict(self, at: Mapping[str, ArrayLike], maximum: str = "point") -> Array:
+    def predict(self, at: Mapping[str, ArrayLike], maximum: str = "point") -> Floats:
         """Return the time per item in the steady state, in the unit of the tasks' models.
 
         Parameters
@@ -115,7 +115,7 @@ class Expression:
         check_names(self.parameters, at)
         return self._values(at, maximum)
 
-    def latency(self, at: Mapping[str, ArrayLike]) -> Array:
+    def latency(self, at: Mapping[str, ArrayLike]) -> Floats:
         """Return the time from the arrival of an item to its departure, if it never waits.
 
         An item passes every stage of a pipeline but only one worker of a pool, so pools do not
@@ -135,11 +135,11 @@ class Expression:
         products = (product for stage in self._normal for product in stage.terms)
         return Stage.from_products(str(self), products)
 
-    def _values(self, at: Mapping[str, ArrayLike], maximum: str = "point") -> Array:
+    def _values(self, at: Mapping[str, ArrayLike], maximum: str = "point") -> Floats:
         one_of(maximum, "maximum", MAXIMA)
         columns = broadcast_values(self.stages, at)
         stages = self.slowest() if maximum == "asymptotic" else tuple(dict.fromkeys(self._normal))
-        times: Array = np.max([stage.values(columns) for stage in stages], axis=0)
+        times: Floats = np.max([stage.values(columns) for stage in stages], axis=0)
         return times
 
     def pieces(
@@ -151,7 +151,7 @@ class Expression:
         """
         return split_range(self._normal, parameter, low, high, at or {})
 
-    def relative_error(self, reference: Expression, at: Mapping[str, ArrayLike]) -> Array:
+    def relative_error(self, reference: Expression, at: Mapping[str, ArrayLike]) -> Floats:
         """Return the error of the predictions relative to those of another composition.
 
         `at` gives the parameters of both.
@@ -161,7 +161,7 @@ class Expression:
         expected = reference._values(at)
         if (expected == 0).any():
             raise InputError("the reference is 0, so the relative error is undefined")
-        error: Array = np.abs(self._values(at) - expected) / np.abs(expected)
+        error: Floats = np.abs(self._values(at) - expected) / np.abs(expected)
         return error
 
 

@@ -7,12 +7,13 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from toruscast.errors import InputError
+from toruscast.typing import Floats
 
 from .fit import FitOptions, fit_many, predict_intervals
 from .formula import Formula, ScalingWarning, Term
@@ -98,11 +99,11 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 warnings.warn(note, ScalingWarning, stacklevel=2)
         return self
 
-    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+    def predict(self, X: ArrayLike) -> Floats:
         """Predict at values of the parameters; shape (n_samples,)."""
         check_is_fitted(self)
         x = validate_data(self, X, dtype=np.float64, reset=False)
-        prediction: NDArray[np.float64] = self.models_.predict(x)[0]
+        prediction: Floats = self.models_.predict(x)[0]
         return prediction
 
     def formula(self, path: int = 0) -> Formula:
@@ -117,7 +118,7 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         level: float = 0.9,
         n_bootstrap: int = 100,
         random_state: int | np.random.RandomState | None = 0,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    ) -> tuple[Floats, Floats]:
         """Return the bounds (low, high) of a bootstrap interval with probability `level`.
 
         Each draw resamples the repetitions of each point, repeats the search, and pools the

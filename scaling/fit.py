@@ -10,10 +10,11 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from toruscast._slow import scipy
 from toruscast.errors import InputError
+from toruscast.typing import Floats
 from toruscast.validation import Progress, check_type, one_of, progress_of, whole_number
 
 from .measurements import Measurements, log_points, replace_zeros
@@ -23,7 +24,6 @@ from .search import count_combinations
 from .select import CRITERIA, RankedHypotheses, rank_hypotheses
 from .terms import TermSpace
 
-Array = NDArray[np.float64]
 logger = logging.getLogger(__name__)
 
 # Larger arrays would not fit in the processor's cache.
@@ -128,7 +128,7 @@ def fit_many(
     return Models(measurements, dict(zip(active, spaces, strict=True)), ranked, estimates)
 
 
-def _fit_constants(centre: Array) -> RankedHypotheses:
+def _fit_constants(centre: Floats) -> RankedHypotheses:
     shape = (len(centre), 1)
     return RankedHypotheses(
         terms=np.zeros((*shape, 1, 0), dtype=np.intp),
@@ -140,7 +140,7 @@ def _fit_constants(centre: Array) -> RankedHypotheses:
     )
 
 
-def _select_parameters(points: Array, centre: Array) -> list[int]:
+def _select_parameters(points: Floats, centre: Floats) -> list[int]:
     """Return the varied parameters, or those with the largest effects if there are too many."""
     varied = [q for q in range(points.shape[1]) if np.unique(points[:, q]).size > 1]
     if len(varied) <= _MAX_PARAMETERS:
@@ -159,6 +159,8 @@ _QUANTILES = [(k + 0.5) / 20 for k in range(20)]
 # Limits of drawn relative misfits, and of the logarithm of their factors on predictions.
 _MAX_MISFIT = 1.0
 _MAX_LOG_FACTOR = 50.0
+# Misfits that noise alone causes with a higher probability (F test) are not extrapolated.
+_SIGNIFICANCE = 0.1
 # Increase of the misfit at a distance of one measured range from the points.
 _GROWTH_PER_RANGE = 4.0
 
@@ -171,7 +173,7 @@ def predict_intervals(
     n_bootstrap: int = 100,
     seed: int = 0,
     paths: Sequence[int] | None = None,
-) -> tuple[Array, Array]:
+) -> tuple[Floats, Floats]:
     """Return prediction intervals of call paths as (low, high), each of shape (n_paths, m)."""
     if not isinstance(level, numbers.Real) or not 0 < level < 1:
         raise InputError("level must be between 0 and 1", found=level)
@@ -225,7 +227,7 @@ def predict_intervals(
     return np.array(low), np.array(high)
 
 
-def _resample(values: Array, bounded: bool, n: int, rng: np.random.Generator) -> Array:
+def _resample(values: Floats, bounded: bool, n: int, rng: np.random.Generator) -> Floats:
     """Draw n samples of the repetitions of all points, (n_points, n_repetitions)."""
     count = np.isfinite(values).sum(axis=1)
     if bounded:
@@ -240,13 +242,16 @@ def _resample(values: Array, bounded: bool, n: int, rng: np.random.Generator) ->
         # Bessel's correction, because deviations from the sample mean are too small.
         correction = np.sqrt(count / np.maximum(count - 1, 1))[:, None]
         deviation = ((values - mean) / scale * correction)[count > 1]
-        drawn = mean + scale * rng.choice(deviation[np.isfinite(deviation)], (n, *values.shape))
+        drawn = rng.choice(deviation[np.isfinite(deviation)], (n, *values.shape))
+        # Few repetitions do not determine the noise itself.
+        df = (count - 1).sum()
+        drawn = mean + scale * drawn * np.sqrt(df / rng.chisquare(df, n))[:, None, None]
     return np.where(np.isfinite(values), drawn, np.nan)
 
 
 def _draw_misfits(
-    values: Array, fitted: Array, n_fitted: int, n: int, rng: np.random.Generator
-) -> tuple[Array, Array]:
+    values: Floats, fitted: Floats, n_fitted: int, n: int, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
     """Draw n relative misfits of a model: in total, and without the noise of the means."""
     count = np.isfinite(values).sum(axis=1)
     mean = np.nanmean(values, axis=1)
@@ -261,12 +266,13 @@ def _draw_misfits(
     noise = noise_squares / max(noise_df, 1) * (1 / count).mean()
     beyond_noise = np.sqrt(np.maximum(variance - noise, 0.0))
     if noise > 0:
-        # A misfit within the noise says nothing about other places, by an F test.
-        beyond_noise *= max(2 * scipy.special.fdtr(df, noise_df, rss / df / noise) - 1, 0.0)
+        # A misfit that the noise explains says nothing about other places.
+        probability = scipy.special.fdtrc(df, noise_df, rss / df / noise)
+        beyond_noise *= max(1 - probability / _SIGNIFICANCE, 0.0)
     return np.minimum(np.sqrt(variance), _MAX_MISFIT), np.minimum(beyond_noise, _MAX_MISFIT)
 
 
-def _growth_factors(points: Array, places: Array) -> Array:
+def _growth_factors(points: Floats, places: Floats) -> Floats:
     """Return the factor by which a misfit may grow at each place; shape (m,)."""
     # Parameters that were not varied are assumed to have no effect.
     varied = np.flatnonzero(np.ptp(points, axis=0) > 0)
@@ -274,5 +280,5 @@ def _growth_factors(points: Array, places: Array) -> Array:
     logs, log_places = log_points(points), np.log(replace_zeros(points, places))
     low, high = logs.min(axis=0), logs.max(axis=0)
     beyond = np.maximum(np.maximum(log_places - high, low - log_places), 0.0) / (high - low)
-    result: Array = np.prod(1.0 + _GROWTH_PER_RANGE * beyond, axis=1)
+    result: Floats = np.prod(1.0 + _GROWTH_PER_RANGE * beyond, axis=1)
     return result

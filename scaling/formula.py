@@ -16,11 +16,11 @@ from itertools import product
 from typing import Any, NoReturn, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from toruscast.errors import InputError
+from toruscast.typing import Floats
 
-Array = NDArray[np.float64]
 Key = TypeVar("Key", bound=Hashable)
 Amount = TypeVar("Amount", float, Fraction)
 Exponents = tuple[tuple[float, float], ...]
@@ -456,7 +456,7 @@ def describe_terms(terms: Sequence[Term], parameters: Sequence[str]) -> list[dic
     ]
 
 
-def evaluate_terms(terms: Sequence[Term], X: ArrayLike) -> Array:
+def evaluate_terms(terms: Sequence[Term], X: ArrayLike) -> Floats:
     """Return the value of a model at each row of X."""
     x = np.asarray(X, dtype=float)
     result = np.zeros(len(x))
@@ -468,12 +468,12 @@ def evaluate_terms(terms: Sequence[Term], X: ArrayLike) -> Array:
     return result
 
 
-def evaluate_term(polynomial: ArrayLike, logarithm: ArrayLike, x: ArrayLike) -> Array:
+def evaluate_term(polynomial: ArrayLike, logarithm: ArrayLike, x: ArrayLike) -> Floats:
     """Return x^i log2(x)^j, broadcast, with logarithms of x < 1 as 0."""
     x = np.asarray(x, dtype=float)
     j = np.asarray(logarithm, dtype=float)
     logs = np.log2(np.maximum(x, 1.0))
-    value: Array = x ** np.asarray(polynomial, dtype=float) * np.where(j == 0, 1.0, logs**j)
+    value: Floats = x ** np.asarray(polynomial, dtype=float) * np.where(j == 0, 1.0, logs**j)
     return value
 
 

@@ -17,17 +17,17 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.files import at_file
 from toruscast.text import counted
+from toruscast.typing import Floats
 from toruscast.validation import repeated
 
 from .formula import ScalingWarning
 
-Array = NDArray[np.float64]
 PathLike = str | os.PathLike[str]
 Point = tuple[float, ...]
 Key = tuple[str, str]
@@ -62,8 +62,8 @@ class Measurements:
     """
 
     parameters: tuple[str, ...]
-    points: Array
-    values: Array
+    points: Floats
+    values: Floats
     callpaths: tuple[str, ...]
     metrics: tuple[str, ...]
 
@@ -124,7 +124,7 @@ class Measurements:
         return len(self.values)
 
 
-def check_points(points: Array, parameters: Sequence[str]) -> None:
+def check_points(points: Floats, parameters: Sequence[str]) -> None:
     """Raise `InputError` for values of parameters without a defined term."""
     for name, column in zip(parameters, points.T, strict=True):
         if not np.isfinite(column).all():
@@ -140,13 +140,13 @@ def check_points(points: Array, parameters: Sequence[str]) -> None:
             )
 
 
-def log_points(points: Array) -> Array:
+def log_points(points: Floats) -> Floats:
     """Return the logarithms of points, after `replace_zeros`."""
-    logs: Array = np.log(replace_zeros(points, points))
+    logs: Floats = np.log(replace_zeros(points, points))
     return logs
 
 
-def replace_zeros(points: Array, places: Array) -> Array:
+def replace_zeros(points: Floats, places: Floats) -> Floats:
     """Replace zeros of places by half of the smallest positive measured value, for logarithms.
 
     If a parameter was measured at 0, its smaller places are raised to that value too.
@@ -156,7 +156,7 @@ def replace_zeros(points: Array, places: Array) -> Array:
     return np.where(places > 0, np.maximum(places, minimum), half)
 
 
-def as_real_array(numbers: ArrayLike, what: str) -> Array:
+def as_real_array(numbers: ArrayLike, what: str) -> Floats:
     """Return an array of floats, or raise `InputError` if the numbers are not real."""
     try:
         # NumPy drops imaginary parts.
@@ -236,7 +236,7 @@ def from_rows(
     return group_paths(parameters, paths)
 
 
-def group_repetitions(x: Array, y: Array) -> tuple[Array, Array]:
+def group_repetitions(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     """Return the unique points and their repetitions, with NaN for missing repetitions."""
     points, number = np.unique(x, axis=0, return_inverse=True)
     number = number.ravel()
@@ -255,7 +255,7 @@ def group_paths(
 
     Call paths with the same points share one item.
     """
-    groups: dict[bytes, tuple[Array, list[tuple[str, str, Array]]]] = {}
+    groups: dict[bytes, tuple[Floats, list[tuple[str, str, Floats]]]] = {}
     for path, metric, x, y in paths:
         points, values = group_repetitions(np.asarray(x, float), np.asarray(y, float))
         groups.setdefault(points.tobytes(), (points, []))[1].append((path, metric, values))

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from toruscast._slow import pandas as pd
 from toruscast._slow import scipy
 from toruscast.errors import InputError
 from toruscast.text import counted, percent
+from toruscast.typing import Bools, Floats
 from toruscast.validation import whole_number
 
 from . import formula
@@ -20,8 +21,6 @@ from .noise import PointEstimates, estimate_scale, predict_by_neighbours
 from .search import find_lines, is_grid
 from .select import RankedHypotheses
 from .terms import TermSpace
-
-Array = NDArray[np.float64]
 
 # Eigenvalues and projections below these are zero, in the search for confounded parameters.
 _MAX_FLAT = 1e-6
@@ -59,7 +58,7 @@ PRIOR_DECIDED = Note(
 NEGATIVE_VALUE = Note("the formula is negative here", "times and counts are not")
 
 
-def describe_points(names: Sequence[str], points: Array, active: Sequence[int]) -> list[Note]:
+def describe_points(names: Sequence[str], points: Floats, active: Sequence[int]) -> list[Note]:
     """Return notes on the points of a fit, given the numbers of the searched parameters."""
     counts = [np.unique(column).size for column in points.T]
     result = [
@@ -91,7 +90,7 @@ def describe_points(names: Sequence[str], points: Array, active: Sequence[int]) 
 
 
 def describe_places(
-    names: Sequence[str], points: Array, active: Sequence[int], places: Array
+    names: Sequence[str], points: Floats, active: Sequence[int], places: Floats
 ) -> list[Note]:
     """Return notes on places with new values of a parameter that is in no model.
 
@@ -141,7 +140,7 @@ def _format_excess(relative: float, limit: float) -> str:
 
 
 def describe_outliers(
-    names: Sequence[str], points: Array, values: Array, left_out: NDArray[np.bool_]
+    names: Sequence[str], points: Floats, values: Floats, left_out: Bools
 ) -> Note:
     """Return a note on outliers among the repetitions, shape (n_points, n_repetitions)."""
     details = []
@@ -156,7 +155,7 @@ def describe_outliers(
     return Note("a repetition far from the others is left out", "; ".join(details))
 
 
-def find_confounded(points: Array) -> list[list[int]]:
+def find_confounded(points: Floats) -> list[list[int]]:
     """Return groups of columns that were only varied together, as in (4, 4), (8, 8), ...
 
     Some product of their powers is constant at all points.
@@ -224,7 +223,7 @@ class Models:
         # A power law has values of one sign.
         centre = estimates.centre
         growing = (centre > 0).any(axis=1) & ~(estimates.mixed & (centre < 0).any(axis=1))
-        self.by_points: NDArray[np.bool_] = ~self.trusted & growing & bool(active)
+        self.by_points: Bools = ~self.trusted & growing & bool(active)
 
     @property
     def n_paths(self) -> int:
@@ -237,7 +236,7 @@ class Models:
         return max(3, len(self._active) + 2)
 
     @property
-    def probabilities(self) -> Array:
+    def probabilities(self) -> Floats:
         """Posterior probability of each hypothesis by rank; shape (n_paths, n_hypotheses)."""
         return self._ranked.weights
 
@@ -272,7 +271,7 @@ class Models:
         terms, data = self.terms(path), self.measurements
         return formula.Formula.from_terms(terms, data.parameters, place=data.callpaths[path])
 
-    def predict(self, X: ArrayLike) -> Array:
+    def predict(self, X: ArrayLike) -> Floats:
         """Predict every call path at new points; shape (n_paths, m).
 
         Predictions are values of the formula. Where `by_points` is true, they also use the nearest
@@ -297,12 +296,12 @@ class Models:
             result[paths] = predict_by_neighbours(points, centre, places, formula, at_points)
         return self.sign[:, None] * result
 
-    def evaluate(self, X: ArrayLike) -> Array:
+    def evaluate(self, X: ArrayLike) -> Floats:
         """Value of each formula at new points; shape (n_paths, m)."""
         values = self._evaluate_hypotheses(self._searched_columns(X), 1)[:, 0]
         return np.asarray(self.sign[:, None] * values)
 
-    def spread(self, X: ArrayLike, levels: Sequence[float]) -> Array:
+    def spread(self, X: ArrayLike, levels: Sequence[float]) -> Floats:
         """Quantiles of the values of all probable hypotheses; shape (levels, n_paths, m)."""
         parts = as_real_array(levels, "levels of quantiles")
         if parts.ndim != 1 or not parts.size or not ((parts >= 0) & (parts <= 1)).all():
@@ -310,7 +309,7 @@ class Models:
             raise InputError("bad levels of quantiles", found=levels, expected=expected)
         return self._compute_quantiles(self._searched_columns(X), parts)
 
-    def _compute_quantiles(self, places: Array, levels: Sequence[float] | Array) -> Array:
+    def _compute_quantiles(self, places: Floats, levels: Sequence[float] | Floats) -> Floats:
         values = self._evaluate_hypotheses(places)
         order = np.argsort(values, axis=1)
         weight = np.broadcast_to(self._ranked.weights[:, :, None], values.shape)
@@ -324,25 +323,25 @@ class Models:
             result.append(self.sign[:, None] * np.take_along_axis(values, chosen, axis=1)[:, 0])
         return np.stack(result)
 
-    def hypotheses(self, X: ArrayLike) -> tuple[Array, Array]:
+    def hypotheses(self, X: ArrayLike) -> tuple[Floats, Floats]:
         """Values of all probable hypotheses, (n_paths, n_hypotheses, m), and probabilities."""
         values = self._evaluate_hypotheses(self._searched_columns(X))
         return self.sign[:, None, None] * values, self.probabilities
 
-    def errors(self, left_out: bool = False) -> Array:
+    def errors(self, left_out: bool = False) -> Floats:
         """Relative errors of the formulas at the measured points; shape (n_paths, n_points).
 
         With ``left_out``, coefficients are fitted without the point of each error.
         """
         centre = self.sign[:, None] * self._estimates.centre
         scale = estimate_scale(centre)
-        relative: Array = (centre - self.evaluate(self.measurements.points)) / scale
+        relative: Floats = (centre - self.evaluate(self.measurements.points)) / scale
         if left_out:
             models = [self.terms(p) for p in range(self.n_paths)]
             relative = _leave_one_out(self.measurements.points, relative, scale, models)
         return relative
 
-    def _evaluate_hypotheses(self, places: Array, n_best: int | None = None) -> Array:
+    def _evaluate_hypotheses(self, places: Floats, n_best: int | None = None) -> Floats:
         """Values of the best hypotheses, or of all; shape (p, h, m)."""
         terms = [
             np.vstack([np.ones(len(places)), space.values(column)])
@@ -420,7 +419,7 @@ class Models:
             result.append(NEGATIVE_VALUE)
         return result
 
-    def places(self, X: ArrayLike) -> Array:
+    def places(self, X: ArrayLike) -> Floats:
         """Check places to predict at, and return them with shape (m, n_parameters).
 
         Columns of a DataFrame are selected by name.
@@ -444,13 +443,13 @@ class Models:
                 raise InputError(f"parameter {names[q]} must be positive", found=0)
         return places
 
-    def _searched_columns(self, X: ArrayLike) -> Array:
+    def _searched_columns(self, X: ArrayLike) -> Floats:
         return self.places(X)[:, self._active]
 
 
 def _score_fits(
-    points: Array, centre: Array, fitted: Array, models: Sequence[Sequence[Term]]
-) -> dict[str, Array]:
+    points: Floats, centre: Floats, fitted: Floats, models: Sequence[Sequence[Term]]
+) -> dict[str, Floats]:
     """Return the quality of each fit, given values at the points, (p, n)."""
     n = centre.shape[1]
     residual = centre - fitted
@@ -469,7 +468,7 @@ def _score_fits(
     return scores | {"cross_validation": cross_validation}
 
 
-def _max_errors(centre: Array, fitted: Array) -> Array:
+def _max_errors(centre: Floats, fitted: Floats) -> Floats:
     """Return the largest relative error of each model at the points."""
     scale = estimate_scale(centre)
     # The error of a negligible value is unknown up to its scale.
@@ -479,8 +478,8 @@ def _max_errors(centre: Array, fitted: Array) -> Array:
 
 
 def _leave_one_out(
-    points: Array, residual: Array, scale: Array, models: Sequence[Sequence[Term]]
-) -> Array:
+    points: Floats, residual: Floats, scale: Floats, models: Sequence[Sequence[Term]]
+) -> Floats:
     """Return the relative leave-one-out error at each point."""
     exponents = {e for terms in models for _, e in terms}
     values = {e: formula.evaluate_terms([(1.0, e)], points) for e in exponents}

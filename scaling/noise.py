@@ -8,9 +8,9 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from .measurements import replace_zeros
+from toruscast.typing import Bools, Floats
 
-Array = NDArray[np.float64]
+from .measurements import replace_zeros
 
 # Relative spread below which repetitions count as equal.
 ROUNDING = 1e-9
@@ -41,21 +41,21 @@ class PointEstimates:
     The values of a path are mirrored if most of them are negative.
     """
 
-    centre: Array  # (n_paths, n_points), in the metric's unit
-    error: Array  # (n_paths, n_points): 0 for equal repetitions, NaN without repetitions
-    bounded: Array  # (n_paths,): probability of bounded noise
-    variation: Array  # (n_paths,): coefficient of variation, pooled; NaN without repetitions
-    repetitions: Array  # (n_paths, 3, n_points): minimum, maximum and number
-    sign: Array  # (n_paths,): -1 if mirrored
-    mixed: NDArray[np.bool_]  # (n_paths,): some value is negative
-    left_out: NDArray[np.bool_]  # (n_paths, n_points, n_repetitions): outliers
+    centre: Floats  # (n_paths, n_points), in the metric's unit
+    error: Floats  # (n_paths, n_points): 0 for equal repetitions, NaN without repetitions
+    bounded: Floats  # (n_paths,): probability of bounded noise
+    variation: Floats  # (n_paths,): coefficient of variation, pooled; NaN without repetitions
+    repetitions: Floats  # (n_paths, 3, n_points): minimum, maximum and number
+    sign: Floats  # (n_paths,): -1 if mirrored
+    mixed: Bools  # (n_paths,): some value is negative
+    left_out: Bools  # (n_paths, n_points, n_repetitions): outliers
 
     def take(self, rows: NDArray[np.intp] | slice) -> PointEstimates:
         """Return the estimates of some call paths."""
         return PointEstimates(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
-def estimate_points(values: Array, law: str = "auto") -> PointEstimates:
+def estimate_points(values: Floats, law: str = "auto") -> PointEstimates:
     """Estimate centres and standard errors from repetitions."""
     sign = _find_signs(values)
     values = sign[:, None, None] * values
@@ -96,13 +96,13 @@ def estimate_points(values: Array, law: str = "auto") -> PointEstimates:
     return result
 
 
-def estimate_scale(centre: Array) -> Array:
+def estimate_scale(centre: Floats) -> Floats:
     """Return the scale of the error of each value, its size.
 
     Negligible values have the size of the smallest other value.
     """
     size = np.abs(centre)
-    scale: Array = size.copy()
+    scale: Floats = size.copy()
     negligible = size <= _NEGLIGIBLE * np.median(size, axis=1, keepdims=True)
     for p in np.flatnonzero(negligible.any(axis=1)):
         positive = size[p, size[p] > 0]
@@ -112,7 +112,7 @@ def estimate_scale(centre: Array) -> Array:
     return scale
 
 
-def _find_signs(values: Array) -> Array:
+def _find_signs(values: Floats) -> Floats:
     """Return -1 for paths with mostly negative points, else 1; the first point decides ties."""
     if (np.isnan(values) | (values >= 0)).all():
         return np.ones(len(values))
@@ -121,31 +121,31 @@ def _find_signs(values: Array) -> Array:
     return np.where(mean.sum(axis=1) + first / 2 < 0, -1.0, 1.0)
 
 
-def _estimate_bounded_shares(log_odds: Array) -> Array:
+def _estimate_bounded_shares(log_odds: Floats) -> Floats:
     """Return the probability of bounded noise for each call path."""
     bounded, normal = _PRIOR_PATHS
     prior = bounded / (bounded + normal)
     # Expectation maximisation of the share of bounded noise among all call paths.
     for _ in range(20):
-        posterior: Array = (1 + np.tanh((log_odds + np.log(prior / (1 - prior))) / 2)) / 2
+        posterior: Floats = (1 + np.tanh((log_odds + np.log(prior / (1 - prior))) / 2)) / 2
         prior = (bounded + posterior.sum()) / (bounded + normal + posterior.size)
     return posterior
 
 
-def _fit_bounded(low: Array, high: Array, n: NDArray[np.int_]) -> tuple[Array, Array, Array]:
+def _fit_bounded(low: Floats, high: Floats, n: NDArray[np.int_]) -> tuple[Floats, Floats, Floats]:
     """Return the mid-range, its standard error and the log evidence, averaged over half-widths."""
     mid_range, spread = (low + high) / 2, _relative_range(low, high)
     width, log_weight = weigh_widths(low, high, n)
     evidence = np.logaddexp.reduce(log_weight, axis=1)
     weight = np.exp(log_weight - evidence[:, None])
-    squares: Array = np.zeros(spread.shape)
+    squares: Floats = np.zeros(spread.shape)
     for each, share in zip(width.T, weight.T, strict=True):
         squares += share[:, None] * (each[:, None] - spread) ** 2
     error = np.sqrt(squares / 12) * mid_range
     return mid_range, error, evidence
 
 
-def weigh_widths(low: Array, high: Array, n: NDArray[np.int_]) -> tuple[Array, Array]:
+def weigh_widths(low: Floats, high: Floats, n: NDArray[np.int_]) -> tuple[Floats, Floats]:
     """Return candidate widths of bounded noise, relative to a value, and their log weights."""
     spread = _relative_range(low, high)
     width = spread.max(axis=1)[:, None] * (1 + _EXCESS)
@@ -159,14 +159,14 @@ def weigh_widths(low: Array, high: Array, n: NDArray[np.int_]) -> tuple[Array, A
     return width, log_weight
 
 
-def _relative_range(low: Array, high: Array) -> Array:
+def _relative_range(low: Floats, high: Floats) -> Floats:
     return (high - low) / ((low + high) / 2)
 
 
-def _fit_normal(squares: Array, n: NDArray[np.int_]) -> Array:
+def _fit_normal(squares: Floats, n: NDArray[np.int_]) -> Floats:
     """Return the log evidence of normal noise with unknown means and standard deviation."""
     df = (n - 1).sum(axis=1)
-    value: Array = (
+    value: Floats = (
         np.array([math.lgamma(each / 2) if each else math.inf for each in df.tolist()])
         - np.log(2)
         - df / 2 * np.log(np.pi * squares)
@@ -175,7 +175,7 @@ def _fit_normal(squares: Array, n: NDArray[np.int_]) -> Array:
     return value
 
 
-def find_outliers(values: Array) -> NDArray[np.bool_]:
+def find_outliers(values: Floats) -> Bools:
     """Find at most one outlier among three or more repetitions of a point.
 
     Relative deviations from the median of a point are pooled over the points of a call path.
@@ -214,8 +214,8 @@ _RIDGE = 1e-3
 
 
 def predict_by_neighbours(
-    points: Array, centre: Array, places: Array, formula: Array, at_points: Array
-) -> Array:
+    points: Floats, centre: Floats, places: Floats, formula: Floats, at_points: Floats
+) -> Floats:
     """Predict by the nearest points and the values of a formula at places and points."""
     points, places = replace_zeros(points, points), replace_zeros(points, places)
     positive = np.where(centre > 0, centre, raise_small_values(centre))
@@ -226,11 +226,11 @@ def predict_by_neighbours(
     minimum = np.where(scaled > 0, np.minimum(power_law, scaled), power_law)
     median = np.median([power_law, scaled, formula], axis=0)
     is_beyond = (places > points.max(axis=0)).any(axis=1)
-    result: Array = np.where(is_beyond, minimum, median)
+    result: Floats = np.where(is_beyond, minimum, median)
     return result
 
 
-def predict_power_law(points: Array, centre: Array, places: Array) -> Array:
+def predict_power_law(points: Floats, centre: Floats, places: Floats) -> Floats:
     """Predict positive values by a power law through the points near each place; (p, m)."""
     weight = _weigh_neighbours(points, places, _POWER_LAW_DECAY)
     result = np.empty((len(centre), len(places)))
@@ -248,13 +248,13 @@ def predict_power_law(points: Array, centre: Array, places: Array) -> Array:
     return np.exp(np.minimum(result, _MAX_LOG))
 
 
-def raise_small_values(centre: Array) -> Array:
+def raise_small_values(centre: Floats) -> Floats:
     """Replace negligible values by half of the smallest other value, for logarithms."""
     scale = estimate_scale(np.maximum(centre, 0.0))
     return np.where(centre < scale, scale / 2, centre)
 
 
-def _weigh_neighbours(points: Array, places: Array, decay: float) -> Array:
+def _weigh_neighbours(points: Floats, places: Floats, decay: float) -> Floats:
     """Return the weight of each point at each place, (m, n), by distance in steps of the grid."""
     distance = np.zeros((len(places), len(points)))
     for q in range(points.shape[1]):
@@ -263,5 +263,5 @@ def _weigh_neighbours(points: Array, places: Array, decay: float) -> Array:
             unit = np.log(levels[-1] / levels[0]) / (levels.size - 1)
             distance += np.abs(np.log(places[:, q])[:, None] - np.log(points[:, q])) / unit
     weight = decay ** -(distance - distance.min(axis=1, keepdims=True))
-    normalised: Array = weight / weight.sum(axis=1, keepdims=True)
+    normalised: Floats = weight / weight.sum(axis=1, keepdims=True)
     return normalised

@@ -8,18 +8,17 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations, product
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
+from toruscast.typing import Floats
 from toruscast.validation import check_type
 
 from .formula import Formula, SupportsFormula
 from .measurements import Measurements, as_real_array, check_points
 from .models import Models
 from .noise import estimate_scale
-
-Array = NDArray[np.float64]
 
 _MAX_POINTS = 200_000
 # Relative error of a run without repetitions.
@@ -74,7 +73,7 @@ def run_plans(
     values: Mapping[str, Sequence[float]],
     cost: str | Formula | SupportsFormula = "1",
     together: Sequence[Sequence[str]] = (),
-) -> tuple[pd.DataFrame, dict[str, Array]]:
+) -> tuple[pd.DataFrame, dict[str, Floats]]:
     """List sets of runs that models can be fitted to, from the cheapest to the whole grid.
 
     Parameters
@@ -157,7 +156,7 @@ def run_plans(
     return plans, points
 
 
-def _format_grids(groups: Sequence[tuple[int, ...]], levels: Sequence[Array]) -> str:
+def _format_grids(groups: Sequence[tuple[int, ...]], levels: Sequence[Floats]) -> str:
     """Format the sizes of grids, as in "3 x 5^2"."""
     sizes = {level.size for level in levels}
     if len(sizes) > 1:
@@ -240,10 +239,10 @@ def next_runs(
 
 
 def _choose_runs(
-    covariance: Array,
-    error: Array,
-    divisor: Array,
-    price: Array,
+    covariance: Floats,
+    error: Floats,
+    divisor: Floats,
+    price: Floats,
     n: int,
     budget: float,
     max_runs: int,
@@ -270,17 +269,17 @@ def _choose_runs(
     return rows
 
 
-def _compute_spread(covariance: Array) -> float:
+def _compute_spread(covariance: Floats) -> float:
     return float(np.sqrt(np.einsum("pgg->pg", covariance).mean().clip(0)))
 
 
 def _compute_costs(
-    cost: str | Formula | SupportsFormula, names: Sequence[str], points: Array
-) -> Array:
+    cost: str | Formula | SupportsFormula, names: Sequence[str], points: Floats
+) -> Floats:
     """Return the cost of each point, which must be positive."""
     formula = Formula(Formula.from_model(cost, place="cost").text, names, place="cost")
     value = formula(**dict(zip(names, points.T, strict=True)))
-    price: Array = np.broadcast_to(np.asarray(value, dtype=float), len(points))
+    price: Floats = np.broadcast_to(np.asarray(value, dtype=float), len(points))
     if not (np.isfinite(price) & (price > 0)).all():
         raise InputError("the cost of a run must be above 0", found=price.min())
     return price

@@ -18,10 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast.typing import Bools, Floats
+
 from .noise import estimate_scale
 from .terms import SECOND_TERM, Structure, list_structures
 
-Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 Powers = tuple[int, ...]
 
@@ -48,13 +49,13 @@ _ROUNDS = 10
 class Problem:
     """Call paths measured at the same points, and the terms to search."""
 
-    points: Array  # (n, q)
-    terms: Sequence[Array]  # (t_q, n) for each parameter, with a maximum of 1
-    log_prior: Sequence[Array]  # (t_q,) for each parameter
-    target: Array  # (p, n)
-    error: Array  # (p, n): standard errors, up to an unknown factor if not known
-    known: NDArray[np.bool_]  # (p,): the scale of the errors is known
-    penalty: Array  # (p,): log evidence lost by a negative coefficient, except of logarithms
+    points: Floats  # (n, q)
+    terms: Sequence[Floats]  # (t_q, n) for each parameter, with a maximum of 1
+    log_prior: Sequence[Floats]  # (t_q,) for each parameter
+    target: Floats  # (p, n)
+    error: Floats  # (p, n): standard errors, up to an unknown factor if not known
+    known: Bools  # (p,): the scale of the errors is known
+    penalty: Floats  # (p,): log evidence lost by a negative coefficient, except of logarithms
 
     def take(self, rows: Index | slice) -> Problem:
         """Return the problem of some call paths."""
@@ -84,9 +85,9 @@ class StructureBlock(NamedTuple):
 class HypothesisScores(NamedTuple):
     """Approximate log evidence of every hypothesis, with only the best pairs of terms."""
 
-    score: Array  # (p, h)
+    score: Floats  # (p, h)
     number: Index  # (p, h): number of the hypothesis in all blocks
-    min_residual: Array  # (p, k): minimum residual with at most 1, 2, ... columns
+    min_residual: Floats  # (p, k): minimum residual with at most 1, 2, ... columns
     blocks: list[StructureBlock]
     picks: list[Index]  # (p, t_q) for each parameter: terms searched
 
@@ -95,11 +96,11 @@ class DecodedHypotheses(NamedTuple):
     """Terms and priors of hypotheses."""
 
     terms: Index  # (p, h, k, q): number of the term of each parameter from 1, 0 without a term
-    used: NDArray[np.bool_]  # (p, h, k): the column exists
-    log_prior: Array  # (p, h)
+    used: Bools  # (p, h, k): the column exists
+    log_prior: Floats  # (p, h)
 
 
-def score_hypotheses(problem: Problem, enough: Array | None, max_pairs: int) -> HypothesisScores:
+def score_hypotheses(problem: Problem, enough: Floats | None, max_pairs: int) -> HypothesisScores:
     """Approximate the evidence of all hypotheses.
 
     Pairs of terms are searched for call paths whose residual with single terms exceeds `enough`.
@@ -135,9 +136,7 @@ def score_hypotheses(problem: Problem, enough: Array | None, max_pairs: int) -> 
     )
 
 
-def replace_rows(
-    before: HypothesisScores, again: HypothesisScores, rows: NDArray[np.bool_]
-) -> None:
+def replace_rows(before: HypothesisScores, again: HypothesisScores, rows: Bools) -> None:
     """Replace the results of some call paths by those of another search."""
     for old, new in zip((*before[:3], *before.picks), (*again[:3], *again.picks), strict=True):
         # Read-only arrays are shared by all call paths, and equal in both results.
@@ -161,7 +160,7 @@ def select_best(found: HypothesisScores, keep: int) -> Index:
     return result
 
 
-def decode(found: HypothesisScores, place: Index, log_prior: Sequence[Array]) -> DecodedHypotheses:
+def decode(found: HypothesisScores, place: Index, log_prior: Sequence[Floats]) -> DecodedHypotheses:
     """Return the terms and the priors of the hypotheses in some columns of the scores."""
     chosen = np.take_along_axis(found.number, place, axis=1)
     width = max(len(b.structure.columns) for b in found.blocks)
@@ -201,7 +200,7 @@ def short_axes_last(array: NDArray[Any]) -> NDArray[Any]:
     return np.moveaxis(array, (-2, -1), (0, 1))
 
 
-def log_fit(residual: Array, n_columns: Index | int, n: int, known: NDArray[np.bool_]) -> Array:
+def log_fit(residual: Floats, n_columns: Index | int, n: int, known: Bools) -> Floats:
     """Return the log of the maximum likelihood times the volume factor of the posterior.
 
     The noise is normal where the scale of the errors is known. Otherwise the scale is integrated
@@ -216,7 +215,7 @@ def log_fit(residual: Array, n_columns: Index | int, n: int, known: NDArray[np.b
         log_gamma = np.array([lgamma((k + _PRIOR_WEIGHT) / 2) for k in range(n + 1)])[df]
         scale = (residual[unknown] + _PRIOR_WEIGHT * EXPECTED_ERROR**2) / 2
         fit[unknown] = log_gamma - (df + _PRIOR_WEIGHT) / 2 * np.log(scale)
-    result: Array = fit + 0.5 * log(2 * pi) * np.asarray(n_columns, dtype=float)
+    result: Floats = fit + 0.5 * log(2 * pi) * np.asarray(n_columns, dtype=float)
     return result
 
 
@@ -225,13 +224,13 @@ def max_residual(n: int) -> float:
     return n + 5.0 * sqrt(2.0 * n) + 5.0
 
 
-def count_combinations(points: Array, counts: Sequence[int]) -> int:
+def count_combinations(points: Floats, counts: Sequence[int]) -> int:
     """Return the number of hypotheses of the largest structure."""
     keep = _count_kept_terms(points, counts)
     return int(np.prod([min(keep, count) for count in counts]))
 
 
-def find_lines(points: Array, parameter: int) -> list[Index]:
+def find_lines(points: Floats, parameter: int) -> list[Index]:
     """Return groups of three or more points that differ in one parameter only."""
     others = np.delete(points, parameter, axis=1)
     order = np.lexsort(others.T[::-1])
@@ -241,7 +240,7 @@ def find_lines(points: Array, parameter: int) -> list[Index]:
 
 def _score_all(
     problem: Problem, picks: Sequence[Index]
-) -> tuple[Array, Array, Array, list[StructureBlock]]:
+) -> tuple[Floats, Floats, Floats, list[StructureBlock]]:
     """Score every structure with every combination of the picked terms.
 
     Also returns the minimum residuals without negative coefficients, (p,), and by the number of
@@ -268,7 +267,7 @@ def _score_all(
         columns = sorted(block.structure.columns, key=len)
         powers = [tuple(int(q in column) for q in range(n_parameters)) for column in columns]
         residual, log_root, negative = _solve(moments, powers, not complete)
-        prior: Array = np.full(1, block.log_prior)
+        prior: Floats = np.full(1, block.log_prior)
         for q in active:
             shape = (*(n if k == q else 1 for k, n in enumerate(full)), -1)
             prior = prior + problem.log_prior[q][picks[q]].T.reshape(shape)
@@ -294,24 +293,24 @@ class _Moments:
 
     def __init__(
         self,
-        terms: Sequence[Array],
-        error: Array,
-        target: Array,
+        terms: Sequence[Floats],
+        error: Floats,
+        target: Floats,
         levels: Sequence[NDArray[np.intp]] | None,
     ) -> None:
         self._terms = terms
         weight = error**-2.0
         self._weight = {False: weight, True: weight * target}
-        self.squares: Array = (weight * target**2).sum(axis=1)
-        self._known: dict[tuple[Powers, bool], Array] = {}
-        self._grid: dict[bool, Array] = {}
+        self.squares: Floats = (weight * target**2).sum(axis=1)
+        self._known: dict[tuple[Powers, bool], Floats] = {}
+        self._grid: dict[bool, Floats] = {}
         if levels is not None and len(terms) > 1:
             self._grid = {
                 False: _contract(terms, weight, levels, 2),
                 True: _contract(terms, weight * target, levels, 1),
             }
 
-    def sums(self, powers: Powers, with_target: bool) -> Array:
+    def sums(self, powers: Powers, with_target: bool) -> Floats:
         """Return the sums of weight (and target) times prod_q term_q^power_q."""
         key = powers, with_target
         if key not in self._known:
@@ -319,14 +318,14 @@ class _Moments:
             self._known[key] = compute(powers, with_target)
         return self._known[key]
 
-    def _slice_grid(self, powers: Powers, with_target: bool) -> Array:
+    def _slice_grid(self, powers: Powers, with_target: bool) -> Floats:
         slices: list[slice] = []
         for power, terms in zip(powers, self._terms, strict=True):
             t = terms.shape[1]
             slices.append(slice(0, 1) if power == 0 else slice(1 + (power - 1) * t, 1 + power * t))
         return self._grid[with_target][tuple(slices)]
 
-    def _sum_points(self, powers: Powers, with_target: bool) -> Array:
+    def _sum_points(self, powers: Powers, with_target: bool) -> Floats:
         weight = self._weight[with_target]
         left = weight[:, None, :]
         axes = [q for q, power in enumerate(powers) if power]
@@ -334,20 +333,20 @@ class _Moments:
         for q in axes:
             shape[1 + q] = self._terms[q].shape[1]
         if not axes:
-            total: Array = weight.sum(axis=1).reshape(shape[1:] + shape[:1])
+            total: Floats = weight.sum(axis=1).reshape(shape[1:] + shape[:1])
             return total
         factors = [self._terms[q] ** powers[q] for q in axes]
         for factor in factors[:-1]:
             left = (left[:, :, None, :] * factor[:, None, :, :]).reshape(
                 len(weight), -1, weight.shape[1]
             )
-        result: Array = left @ np.swapaxes(factors[-1], 1, 2)
+        result: Floats = left @ np.swapaxes(factors[-1], 1, 2)
         return np.ascontiguousarray(np.moveaxis(result.reshape(shape), 0, -1))
 
 
 def _contract(
-    terms: Sequence[Array], weight: Array, levels: Sequence[NDArray[np.intp]], max_power: int
-) -> Array:
+    terms: Sequence[Floats], weight: Floats, levels: Sequence[NDArray[np.intp]], max_power: int
+) -> Floats:
     """Sum weight times products of powers 0..max_power of one term of each parameter."""
     shape = [int(level.max()) + 1 for level in levels]
     order = np.argsort(np.ravel_multi_index(tuple(levels), shape))
@@ -366,7 +365,7 @@ def _contract(
 
 def _solve(
     moments: _Moments, columns: Sequence[Powers], is_open: bool
-) -> tuple[Array, Array, NDArray[np.bool_]]:
+) -> tuple[Floats, Floats, Bools]:
     """Solve the normal equations of a structure for all combinations of terms.
 
     Returns the residuals, the logarithms of the square root of the determinant, and whether some
@@ -379,15 +378,15 @@ def _solve(
     ]
     right = [moments.sums(u, True) for u in columns]
     # The decomposition G = L D L^T avoids square roots in the inner loops.
-    lower: list[list[Array]] = []
-    inverse_pivot: list[Array] = []
-    coefficient: list[Array] = []
+    lower: list[list[Floats]] = []
+    inverse_pivot: list[Floats] = []
+    coefficient: list[Floats] = []
     residual = moments.squares
-    log_root: Array = np.zeros(1)
+    log_root: Floats = np.zeros(1)
     for a in range(k):
         pivot, rest = gram[a][a], right[a]
-        scaled_row: list[Array] = []  # of L D
-        row: list[Array] = []
+        scaled_row: list[Floats] = []  # of L D
+        row: list[Floats] = []
         for b in range(a):
             value = gram[a][b]
             for c in range(b):
@@ -403,7 +402,7 @@ def _solve(
         coefficient.append(rest * inverse_pivot[a])
         residual = residual - rest * coefficient[a]
         log_root = log_root + 0.5 * np.log(pivot)
-    solution: list[Array] = []
+    solution: list[Floats] = []
     negative = np.zeros(1, dtype=bool)
     for a in reversed(range(k)):
         value = coefficient[a]
@@ -417,7 +416,7 @@ def _solve(
     return np.maximum(residual, 0.0), log_root, negative
 
 
-def open_range(total: Array, k: int | Index) -> Array:
+def open_range(total: Floats, k: int | Index) -> Floats:
     """Return the logarithm of the prior range of k coefficients without a complete grid.
 
     Points along the axes hardly determine the coefficient of a product, so its posterior is much
@@ -433,7 +432,7 @@ def _list_pairs(n: int) -> Index:
     return np.array(np.triu_indices(n, 1))
 
 
-def _fit_pairs(problem: Problem) -> tuple[Array, NDArray[np.bool_], Array]:
+def _fit_pairs(problem: Problem) -> tuple[Floats, Bools, Floats]:
     """Fit a constant and two terms of one parameter, for all pairs of terms."""
     (terms,), (log_prior,) = problem.terms, problem.log_prior
     weight, target = problem.error**-2.0, problem.target
@@ -461,14 +460,14 @@ def _fit_pairs(problem: Problem) -> tuple[Array, NDArray[np.bool_], Array]:
     return residual, negative, prior_a + prior_b - 0.5 * np.log(rest * total)
 
 
-def is_grid(points: Array) -> bool:
+def is_grid(points: Floats) -> bool:
     """Return whether every combination of the parameters' values is exactly one point."""
     # Points may be equal in the searched parameters if others were left out.
     size = np.prod([np.unique(column).size for column in points.T])
     return bool(len(points) == size == len(np.unique(points, axis=0)))
 
 
-def _count_kept_terms(points: Array, counts: Sequence[int]) -> int:
+def _count_kept_terms(points: Floats, counts: Sequence[int]) -> int:
     """Return the number of terms of each parameter to combine."""
     if len(counts) == 1:
         return counts[0]
@@ -514,9 +513,9 @@ def _screen_terms(problem: Problem, q: int, keep: int) -> Index:
     return np.sort(np.argpartition(score, keep - 1, axis=1)[:, :keep], axis=1)
 
 
-def _multiply_stack(stack: Array, matrix: Array) -> Array:
+def _multiply_stack(stack: Floats, matrix: Floats) -> Floats:
     """Multiply a stack of matrices, shape (p, g, n), by a matrix of shape (n, t) in one product."""
-    product: Array = stack.reshape(-1, len(matrix)) @ matrix
+    product: Floats = stack.reshape(-1, len(matrix)) @ matrix
     return product.reshape(*stack.shape[:2], -1)
 
 

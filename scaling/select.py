@@ -17,11 +17,13 @@ from math import log
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from toruscast.typing import Bools, Floats
 
 from .noise import PointEstimates, estimate_scale
 from .search import (
     DecodedHypotheses,
+    Index,
     Problem,
     decode,
     is_grid,
@@ -34,9 +36,6 @@ from .search import (
     short_axes_last,
 )
 from .terms import TermSpace
-
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 CRITERIA = ("evidence", "loo", "kfold")
 _FOLDS = 5
@@ -65,20 +64,20 @@ class RankedHypotheses:
     """Hypotheses by rank; predictions use the first one, the others have falling probabilities."""
 
     terms: Index  # (p, h, k, q): number of the term of each parameter from 1, 0 without a term
-    used: NDArray[np.bool_]  # (p, h, k): the column exists
-    coefficient: Array  # (p, h, k)
-    log_weight: Array  # (p, h): log evidence, or the score of the criterion
-    trusted: NDArray[np.bool_]  # (p,): errors are known, and a hypothesis fits within them
-    decided: NDArray[np.bool_]  # (p,): the prior of negative coefficients changed the first rank
+    used: Bools  # (p, h, k): the column exists
+    coefficient: Floats  # (p, h, k)
+    log_weight: Floats  # (p, h): log evidence, or the score of the criterion
+    trusted: Bools  # (p,): errors are known, and a hypothesis fits within them
+    decided: Bools  # (p,): the prior of negative coefficients changed the first rank
 
     @property
-    def weights(self) -> Array:
+    def weights(self) -> Floats:
         """Probabilities of the hypotheses; shape (p, h)."""
         weight = np.exp(self.log_weight - self.log_weight.max(axis=1, keepdims=True))
-        normalised: Array = weight / weight.sum(axis=1, keepdims=True)
+        normalised: Floats = weight / weight.sum(axis=1, keepdims=True)
         return normalised
 
-    def median_first(self, values: Array) -> RankedHypotheses:
+    def median_first(self, values: Floats) -> RankedHypotheses:
         """Move the hypothesis with the weighted median value to the first rank."""
         order = np.argsort(values, axis=1, kind="stable")
         total = np.take_along_axis(self.weights, order, axis=1).cumsum(axis=1)
@@ -93,14 +92,14 @@ class RankedHypotheses:
 class _LeastSquaresFit(NamedTuple):
     """QR solution of the hypotheses."""
 
-    residual: Array  # (p, h): sums of squares
-    coefficient: Array  # (p, h, k)
-    inverse: Array  # (p, h, k, k): R^-1; R^-1 R^-T is the unscaled covariance
-    basis: list[Array]  # k columns of Q and the residuals, each (p, h, n)
+    residual: Floats  # (p, h): sums of squares
+    coefficient: Floats  # (p, h, k)
+    inverse: Floats  # (p, h, k, k): R^-1; R^-1 R^-T is the unscaled covariance
+    basis: list[Floats]  # k columns of Q and the residuals, each (p, h, n)
 
 
 def rank_hypotheses(
-    points: Array,
+    points: Floats,
     estimates: PointEstimates,
     spaces: Sequence[TermSpace],
     two_terms: bool,
@@ -155,12 +154,12 @@ def rank_hypotheses(
 def _rank_exactly(
     kept: DecodedHypotheses,
     problem: Problem,
-    peak: Sequence[Array],
-    reference: Array,
-    scale: Array,
+    peak: Sequence[Floats],
+    reference: Floats,
+    scale: Floats,
     estimates: PointEstimates,
     criterion: str,
-    logarithm: Sequence[NDArray[np.bool_]],
+    logarithm: Sequence[Bools],
 ) -> RankedHypotheses:
     """Solve the selected hypotheses exactly, and rank them."""
     target, error, known = problem.target, problem.error, problem.known
@@ -211,8 +210,8 @@ def _rank_exactly(
 
 
 def _build_columns(
-    kept: DecodedHypotheses, problem: Problem, peak: Sequence[Array]
-) -> tuple[list[Array], Array, Array]:
+    kept: DecodedHypotheses, problem: Problem, peak: Sequence[Floats]
+) -> tuple[list[Floats], Floats, Floats]:
     """Return the columns at the points, weighted by the errors, their units and log maxima."""
     with_one = [np.vstack([np.ones(t.shape[1]), t]).T for t in problem.terms]
     peak_one = [np.vstack([np.ones((1, 1)), m])[:, 0] for m in peak]
@@ -235,7 +234,7 @@ def _build_columns(
     return columns, unit, log_peak
 
 
-def _sort_columns(kept: DecodedHypotheses, columns: list[Array], unit: Array) -> None:
+def _sort_columns(kept: DecodedHypotheses, columns: list[Floats], unit: Floats) -> None:
     """Sort the columns by their sums, the constant first."""
     constant = kept.used & ~kept.terms.any(axis=3)
     total = np.stack([column.sum(axis=2) for column in columns], axis=2)
@@ -251,14 +250,14 @@ def _sort_columns(kept: DecodedHypotheses, columns: list[Array], unit: Array) ->
         array[moved] = array[moved][pair, order[moved]]
 
 
-def _least_squares(columns: list[Array], target: Array) -> _LeastSquaresFit:
+def _least_squares(columns: list[Floats], target: Floats) -> _LeastSquaresFit:
     """Solve by modified Gram-Schmidt; columns of zeros get the coefficient 0."""
     k = len(columns)
     shape = columns[0].shape[:2]
     factor = short_axes_last(np.zeros((k, k, *shape)))
     projection = short_axes_last(np.zeros((k, *shape)))
     rest = np.broadcast_to(target, columns[0].shape)
-    basis: list[Array] = []
+    basis: list[Floats] = []
     for a, column in enumerate(columns):
         q = column
         for b in range(a):
@@ -289,7 +288,7 @@ def _least_squares(columns: list[Array], target: Array) -> _LeastSquaresFit:
 
 
 def _clip_negative(
-    solved: _LeastSquaresFit, columns: list[Array], target: Array, rows: NDArray[np.bool_]
+    solved: _LeastSquaresFit, columns: list[Floats], target: Floats, rows: Bools
 ) -> None:
     """Set negative coefficients to 0 if the model of positive values is negative at a point."""
     below = (target[:, None] - solved.basis[-1]).min(axis=2) < 0
@@ -299,7 +298,7 @@ def _clip_negative(
     solved.residual[pair] = ((target[pair[0]] - fitted) ** 2).sum(axis=1)
 
 
-def _cross_validate(solved: _LeastSquaresFit, used: NDArray[np.bool_], criterion: str) -> Array:
+def _cross_validate(solved: _LeastSquaresFit, used: Bools, criterion: str) -> Floats:
     """Return -n/2 times the logarithm of the cross-validation error, (p, h)."""
     *basis, rest = solved.basis
     n = rest.shape[2]
@@ -318,8 +317,8 @@ def _cross_validate(solved: _LeastSquaresFit, used: NDArray[np.bool_], criterion
 
 
 def _drop_rounding(
-    coefficient: Array, columns: list[Array], solved: _LeastSquaresFit, error: Array, rows: Index
-) -> Array:
+    coefficient: Floats, columns: list[Floats], solved: _LeastSquaresFit, error: Floats, rows: Index
+) -> Floats:
     """Set coefficients of noiseless values to 0 if they are rounding errors."""
     inverse = solved.inverse[rows]
     spread = np.sqrt(np.einsum("phab,phab->pha", inverse, inverse))
@@ -330,21 +329,21 @@ def _drop_rounding(
     return np.where(np.abs(coefficient) <= limit, 0.0, coefficient)
 
 
-def _negative_penalty(solved: _LeastSquaresFit, penalty: Array) -> Array:
+def _negative_penalty(solved: _LeastSquaresFit, penalty: Floats) -> Floats:
     """Return the penalty of each hypothesis, (p, h), from that of each negative coefficient."""
     return np.asarray(np.where(solved.coefficient < 0, penalty, 0.0).max(axis=2))
 
 
 def _score_evidence(
-    evidence: Array,
-    penalty: Array,
+    evidence: Floats,
+    penalty: Floats,
     kept: DecodedHypotheses,
-    columns: list[Array],
+    columns: list[Floats],
     solved: _LeastSquaresFit,
     problem: Problem,
-    reference: Array,
+    reference: Floats,
     estimates: PointEstimates,
-) -> tuple[Array, Array]:
+) -> tuple[Floats, Floats]:
     """Return the log evidence with the penalties of negative coefficients, and coefficients."""
     score = evidence - _negative_penalty(solved, penalty)
     probability = np.where(problem.known, estimates.bounded, 0.0)
@@ -390,13 +389,13 @@ def _score_evidence(
 
 
 def _weigh_samples(
-    design: Array,
-    repetitions: Array,
-    centre: Array,
-    spread: Array,
-    used: NDArray[np.bool_],
-    penalty: Array,
-) -> tuple[Array, Array]:
+    design: Floats,
+    repetitions: Floats,
+    centre: Floats,
+    spread: Floats,
+    used: Bools,
+    penalty: Floats,
+) -> tuple[Floats, Floats]:
     """Return the log mean likelihood of bounded noise, and the mean coefficients, of each pair.
 
     Coefficients are sampled from their normal posterior (importance sampling).
@@ -433,11 +432,13 @@ def _weigh_samples(
     return log_mean, mean
 
 
-def _log_softmax(values: Array) -> Array:
+def _log_softmax(values: Floats) -> Floats:
     return np.asarray(values - np.logaddexp.reduce(values, axis=1, keepdims=True))
 
 
-def _log_likelihood(columns: Array, linear: Array, samples: Array, repetitions: Array) -> Array:
+def _log_likelihood(
+    columns: Floats, linear: Floats, samples: Floats, repetitions: Floats
+) -> Floats:
     """Return the log likelihood of bounded noise for each sample, shape (s, m)."""
     lowest, highest, count = repetitions.transpose(0, 2, 1)
     # Dividing the columns by the largest repetition saves a division for each sample.
@@ -454,6 +455,6 @@ def _log_likelihood(columns: Array, linear: Array, samples: Array, repetitions: 
     mid_range = (lowest + highest) / 2
     slope = np.einsum("njm,nm->jm", share, count * highest / mid_range)
     n = count.sum(axis=0)
-    result: Array = n - (count * np.log(mid_range)).sum(axis=0) - n * np.log(half_width)
+    result: Floats = n - (count * np.log(mid_range)).sum(axis=0) - n * np.log(half_width)
     result -= samples @ slope
     return np.where(minimum > 0, result, -np.inf)

@@ -9,16 +9,15 @@ from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from toruscast._slow import scipy
 from toruscast.errors import InputError
+from toruscast.typing import Floats
 
 from . import formula
 from .formula import Powers, align_terms, evaluate_term, sum_by_key
 from .measurements import as_real_array
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, order=True)
@@ -57,14 +56,14 @@ class Stage:
         terms = {powers: float(c) for powers, c in self.exact_terms().items()}
         return formula.format_terms(align_terms(terms, self.parameters), self.parameters, digits)
 
-    def values(self, columns: Mapping[str, Array]) -> Array:
+    def values(self, columns: Mapping[str, Floats]) -> Floats:
         """Return the time per item for the result of `broadcast_values`."""
         total = np.zeros(next((column.shape for column in columns.values()), ()))
         with np.errstate(over="ignore", invalid="ignore"):
             for powers, coefficient in self.terms:
                 factors = (evaluate_term(i, j, columns[name]) for name, (i, j) in powers)
                 total = total + math.prod(factors, start=coefficient)
-            value: Array = np.asarray(total / self.workers)
+            value: Floats = np.asarray(total / self.workers)
         if not np.isfinite(value).all():
             raise InputError(f"the value of the model of {self.name} is not finite")
         return value
@@ -75,13 +74,13 @@ def list_parameters(stages: Sequence[Stage]) -> tuple[str, ...]:
     return tuple(sorted({name for stage in stages for name in stage.parameters}))
 
 
-def broadcast_values(stages: Sequence[Stage], at: Mapping[str, ArrayLike]) -> dict[str, Array]:
+def broadcast_values(stages: Sequence[Stage], at: Mapping[str, ArrayLike]) -> dict[str, Floats]:
     """Check the values of parameters, and broadcast them to one shape."""
     missing = [name for name in list_parameters(stages) if name not in at]
     if missing:
         found, expected = ", ".join(map(str, at)) or "none", ", ".join(missing)
         raise InputError("values missing for parameters", found=found, expected=expected)
-    values: dict[str, Array] = {}
+    values: dict[str, Floats] = {}
     for name in [str(key) for key in at]:
         values[name] = as_real_array(at[name], f"values of parameter {name}")
         if not (np.isfinite(values[name]).all() and (values[name] >= 0).all()):

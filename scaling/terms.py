@@ -9,14 +9,14 @@ from itertools import combinations
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from toruscast.errors import InputError
+from toruscast.typing import Floats
 
 from .formula import evaluate_term
 from .measurements import as_real_array
 
-Array = NDArray[np.float64]
 Column = tuple[int, ...]
 
 # Prior probabilities of a constant model, of a missing constant beside a single term, and of two
@@ -58,9 +58,9 @@ class TermSpace:
     (42, 52, 165)
     """
 
-    polynomial: Array
-    logarithm: Array
-    prior: Array
+    polynomial: Floats
+    logarithm: Floats
+    prior: Floats
 
     def __init__(
         self, polynomial: ArrayLike, logarithm: ArrayLike, prior: ArrayLike | None = None
@@ -171,7 +171,7 @@ class TermSpace:
             return self
         return TermSpace(self.polynomial[keep], self.logarithm[keep], self.prior[keep])
 
-    def values(self, x: ArrayLike) -> Array:
+    def values(self, x: ArrayLike) -> Floats:
         """Values of the terms, shape (n_terms, n_points), with logarithms of x < 1 as 0."""
         return evaluate_term(self.polynomial[:, None], self.logarithm[:, None], x)
 

@@ -27,8 +27,11 @@ from toruscast._slow import pandas as pd
 from toruscast._slow import parquet
 from toruscast._slow import pyarrow as pa
 from toruscast.errors import InputError, MissingFileError
+from toruscast.formats.source import read_text, warn_of_unused
+from toruscast.formats.tables import read_words
 from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.text import counted
+from toruscast.validation import repeated
 
 if TYPE_CHECKING:
     from toruscast.mapping.problem import Mappings
@@ -213,11 +216,42 @@ def _encode_table(table: pd.DataFrame, provenance: Mapping[str, Any]) -> Any:
 def read_samples(
     path: str | os.PathLike[str], changed: Literal["refuse", "keep"] = "refuse"
 ) -> pd.DataFrame:
-    """Read a table of samples; its provenance is in ``attrs["provenance"]``.
+    r"""Read a table of samples; its provenance is in ``attrs["provenance"]``.
+
+    A CSV or Parquet file made elsewhere needs a column ``time`` (s). Its other columns of numbers
+    are features. The columns ``workload``, ``torus`` and ``mapping`` are optional.
 
     ``changed`` refuses or keeps features whose definitions have changed since it was written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "counters.csv"
+    >>> _ = path.write_text("mapping,queue,time\nrow-major,3,1.25\nby-hand,1,0.75\n")
+    >>> read_samples(path)[["workload", "mapping", "queue", "time"]]
+       workload    mapping  queue  time
+    0  counters  row-major      3  1.25
+    1  counters    by-hand      1  0.75
     """
     start = time.perf_counter()
+    is_text = Path(path).suffix == ".csv"
+    table = _read_csv(path) if is_text else _read_parquet(path)
+    outdated = changed_features(table.columns, table.attrs["provenance"].get("marks", {}))
+    if outdated and changed == "refuse":
+        raise InputError(
+            "features have changed since the samples were computed",
+            file=path,
+            found=", ".join(outdated),
+            expected="new samples: --samples FILE with --comm and --torus",
+        )
+    # Parts of unfinished runs, which may be hundreds, are not logged.
+    if changed == "refuse":
+        files.note_read("samples", path, start, samples=len(table))
+    return table
+
+
+def _read_parquet(path: str | os.PathLike[str]) -> pd.DataFrame:
+    """Read samples, or a table made elsewhere, from a Parquet file."""
     files.check_regular(path)
     with files.at_file(path):
         stream = open(path, "rb")  # noqa: PTH123, SIM115
@@ -228,24 +262,59 @@ def read_samples(
         n_rows, n_columns = file.metadata.num_rows, file.metadata.num_columns
         files.check_claim(path, _CELL_BYTES * n_rows * n_columns, counted(n_rows, "sample"))
         content = file.read(use_threads=False)
-        provenance = json.loads((content.schema.metadata or {}).get(_KEY, b"null"))
+        text = (content.schema.metadata or {}).get(_KEY)
+        table: pd.DataFrame = content.to_pandas()
+        if text is None:
+            return _label_samples(table, path)
+        provenance = json.loads(text)
         _check_provenance(provenance, content.num_rows)
-        table: pd.DataFrame = content.to_pandas().rename(columns=FORMER_NAMES)
+        table = table.rename(columns=FORMER_NAMES)
         _check_labels(table)
         _check_values(table)
-    outdated = changed_features(table.columns, dict(provenance.get("marks", {})))
-    if outdated and changed == "refuse":
-        raise InputError(
-            "features have changed since the samples were computed",
-            file=path,
-            found=", ".join(outdated),
-            expected="new samples: --samples FILE with --comm and --torus",
-        )
     table.attrs["provenance"] = provenance
-    # Parts of unfinished runs, which may be hundreds, are not logged.
-    if changed == "refuse":
-        files.note_read("samples", path, start, samples=len(table))
     return table
+
+
+def _read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
+    """Read a table made elsewhere from text; each column has numbers only, or no number."""
+    text = read_text(path)
+    names, rows = read_words(text, text.lines("#"), lambda names: names)
+    if twice := repeated(names):
+        raise text.fault("column named twice", rows[0][0] - 1, twice[0], "each name once")
+    table = pd.DataFrame([cells for _, cells in rows], columns=names, dtype=object)
+    for name in table.columns.difference(LABELS):
+        numbers = pd.to_numeric(table[name], errors="coerce")
+        is_text = (numbers.isna() & (table[name] != "")).to_numpy()
+        if not is_text.any():
+            table[name] = numbers
+        elif name == "time" or not is_text.all():
+            row = int(is_text.argmax())
+            raise text.fault(f"bad {name}", rows[row][0], table[name][row], "a number")
+    with files.at_file(path):
+        return _label_samples(table, path, [line for line, _ in rows])
+
+
+def _label_samples(
+    table: pd.DataFrame, path: str | os.PathLike[str], lines: Sequence[int | None] = ()
+) -> pd.DataFrame:
+    """Return the numbers of a table made elsewhere, with the labels that it lacks."""
+    numbers = table.select_dtypes("number")
+    if "time" not in numbers:
+        expected = f"a column time of seconds, or {_EXPECTED}"
+        raise InputError("not a table of samples", found=list(table.columns), expected=expected)
+    warn_of_unused(path, table.columns.difference([*LABELS, *numbers]), "unused columns")
+    times = numbers["time"].to_numpy(dtype=float)
+    is_bad = ~((times > 0) & (times < np.inf))
+    if is_bad.any():
+        row = int(is_bad.argmax())
+        message, line = f"bad time of row {row}", lines[row] if lines else None
+        raise InputError(message, line=line, found=times[row], expected="positive seconds")
+    rows = [str(row) for row in range(len(table))]
+    labels = {"workload": Path(path).stem, "torus": "unknown", "mapping": rows, "key": rows}
+    given = {name: table[name].astype(str) for name in LABELS[:-1] if name in table.columns}
+    result = _sort_columns(numbers.assign(**(labels | given)))
+    result.attrs["provenance"] = {"source": os.fspath(path)}
+    return result
 
 
 class SampleFiles:
@@ -299,7 +368,8 @@ class SampleFiles:
         for path in (*sorted(self._folder.glob("*.parquet"), reverse=True), self._table):
             # Another run may have joined and removed it meanwhile.
             with suppress(MissingFileError):
-                tables[path] = read_samples(path, changed="keep")
+                tables[path] = _read_parquet(path)
+                _check_provenance(tables[path].attrs["provenance"], len(tables[path]))
         return tables
 
     @contextmanager

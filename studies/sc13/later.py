@@ -45,9 +45,8 @@ def later_metric(inputs: Inputs) -> Findings:
         f"are routed again, not simulated ({len(more)} of {len(table)}). The answer: it {said}. "
         f"`{found.best}` is the set that forecasts best by itself. [ , ] is the 95 % interval of "
         f"the mean over {len(found.blocks) // len(found.gains)} workloads and hosts. Counters that "
-        "you measured are features too, with their values in counters.csv: `toruscast evaluate "
-        "--comm app.edges --torus 4x4x4 --mappings maps/ --times runs.csv --plugin "
-        "studies/sc13/measured_counter.py`.",
+        "you measured are features too: `toruscast evaluate --samples counters.csv` reads a table "
+        "of them with a column time.",
         {"later-metric": found.blocks},
         targets=(Target("seconds to judge a new metric", seconds, 60, "at most"),),
     )

@@ -91,11 +91,11 @@ def test_intervals_hold_the_published_models_about_as_often_as_they_say():
     for number, model in enumerate(ms2.published_models()[:6]):
         points = model.points(5)
         far = points.max(axis=0) * np.array([[1.0], [2.0]])
-        values = ms2.sample(model, 0.02, 10, number, n_values=5, repetitions=3)
+        values = ms2.sample(model, 0.02, 20, number, n_values=5, repetitions=3)
         models = fit_many(Measurements(model.parameters, points, values))
         low, high = predict_intervals(models, far, FitOptions(), 0.9, 30)
         held.append((low <= model.value(far)) & (model.value(far) <= high))
-    assert 0.85 < np.mean(held) < 0.98
+    assert 0.87 < np.mean(held) < 0.95
 
 
 def test_interval_is_as_wide_as_the_model_misses_the_means():
@@ -124,10 +124,10 @@ def test_intervals_of_a_lower_level_are_narrower(repetitions):
 
 def test_drawn_repetitions_scatter_as_the_values_behind_them():
     # Means of two lie nearer to both than the value that they are of, by a factor of sqrt(2).
-    values = np.array([[0.9, 1.1], [19.0, 21.0], [5.0, np.nan]])
-    drawn = repeated(values, False, 4000, np.random.default_rng(0))
+    values = np.tile([[0.9, 1.1], [19.0, 21.0], [5.0, np.nan]], (40, 1))
+    drawn = repeated(values, False, 400, np.random.default_rng(0))
     assert np.isnan(drawn[:, 2, 1]).all()
-    spread = np.nanstd(drawn / np.nanmean(values, axis=1)[:, None], axis=(0, 2))
+    spread = np.nanstd(drawn / np.nanmean(values, axis=1)[:, None])
     assert spread == pytest.approx(np.sqrt(2 * np.mean([0.1**2, 0.05**2])), rel=0.03)
 
 

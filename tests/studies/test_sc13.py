@@ -1,7 +1,6 @@
 """Simulated samples of the experiments, and what is learned from them."""
 
 import json
-import runpy
 from threading import Thread
 
 import numpy as np
@@ -10,17 +9,18 @@ import pytest
 
 from studies import SAMPLES
 from studies.page import study_page
-from studies.sc13 import STUDY, hybrids, later, own, plan, reach, together
+from studies.sc13 import STUDY, hybrids, own, plan, reach, together
 from studies.sc13.samples import NotBuiltError, built, cases, load, said
 from studies.scores import by_case, forecast, scores
 from studies.study import Findings, Inputs
 from toruscast import InputError, TaskMapping, TimePredictor, Torus, patterns, simulate, strategies
-from toruscast._features import RoutedTraffic, unregister_feature
+from toruscast._features import FEATURES
 from toruscast.mapping import MappingProblem
 from toruscast.mapping.patterns import from_recipe
 from toruscast.training import build_samples, rcc, read_samples, repeated_splits, write_samples
 from toruscast.training.evaluation import random_splits
 from toruscast.training.samples import add_metrics
+from toruscast.training.store import SampleOptions, SampleSet
 
 INPUTS = Inputs(samples=SAMPLES)
 
@@ -63,6 +63,26 @@ def test_stored_time_is_what_the_simulator_says(stored, size):
     result = simulate(block.workload, block.torus, mapping, routing="by_size", iterations=4)
     assert result.time == pytest.approx(rows.loc[name, "time"], rel=1e-12)
     assert rows.loc[name, "avg_delay_AO"] > 0
+
+
+# Blocks that were stored with other keys, so that `studies build` simulates them again. Their times
+# are those of the simulator, as the test above checks for two of them.
+STALE = {f"{benchmark} {size}" for benchmark in ("2D Halo", "3D Halo") for size in plan.SIZES}
+
+
+def test_blocks_with_old_keys_are_named(stored):
+    features = tuple(FEATURES[name] for name in plan.features())
+    stale = set()
+    for benchmark in ("2D Halo", "3D Halo"):
+        for size in plan.SIZES:
+            block = plan.Block(benchmark, size, plan.SMALL_HOST)
+            identity = strategies.make("identity", block.workload, block.torus, tasks_per_node=16)
+            problem = MappingProblem(block.workload, block.torus, "by_size")
+            options = SampleOptions(features, block.coarsening, block.iterations)
+            (key,) = SampleSet.from_mappings(problem, identity, options).keys
+            rows = stored[stored["workload"] == block.name].set_index("mapping")
+            stale |= set() if rows.loc["identity", "key"] == key else {f"{benchmark} {size}"}
+    assert stale == STALE
 
 
 def test_no_two_structured_mappings_load_the_links_alike(stored):
@@ -232,13 +252,3 @@ def test_the_feature_behind_the_slowdown_matters_most(monkeypatch):
 def test_intervals_hold_nine_tenths(short):
     inside = reach.reliability(INPUTS).targets[0].reached
     assert 0.85 < inside < 0.95
-
-
-def test_a_measured_counter_is_a_feature(tmp_path, monkeypatch):
-    (tmp_path / "counters.csv").write_text("mapping,queue\nby-hand,2.5\n")
-    monkeypatch.chdir(tmp_path)
-    plugin = runpy.run_path(str(later.PLUGIN.with_name("measured_counter.py")))
-    unregister_feature("queue")
-    mapping = TaskMapping(range(4), 4, name="by-hand")
-    halo = patterns.halo_2d((2, 2), 8)
-    assert plugin["queue"](RoutedTraffic(MappingProblem(halo, Torus((2, 2))), mapping)) == 2.5

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -14,10 +15,11 @@ import pytest
 import toruscast as tc
 from toruscast import simulation
 from toruscast._features import traffic
-from toruscast.errors import InputError
+from toruscast.errors import InputError, InputWarning
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload, patterns
 from toruscast.training import TimePredictor, build_samples, read_samples, samples, write_samples
 from toruscast.training import store as _sample_keys
+from toruscast.training.evaluation import repeated_splits
 from toruscast.training.store import LABELS, SampleFiles, join_tables
 
 TORUS = Torus((4, 4))
@@ -455,6 +457,59 @@ def test_truncated_and_foreign_tables_are_refused(store):
         read_samples(store.with_name("none.parquet"))
     with pytest.raises(InputError):
         read_samples(store.parent)
+
+
+@pytest.fixture
+def counters(tmp_path):
+    """A table of counters and times made elsewhere, as CSV and as Parquet."""
+    queue = np.arange(1, 31) % 7 + 1.0
+    table = pd.DataFrame({"mapping": [f"m{k}" for k in range(30)], "host": "a", "queue": queue})
+    table = table.assign(time=1 + queue)
+    paths = tmp_path / "counters.csv", tmp_path / "counters.parquet"
+    table.to_csv(paths[0], index=False)
+    table.to_parquet(paths[1])
+    return paths
+
+
+def test_tables_made_elsewhere_are_samples(counters):
+    first, second = (read_samples_with_note(path) for path in counters)
+    pd.testing.assert_frame_equal(first, second)
+    assert list(first) == ["workload", "torus", "mapping", "key", "queue", "time"]
+    assert set(first["workload"]) == {"counters"}
+    assert first["key"].is_unique
+    scores = repeated_splits(first, TimePredictor(n_estimators=20), n_splits=2)
+    assert scores["rcc"].min() > 0.95
+
+
+def read_samples_with_note(path):
+    with pytest.warns(InputWarning, match="unused columns: host"):
+        return read_samples(path)
+
+
+@pytest.mark.filterwarnings("ignore:.*unused columns")
+def test_simulated_samples_are_not_added_to_a_table_made_elsewhere(counters):
+    for path, message in zip(counters, ("damaged Parquet", "not a table of samples"), strict=True):
+        with pytest.raises(InputError, match=message):
+            build_samples([(HALO, TORUS, shuffled(1))], path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("queue,time\n1,2\nx,3\n", ":3: bad queue: found x, expected a number"),
+        ("queue,time\n1,2\n\n1,x\n", ":4: bad time: found x"),
+        ("queue,time\n1,2\n# note\n1,0\n", ":4: bad time of row 1: found 0.0"),
+        ("queue,seconds\n1,2\n", "not a table of samples"),
+        ("queue,queue,time\n1,2,3\n", "column named twice: found queue"),
+        ("queue,time\n1,2,3\n", ":2: wrong number of columns"),
+        ("queue,time\n", "file without data"),
+    ],
+)
+def test_errors_in_tables_made_elsewhere_name_the_line(tmp_path, content, message):
+    path = tmp_path / "counters.csv"
+    path.write_text(content)
+    with pytest.raises(InputError, match=re.escape(message)):
+        read_samples(path)
 
 
 def test_writing_refuses_what_cannot_be_stored(store):
