@@ -92,7 +92,7 @@ def _describe_certainty(result: SearchResult) -> tuple[str, list[str]]:
         gain = f"; at most {percent(1 - result.bound / result.value)} can still be gained"
         if result.optimality_gap < _NO_GAP:
             scope = describe_proof_scope(workload)
-            gain, badge = f", so this one is optimal{scope}", f"proved{scope}"
+            gain, badge = f", so this one is optimal{scope}", f"proved in simulation{scope}"
         verb = "be faster than" if result.objective == TIME else "be below"
         notes.append(f"No mapping can {verb} {_format_value(result, result.bound)}{gain}.")
     if result.verdict is not None and result.verdict.kind != "proved" and not badge:

@@ -57,5 +57,5 @@ def test_interrupted_it_tells_the_best_so_far(tmp_path):
     finally:
         running.kill()
     assert running.returncode == 0, err
-    assert "Interrupted: this is the best so far" in out
+    assert "Interrupted. This is the best mapping so far." in out
     assert is_whole(file)

@@ -60,7 +60,7 @@ def test_what_is_proved_is_proved_for_the_graph():
     found = tc.rank(Workload([HALO], summed=True), TORUS, MAPPINGS, n_jobs=1)
     assert found.verdict.kind == "proved"
     text = describe_confidence(found)
-    assert text.startswith("Proved for this graph: ")
+    assert text.startswith("Proved in simulation for this graph: ")
     assert "all messages start at once" in text
     assert "toruscast trace" in text
     assert "sums" not in describe_confidence(tc.rank(HALO, TORUS, MAPPINGS, n_jobs=1))
