@@ -16,7 +16,6 @@ import toruscast as tc
 from toruscast import datasets
 from toruscast._slow import numpy as np
 from toruscast.errors import InputError, MissingFileError
-from toruscast.mapping.network import RULES
 from toruscast.text import closest, counted, nbytes, part_of, percent, printable, shortened, spanned
 from toruscast.validation import read_bytes, read_seconds, read_sizes
 
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 _LONG_TIME = 1e-3
 # Keys of --network that are fields of `Torus` instead of `Network`.
 _TORUS_KEYS = ("tie_break", "bandwidth", "routing_order", "zones")
-_KNOWLEDGE = {"unknown": f"unknown_rules={','.join(RULES)}", "known": "unknown_rules=none"}
 _TIME_KEYS = ("hop_latency", "overhead", "short_overhead", "start")
 _SIZE_KEYS = (
     *("bandwidth", "memory_bandwidth", "payload", "header"),
@@ -303,9 +301,11 @@ def change_network(torus: Torus, changes: Sequence[str], unused: Collection[str]
     """
     keys = [field.name for field in fields(tc.Network)] + list(_TORUS_KEYS)
     known = [key for key in keys if key not in unused]
+    rules = ",".join(tc.Network().unknown_rules)
+    words = {"unknown": f"unknown_rules={rules}", "known": "unknown_rules=none"}
     texts: dict[str, str] = {}
     for change in changes:
-        key, text = read_pair(_KNOWLEDGE.get(change.strip(), change), "--network")
+        key, text = read_pair(words.get(change.strip(), change), "--network")
         if key in unused:
             raise InputError(
                 "--network key that has no effect without packets",

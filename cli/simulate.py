@@ -54,7 +54,6 @@ PACKET_KEYS = frozenset(
         "reception_ports",
         "zones",
         "escape",
-        "unknown_rules",
     )
 )
 _FLOW_NOTE = (

@@ -256,6 +256,7 @@ def evaluate(
     else:
         if comm is not None:
             raise InputError("samples and a communication graph", expected="one of them")
+        check_type(samples, "samples", pd.DataFrame | str | os.PathLike, "a table or its file")
         table = samples if isinstance(samples, pd.DataFrame) else read_samples(samples)
     if metrics and features is None and not hold_out and not baseline:
         added = evaluate_metrics(

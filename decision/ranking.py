@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 from toruscast._features import extract_blocks
 from toruscast._lazy import LazyModule
 from toruscast._slow import pandas as pd
-from toruscast.decision.runs import Runs, Times, select_measured
+from toruscast.decision.runs import (
+    MIN_MAPPINGS,
+    Runs,
+    Times,
+    check_enough,
+    select_measured,
+)
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.mapping.problem import as_problem
@@ -352,6 +358,8 @@ def _rank_by_networks(
 ) -> Ranking:
     """Return the ranking by runs, which weigh the networks that the machine may have."""
     select_measured(candidates.mappings, runs)
+    if len(runs.names) >= MIN_MAPPINGS:
+        check_enough(runs)
     coarsening = machine.simulate_in_seconds(simulator)
     prior = machine.machine_posterior(
         candidates.posterior,
@@ -362,6 +370,8 @@ def _rank_by_networks(
     index = {name: i for i, name in enumerate(candidate_names(candidates.mappings))}
     kept = ~runs.is_outlier
     measured = np.array([index[name] for name in runs.names])[runs.which[kept]]
+    predicted = np.exp(prior.prior_means.mean(axis=0)[measured])
+    fitted.warn_of_unit(runs.seconds[kept], predicted, "the simulated time")
     posterior = prior.condition(measured, RUN, runs.seconds[kept])
     is_measured = np.isin(np.arange(prior.n), measured)
     source = np.where(is_measured, "measured", "averaged" if coarsening else "predicted")

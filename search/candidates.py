@@ -106,7 +106,8 @@ def _generate(sample: sampling.DistinctMappings) -> Iterator[TaskMapping]:
 
     @cache
     def sorted_loads(mapping: TaskMapping) -> Floats:
-        return np.sort(link_loads(whole, TaskMapping(mapping.node, plain)))
+        copy = TaskMapping(mapping.node, plain, tasks_per_node=mapping.tasks_per_node)
+        return np.sort(link_loads(whole, copy))
 
     def have_equal_loads(one: sampling.Costed, other: sampling.Costed) -> bool:
         # The sum of the loads is the hop-bytes.

@@ -16,7 +16,7 @@ from toruscast.simulation import simulate, simulate_flows
 from toruscast.training import read_samples
 
 TASKS = 8
-TORUS = tc.Torus((4, 2))
+TORUS = tc.Torus((4, 2)).with_network(unknown_rules=())
 # In the order of a folder of maps, because the order of sums changes the last digit.
 MAPPINGS = sorted(
     tc.strategies.sample(tc.patterns.ring(TASKS, 1), TORUS, n=6, seed=5), key=lambda m: m.name
@@ -123,7 +123,7 @@ def rows(text, key="mapping"):
 
 def test_all_commands_and_the_library_agree(sent):
     words, workload = sent
-    where = f"{words} --torus 4x2"
+    where = f"{words} --torus 4x2 --network known"
     times = {m.name: simulate(workload, TORUS, m).time for m in MAPPINGS}
 
     answer = tc.rank(workload, TORUS, MAPPINGS, check=True, n_jobs=1)
@@ -167,7 +167,7 @@ def test_all_commands_and_the_library_agree(sent):
 @pytest.mark.parametrize("sent", ["goal", "phases"], indirect=True)
 def test_samples_simulate_the_phases(sent):
     words, workload = sent
-    where = f"{words} --torus 4x2 -n 12 --samples samples.parquet --seed 3"
+    where = f"{words} --torus 4x2 --network known -n 12 --samples samples.parquet --seed 3"
     run(f"train {where} --out model.skops --splits 2")
     trained = tc.train(workload, TORUS, 12, seed=3, n_splits=2)
     kept = read_samples("samples.parquet")
@@ -183,7 +183,9 @@ def test_samples_simulate_the_phases(sent):
 
 def test_a_search_simulates_the_phases(sent):
     words, workload = sent
-    found = json.loads(run(f"search {words} --torus 4x2 --seconds 0 --mappings maps --json -"))
+    found = json.loads(
+        run(f"search {words} --torus 4x2 --network known --seconds 0 --mappings maps --json -")
+    )
     assert found["initial_value"] == min(simulate(workload, TORUS, each).time for each in MAPPINGS)
 
 
@@ -191,7 +193,7 @@ def test_rounds_of_a_file_and_a_barrier_are_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "app.goal").write_text(goal())
     write_comm(tc.patterns.ring(TASKS, 100), tmp_path / "ring.csv")
-    line = "rank --comm app.goal --comm ring.csv --torus 4x2"
+    line = "rank --comm app.goal --comm ring.csv --torus 4x2 --network known"
     result = CliRunner().invoke(main, [*line.split(), "--quiet"])
     assert result.exit_code == 2
     assert "app.goal" in result.stderr

@@ -70,6 +70,7 @@ GIVEN = {
     "TimePredictor": {},
     "Torus": {"shape": (2, 2)},
     "Workload": {"phases": [COMM]},
+    "candidates": {**PROBLEM, "n": 3},
     "calibrate": {"times": "osu.csv", "torus": TORUS},
     "evaluate": {"samples": SAMPLES, "features": ["max_bytes"], "n_splits": 1, "model": FEW_TREES},
     "explain": {**PROBLEM, "mapping": MAPPING},
