@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import re
 from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.resources import files
@@ -20,11 +19,11 @@ import toruscast
 from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.files import atomic_path, check_path
-from toruscast.text import shown_name
+from toruscast.text import bind_units, shown_name
 
 from .blocks import Answer, Block, Chart, Section, Sentence
 from .links import LinkMap, lay_out_links, network_data
-from .svg import RAMP
+from .svg import RAMP, style_sheet
 from .table import Column, Table
 
 _PACKAGES = ("numpy", "scipy", "pandas", "numba", "scikit-learn", "networkx")
@@ -57,8 +56,6 @@ _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data: blob:; base-uri 'none'; form-action 'none'"
 )
-# The space between a number and its unit.
-_BEFORE_UNIT = re.compile(r"(?<=\d) (?=%|(?:[num]?s|[kMGT]?B)\b)")
 
 
 def write_page(
@@ -92,12 +89,11 @@ def render_page(answer: Answer, inputs: Sequence[tuple[str, str]] = ()) -> str:
     setting = [("input", answer.setting)] if answer.setting and answer.title else []
     rows = [*setting, *answer.facts, *inputs, *describe_machine().items()]
     facts = Table(pd.DataFrame(rows, columns=["name", "value"]))
-    style = "\n".join(f"svg .r{i} {{ fill: {colour}; }}" for i, colour in enumerate(RAMP))
     return environment.get_template("page.html").render(
         answer=answer,
         title=shown_name(answer.title or answer.setting),
         policy=Markup(_POLICY),
-        style=Markup(_asset("page.css").replace("RAMP", style)),
+        style=Markup(style_sheet()),
         script=Markup(_asset("page.js")),
         sections=[(section, Markup(_render_section(section, macros))) for section in sections],
         facts=macros.table(facts, "Command, inputs and versions"),
@@ -137,11 +133,6 @@ def _environment() -> jinja2.Environment:
     environment.filters["bind_units"] = bind_units
     environment.globals["cell_html"] = _cell_html
     return environment
-
-
-def bind_units(text: str) -> str:
-    """Return a text with no-break spaces between numbers and units."""
-    return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", text)
 
 
 def _cell_html(column: Column, lines: tuple[str, ...]) -> Markup:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from html import escape
+from importlib.resources import files
 from typing import NamedTuple
 
 import numpy as np
@@ -23,24 +26,6 @@ _N_TICKS = 4
 _LETTER_WIDTH = 7.2
 # Colours from idle to busiest in both themes.
 RAMP = ("#fcf6d4", "#feca8d", "#fd9668", "#f1605d", "#cd4071", "#9e2f7f", "#721f81", "#440f76")
-# Style of a standalone figure, as in the style sheet of a page.
-STYLE = {
-    ".best": "fill:#0072b2;stroke:#0072b2",
-    ".yours": "fill:#b45309;stroke:#b45309",
-    ".other": "fill:#5b6570;stroke:#5b6570",
-    ".third": "fill:#00805a;stroke:#00805a",
-    ".line": "fill:none;stroke-width:2.5",
-    ".pale": "opacity:.35",
-    ".axis": "stroke:#c4cad1;fill:none",
-    ".floor": "stroke:#5b6570;stroke-dasharray:4 3",
-    "text": "font:11.5px sans-serif;fill:#16191d;stroke:none",
-    ".quiet": "fill:#5b6570",
-    ".bold": "font-weight:700",
-    ".inside": "fill:#ffffff",
-    "text.best": "fill:#0072b2;stroke:none;font-weight:700",
-    "text.yours": "fill:#b45309;stroke:none;font-weight:700",
-    **{f".r{i}": f"fill:{colour}" for i, colour in enumerate(RAMP)},
-}
 _DASHES = {"dashed": "7 4", "dotted": "2 4"}
 
 
@@ -457,13 +442,29 @@ def _text(value: object) -> str:
     return escape(shortened(printable(" ".join(str(value).split())), 300))
 
 
+@cache
+def style_sheet() -> str:
+    """Return the style sheet of a page."""
+    ramp = "\n".join(f"svg .r{i} {{ fill: {colour}; }}" for i, colour in enumerate(RAMP))
+    return files(__package__).joinpath("page.css").read_text(encoding="utf-8").replace("RAMP", ramp)
+
+
+@cache
+def _standalone_style() -> str:
+    """Return the rules of the style sheet for charts, with the colours of the light theme."""
+    colours = dict(re.findall(r"--(\w+): (#\w+)", style_sheet().partition("@media")[0]))
+    rules = "".join(re.findall(r"^svg .*", style_sheet(), re.M))
+    rules = re.sub(r"var\(--(\w+)\)", lambda match: colours[match[1]], rules)
+    # The rules are for one class, so that they do not affect a notebook.
+    return re.sub(r"\bsvg (?=[.\w])", ".toruscast ", rules)
+
+
 def standalone_svg(svg: str, style: str = "") -> str:
     """Return a chart with its own style sheet and a white background."""
-    # The rules are for one class, so that they do not affect a notebook.
-    rules = "".join(f".toruscast {key}{{{value}}}" for key, value in STYLE.items())
     head, _, rest = svg.partition(">")
     head += ' class="toruscast"' + (f' style="{style}"' if style else "")
-    return f'{head}><style>{rules}</style><rect width="100%" height="100%" fill="white"/>{rest}\n'
+    white = '<rect width="100%" height="100%" fill="white"/>'
+    return f"{head}><style>{_standalone_style()}</style>{white}{rest}\n"
 
 
 def draw_nodes(shape: Sequence[int], axes: str, numbers: Ints, size: int, title: str = "") -> str:

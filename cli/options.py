@@ -38,6 +38,8 @@ MAPPING_HELP = (
 PLUGIN_SET = "mine"
 ORDERS = "orders"
 MAX_JOBS = 4096
+# Key of a context that lists the rare options in the help.
+_ALL_OPTIONS = "toruscast.all_options"
 POSITIVE = click.FloatRange(min=0, min_open=True)
 PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)
 
@@ -55,7 +57,8 @@ def option(help: str, metavar: str = "", *names: str, default: Any = None, **set
     """Declare a dataclass field as an option.
 
     ``needs`` lists fields, or values of fields as ``name=value``, of which the option requires one.
-    ``excludes`` lists fields that must not be given with it. Other settings go to `click.Option`.
+    ``excludes`` lists fields that must not be given with it. Only --help-all lists a ``rare``
+    option. Other settings go to `click.Option`.
     """
     metadata = {"names": names, "help": help, "metavar": metavar or None, **settings}
     if default is dict:
@@ -87,10 +90,11 @@ class _GroupedOption(click.Option):
         group: str = "Answer",
         needs: tuple[str, ...] = (),
         excludes: tuple[str, ...] = (),
+        rare: bool = False,
         **settings: Any,
     ) -> None:
         super().__init__(*args, **settings)
-        self.group, self.needs, self.excludes = group, needs, excludes
+        self.group, self.needs, self.excludes, self.rare = group, needs, excludes, rare
 
     def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
         result = super().type_cast_value(ctx, value)
@@ -136,7 +140,8 @@ class _GroupedCommand(click.Command):
         groups: dict[str, list[tuple[str, str]]] = {title: [] for title in GROUPS}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            if record is not None:
+            is_listed = ctx.meta.get(_ALL_OPTIONS) or not getattr(parameter, "rare", False)
+            if record is not None and is_listed:
                 groups[getattr(parameter, "group", "Output")].append(record)
         for title, records in groups.items():
             if records:
@@ -148,6 +153,13 @@ def _display_name(parameter: click.Parameter) -> str:
     """Return the name of an option, or the metavar of an argument."""
     name = parameter.opts[0]
     return name if name.startswith("-") else (parameter.metavar or name).strip("[].")
+
+
+def _show_all_options(ctx: click.Context, _: click.Parameter, is_given: bool) -> None:
+    if is_given and not ctx.resilient_parsing:
+        ctx.meta[_ALL_OPTIONS] = True
+        click.echo(ctx.get_help())
+        ctx.exit()
 
 
 def sub_command(name: str, parent: click.Group | None = None) -> Callable[[Any], click.Command]:
@@ -177,6 +189,16 @@ def sub_command(name: str, parent: click.Group | None = None) -> Callable[[Any],
                 for field_name in inspect.get_annotations(owner):
                     if each := declared.pop(field_name, None):
                         parameters[field_name] = _make_parameter(each, types[field_name], group)
+        if any(getattr(each, "rare", False) for each in parameters.values()):
+            parameters["help_all"] = _GroupedOption(
+                ["--help-all"],
+                is_flag=True,
+                is_eager=True,
+                expose_value=False,
+                callback=_show_all_options,
+                group="Output",
+                help="Show this message with all options.",
+            )
         command = _GroupedCommand(
             name,
             callback=call,
@@ -319,9 +341,9 @@ def splits_option() -> Any:
     return option(text, "N", default=50, group="Work")
 
 
-def tasks_option(help: str, needs: tuple[str, ...] = ()) -> Any:
+def tasks_option(help: str, **settings: Any) -> Any:
     """Declare the number of tasks."""
-    return option(help, "N", type=click.IntRange(1, 2**31 - 1), group="Input", needs=needs)
+    return option(help, "N", type=click.IntRange(1, 2**31 - 1), group="Input", **settings)
 
 
 def search_time_option(help: str = "Duration of the search in seconds.") -> Any:
@@ -346,6 +368,7 @@ class FormatOptions:
         "NAME",
         "--format",
         group="Input",
+        rare=True,
     )
 
     def format_of(self, holds: Literal["graph", "mapping"]) -> str:
@@ -385,6 +408,7 @@ class HloOptions:
         "[NAME=]N",
         type=read_named_count,
         needs=_PROGRAM_OPTIONS,
+        rare=True,
     )
     branches: tuple[tuple[str, int], ...] = multi_option(
         "Branch, from 0, that the conditional NAME of a compiled program takes. The default is the "
@@ -393,12 +417,14 @@ class HloOptions:
         "--branch",
         type=read_named_count,
         needs=_PROGRAM_OPTIONS,
+        rare=True,
     )
     ragged_bytes: str | None = option(
         "Bytes that each device sends in a ragged all-to-all of a compiled program, evenly to all "
         "others. Without it the operation is not counted.",
         "SIZE",
         needs=_PROGRAM_OPTIONS,
+        rare=True,
     )
 
     @property
@@ -417,32 +443,36 @@ class GraphFileOptions(FormatOptions, HloOptions):
 
     GROUP: ClassVar = "Input"
     include: Include = option(  # noqa: RUF009
-        "Part of Open MPI monitoring output to read.", default="all"
+        "Part of Open MPI monitoring output to read.", default="all", rare=True
     )
     iterations: float | None = option(
         "Application steps that the graph covers; traffic is divided by it. The default is 1 for "
         "files, and known for shipped datasets.",
         "N",
         type=POSITIVE,
+        rare=True,
     )
     columns: Mapping[str, str] = option(
         "Columns of a table, such as src=Source,dst=Target,nbytes=Bytes. In a list of edges "
         "columns have numbers.",
         "NAME=COLUMN,...",
         default=dict,
+        rare=True,
     )
     duplicates: Literal["refuse", "sum"] = option(
-        "Whether to sum the edges of a task pair that has several.", default="refuse"
+        "Whether to sum the edges of a task pair that has several.", default="refuse", rare=True
     )
     collectives: Mapping[str, str] = option(
         "Algorithms of the collectives in a trace, such as allreduce=rabenseifner.",
         "NAME=ALGORITHM,...",
         default=dict,
+        rare=True,
     )
     gathered: Literal["each", "whole"] = option(
         "Whether the size of a gather in a Chakra trace is the contribution of each rank or the "
         "whole result.",
         default="each",
+        rare=True,
     )
 
     @property
@@ -477,6 +507,7 @@ class TorusOptions:
         "for a named machine too.",
         "KEY=VALUE",
         "--network",
+        rare=True,
     )
 
 
@@ -488,11 +519,13 @@ class AllocationOptions(TorusOptions):
         "Nodes of the job: a number or coordinates per line, a CSV with a column node, or a table "
         "of hosts. Other nodes still route traffic.",
         "FILE",
+        rare=True,
     )
     slow_links: str | None = option(
         "Slow and missing links: a line link,bandwidth each, in bytes per second, 0 for missing. "
         'A link is a number or a label such as "(0,2,1) +Z".',
         "FILE.csv",
+        rare=True,
     )
 
 
@@ -505,9 +538,8 @@ class TrafficOptions(AllocationOptions, GraphFileOptions):
 
     GROUP: ClassVar = "Input"
     comms: tuple[str, ...] = multi_option(
-        "Communication graph: Open MPI monitoring output, lines of src dst bytes [messages], a "
-        "dense matrix, .npz or .mtx, or a shipped dataset such as lammps-lj-512. Several graphs "
-        "are phases with a barrier between them.",
+        "Communication graph: a file such as lines of src dst bytes [messages], or a shipped "
+        "dataset such as lammps-lj-512. Several are phases with a barrier between them.",
         "FILE|NAME",
         "--comm",
     )
@@ -516,18 +548,21 @@ class TrafficOptions(AllocationOptions, GraphFileOptions):
         "allreduce/ring:64MB:2 on two ports. 'toruscast collectives' ranks the algorithms.",
         "ALGORITHM:SIZE",
         excludes=("comms", "dependent", "grid", *_GRAPH_FILE_OPTIONS),
+        rare=True,
     )
     tasks: int | None = tasks_option(
-        "Tasks of the collective.  [default: one per node]", needs=("collective",)
+        "Tasks of the collective.  [default: one per node]", needs=("collective",), rare=True
     )
     dependent: bool = option(
         "The graphs are dependent rounds: each task waits for its own messages of a round instead "
         "of at a barrier.",
         default=False,
+        rare=True,
     )
     grid: str | None = option(
         "Task grid for the mapping strategies, such as 8x8x8.  [default: near-cubic]",
         "SIZES",
+        rare=True,
     )
 
     @property
@@ -542,22 +577,26 @@ class MappingFileOptions(FormatOptions):
 
     GROUP: ClassVar = "Mappings"
     tasks_per_node: int | None = option(
-        "Maximum tasks per node.  [default: as the mapping file states, or the minimum]", "N"
+        "Maximum tasks per node.  [default: as the mapping file states, or the minimum]",
+        "N",
+        rare=True,
     )
     hosts: str | None = option(
         "Table of host names and nodes, such as a CSV host,x,y,z, for mapping files that name "
         "hosts or number them in the order of an allocation.",
         "FILE",
         needs=("mappings", "mapping", "against", "out", "script"),
+        rare=True,
     )
     mapping_columns: Mapping[str, str] = option(
         "Columns of a table of mappings, such as task=proc,node=where.",
         "NAME=COLUMN,...",
         default=dict,
         needs=("mappings", "mapping", "against"),
+        rare=True,
     )
     fixed: tuple[tuple[int, int], ...] = multi_option(
-        "Keep a task on a node.", "TASK=NODE", "--fix", type=read_fixed_task
+        "Keep a task on a node.", "TASK=NODE", "--fix", type=read_fixed_task, rare=True
     )
 
     @property
@@ -640,17 +679,20 @@ class WorkerOptions:
         default=os.cpu_count() or 1,
         type=click.IntRange(1, MAX_JOBS),
         show_default=False,
+        rare=True,
     )
     workers: int | None = option(
         "Number of processes, used instead of threads.",
         type=click.IntRange(1, MAX_JOBS),
         excludes=("jobs", "cluster"),
+        rare=True,
     )
     cluster: str | None = option(
         "Dask cluster to use instead: the address of its scheduler, such as tcp://host:8786, or a "
         "file that starts one, such as slurm.toml.",
         "ADDRESS|FILE.toml",
         excludes=("jobs",),
+        rare=True,
     )
 
 
@@ -659,7 +701,7 @@ class SeedOptions:
     """Seed of the random numbers."""
 
     GROUP: ClassVar = "Work"
-    seed: int = option("Random seed.", default=1, type=click.IntRange(min=0))
+    seed: int = option("Random seed.", default=1, type=click.IntRange(min=0), rare=True)
 
 
 @dataclass(frozen=True)
@@ -669,6 +711,7 @@ class WorkOptions(WorkerOptions, SeedOptions):
     routing: Routing = option(  # noqa: RUF009
         "Dimension order, minimal adaptive, or by_size: adaptive for phases of long messages.",
         default="deterministic",
+        rare=True,
     )
 
 
@@ -676,4 +719,6 @@ class WorkOptions(WorkerOptions, SeedOptions):
 class LevelOptions:
     """Probability of intervals."""
 
-    level: float = option("Probability of the intervals.", default=0.95, type=PROBABILITY)
+    level: float = option(
+        "Probability of the intervals.", default=0.95, type=PROBABILITY, rare=True
+    )

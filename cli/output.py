@@ -79,7 +79,7 @@ class Output:
     )
     verbose: bool = option("Print log messages and details.", "", "--verbose", "-v", default=False)
     log_path: str | None = option(
-        "Append log messages to FILE, one line of JSON each.", "FILE", "--log-file"
+        "Append log messages to FILE, one line of JSON each.", "FILE", "--log-file", rare=True
     )
     links_path: str | None = None
     report: str | None = None
@@ -208,10 +208,10 @@ class PageOutput(Output):
 
     report: str | None = option("Write the answer with its charts as an HTML page.", "FILE.html")
     figures: str | None = option(
-        "Write the charts and the link map of the answer as files into FOLDER.", "FOLDER"
+        "Write the charts and the link map of the answer as files into FOLDER.", "FOLDER", rare=True
     )
     figure_format: Literal["svg", "png", "pdf"] = option(
-        "File format of the figures.", default="svg", needs=("figures",)
+        "File format of the figures.", default="svg", needs=("figures",), rare=True
     )
 
 

@@ -44,14 +44,20 @@ _LONG = 2.0
 class _BudgetOptions:
     GROUP: ClassVar = "Work"
     goal: Literal["fastest", "order"] = option(
-        "Simulate to find the fastest candidate, or to find the order of all.", default="fastest"
+        "Simulate to find the fastest candidate, or to find the order of all.",
+        default="fastest",
+        rare=True,
     )
     simulations: int | None = option(
         "Maximum number of candidates to simulate with real packets.  [default: 30, or all for "
-        "--goal order]"
+        "--goal order]",
+        rare=True,
     )
     seconds: float | None = option(
-        "Start no simulation after S seconds.  [default for --goal order: 30]", "S", type=POSITIVE
+        "Start no simulation after S seconds.  [default for --goal order: 30]",
+        "S",
+        type=POSITIVE,
+        rare=True,
     )
     rcc: float = option(
         "Stop when this share of pairs is expected to be in the right order.",
@@ -59,9 +65,13 @@ class _BudgetOptions:
         default=0.97,
         type=click.FloatRange(0.5, 1.0),
         needs=("goal=order",),
+        rare=True,
     )
     no_simulation: bool = option(
-        "Predict without simulating.", default=False, excludes=("simulations", "seconds", "rcc")
+        "Predict without simulating.",
+        default=False,
+        excludes=("simulations", "seconds", "rcc"),
+        rare=True,
     )
 
     @property
@@ -76,8 +86,11 @@ class _RankOptions:
         "FILE",
         default="default",
         show_default=False,
+        rare=True,
     )
-    plugin: str | None = plugin_option(", for a --model that uses them", needs=("model",))
+    plugin: str | None = plugin_option(
+        ", for a --model that uses them", needs=("model",), rare=True
+    )
     times: str | None = times_option(
         "Learn from measured times of some of --mappings instead of a model", needs=("mappings",)
     )
@@ -92,6 +105,7 @@ class _RankOptions:
         "dimension of --torus fastest. The candidates are the rank orders of the launcher.",
         "FILE",
         group="Machine",
+        rare=True,
     )
 
 
@@ -139,7 +153,7 @@ def command(
         loaded = replace(loaded, problem=problem)
     is_measured = options.times is not None
     budget = _limit_budget(problem, mappings, is_measured, limits, options.check, work.jobs, output)
-    with output.progress("Routing") as progress:
+    with output.progress("Ranking") as progress:
         ranking = tc.rank(
             problem,
             mappings=mappings,
