@@ -38,11 +38,15 @@ class Chart:
 
 @dataclass(frozen=True)
 class File:
-    """A text file to download, such as the input of a launcher."""
+    """A text file to download, such as the input of a launcher.
+
+    A page shows it after a click, or before all sections if it ``comes_first``.
+    """
 
     name: str
     content: str
     title: str = "launcher file"
+    comes_first: bool = False
 
 
 Block = Sentence | Table | Chart | LinkMap

@@ -42,7 +42,9 @@ def answer(
         f"The network of {calibration.torus}, from {len(calibration.rows)} measured times",
         constants_table(calibration),
         *([_network_table(calibration)] if calibration.networks else []),
+        predicted_chart(calibration),
         below=notes,
+        title=f"Calibration of {calibration.torus}",
         omitted=omitted,
         content={
             "constants": records(calibration.table),

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 import toruscast
 from toruscast._slow import pandas as pd
@@ -51,6 +51,8 @@ def _processor() -> str:
     return next(models, "") or name
 
 
+# Longest word of a table that does not break.
+_MAX_WORD = 24
 # The page may run its own script and show its own images, but it may not load anything.
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
@@ -84,14 +86,15 @@ def render_page(answer: Answer, inputs: Sequence[tuple[str, str]] = ()) -> str:
     data: dict[str, Any] = {"ramp": list(RAMP)}
     for view in (block for section in sections for block in section.blocks):
         if isinstance(view, LinkMap):
-            cell, blocks = lay_out_links(view.torus.shape)
-            data["network"] = network_data(view) | {"cell": cell, "blocks": blocks}
+            cell, label, blocks = lay_out_links(view.torus.shape)
+            layout = {"cell": cell, "label": label, "blocks": blocks}
+            data["network"] = network_data(view) | layout
     setting = [("input", answer.setting)] if answer.setting and answer.title else []
     rows = [*setting, *answer.facts, *inputs, *describe_machine().items()]
     facts = Table(pd.DataFrame(rows, columns=["name", "value"]))
     return environment.get_template("page.html").render(
         answer=answer,
-        title=shown_name(answer.title or answer.setting),
+        title=shown_name(answer.title or answer.setting or answer.headline),
         policy=Markup(_POLICY),
         style=Markup(style_sheet()),
         script=Markup(_asset("page.js")),
@@ -113,7 +116,7 @@ def _render_section(section: Section, macros: Any) -> str:
 
 def _render_block(block: Block, macros: Any, heading: str) -> str:
     if isinstance(block, Sentence):
-        return f"<p>{Markup.escape(bind_units(block.text))}</p>\n"
+        return f"<p>{escape(bind_units(block.text))}</p>\n"
     if isinstance(block, Table):
         return str(macros.table(block, heading))
     if isinstance(block, Chart):
@@ -136,9 +139,11 @@ def _environment() -> jinja2.Environment:
 
 
 def _cell_html(column: Column, lines: tuple[str, ...]) -> Markup:
-    """Return a cell in which labels and several lines do not wrap."""
+    """Return a cell in which labels and several lines do not wrap, and only long words break."""
     if len(lines) == 1 and column.kind != "label":
-        return Markup.escape(lines[0])
+        is_long = max(map(len, lines[0].split()), default=0) > _MAX_WORD
+        text = bind_units(lines[0])
+        return Markup('<span class="long">{}</span>').format(text) if is_long else escape(text)
     spans = [Markup('<span class="line">{}</span>').format(line) for line in lines]
     return Markup("<br>").join(spans)
 

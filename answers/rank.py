@@ -96,7 +96,8 @@ class _RankingBlocks:
 
     def answer(self, setting: str, top: int) -> Answer:
         result, ranking, first = self.result, self.ranking, self.table.iloc[0]
-        traffic = ranking.compare_traffic(result.problem, self.mappings)
+        is_measured = result.fitted.target == "measured"
+        traffic = ranking.compare_traffic(result.problem, self.mappings, not is_measured)
         interval, low, high = "", *ranking.ends[0]
         if low < high and first["source"] != "simulated":
             ends = f"{seconds(low)} to {seconds(high)}"
@@ -121,7 +122,7 @@ class _RankingBlocks:
             interval,
             self._describe_optimality(),
             ranking.describe_similarity(),
-            _NETWORK_ONLY if result.fitted.target != "measured" else "",
+            "" if is_measured else _NETWORK_ONLY,
         ]
         return traffic.answer(
             ranking.headline(),
@@ -181,12 +182,12 @@ class _RankingBlocks:
             *ranking.change_columns(self.time),
             Column("source", "source before" if checked else "source"),
             *([Column("time", "time before", "seconds")] if checked else []),
-            Column("low", f"{percent(self.result.coverage)} interval", "seconds", to="high"),
+            Column("low", f"{percent(self.result.coverage)} interval", "seconds", None, 2, "high"),
             Column("p_best", "P(best)", "share"),
-            Column("lower_bound", kind="seconds", priority=2),
-            Column("max_bytes", "max link", "bytes", priority=3),
-            Column("avg_hops_per_byte", "hops per byte", "number", priority=4),
-            Column("max_FIFO", "max FIFO", "count", priority=5),
+            Column("lower_bound", kind="seconds", priority=3),
+            Column("max_bytes", "max link", "bytes", priority=4),
+            Column("avg_hops_per_byte", "hops per byte", "number", priority=5),
+            Column("max_FIFO", "max FIFO", "count", priority=6),
         ]
         is_exact = (table["low"] == table["high"]).all()
         return Table(

@@ -30,8 +30,6 @@ from .slow import format_registry
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from toruscast.answers.table import Table
-
 PLAIN_WIDTH = 120
 STDOUT = "-"
 # Options whose files contain text whatever their suffix.
@@ -179,9 +177,11 @@ class Output:
         self.write_files(answer, metadata)
         self.print_answer(answer)
 
-    def write_table(self, head: str | answers.blocks.Headline, *tables: Table, **more: Any) -> None:
-        """Write an answer of a sentence and tables; ``more`` are those of `table_answer`."""
-        self.write_answer(answers.blocks.table_answer(head, *tables, **more))
+    def write_table(
+        self, head: str | answers.blocks.Headline, *blocks: answers.blocks.Block, **more: Any
+    ) -> None:
+        """Write an answer of a sentence and blocks; ``more`` are those of `table_answer`."""
+        self.write_answer(answers.blocks.table_answer(head, *blocks, **more))
 
     def write_files(
         self, answer: answers.blocks.Answer, metadata: dict[str, Any] | None = None
