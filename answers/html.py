@@ -81,7 +81,7 @@ def render_page(answer: Answer, inputs: Sequence[tuple[str, str]] = ()) -> str:
     environment = _environment()
     macros: Any = environment.get_template("blocks.html").module
     sections = [section for section in answer.sections if section.only != "terminal"]
-    if answer.table is not None:
+    if answer.table is not None and answer.table.visible_columns:
         sections.append(Section(answer.table.title or "Table", [answer.table], folded=True))
     data: dict[str, Any] = {"ramp": list(RAMP)}
     for view in (block for section in sections for block in section.blocks):

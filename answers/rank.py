@@ -117,9 +117,9 @@ class _RankingBlocks:
         if result.networks is None:
             sections.append(self._model_section())
         about = describe_problem(result.problem)
+        certainty, *details = _confidence_sentences(result)
         notes = [
-            describe_confidence(result),
-            interval,
+            certainty,
             self._describe_optimality(),
             ranking.describe_similarity(),
             "" if is_measured else _NETWORK_ONLY,
@@ -130,6 +130,7 @@ class _RankingBlocks:
             title=about,
             badge=self._badge(),
             notes=list(filter(None, notes)),
+            details=list(filter(None, [*details, interval])),
             table=self.candidate_table(top),
             sections=[*sections, traffic.traffic_section()],
             content=self._content(),
@@ -297,8 +298,12 @@ def _describe_training(model: Model) -> str:
 
 def describe_confidence(result: Ranking) -> str:
     """Return sentences about the certainty of the answer, its assumptions and its cost."""
+    return " ".join(_confidence_sentences(result))
+
+
+def _confidence_sentences(result: Ranking) -> list[str]:
     if result.cost.candidates < 2:
-        return "There is no other candidate."
+        return ["There is no other candidate."]
     if result.unchecked is not None:
         sentences = [_describe_certainty(result), _describe_sum(result)]
     elif result.networks is not None:
@@ -312,7 +317,7 @@ def describe_confidence(result: Ranking) -> str:
             _describe_release_bound(result),
             _describe_sum(result),
         ]
-    return " ".join(filter(None, sentences))
+    return list(filter(None, sentences))
 
 
 def _describe_simulations(result: Ranking) -> list[str]:
@@ -426,11 +431,9 @@ def _describe_networks(result: Ranking, networks: NetworkEnsemble) -> list[str]:
     elif verdict.n_proved:
         proof = f"It is proved in simulation{_describe_proved_networks(verdict)}."
     rules = joined([_RULE_NAMES[rule] for rule in result.problem.torus.network.unknown_rules])
+    certainty = describe_certainty(verdict)
     return [
-        proof,
-        f"A machine may differ. {describe_certainty(verdict)}"
-        if proof
-        else describe_certainty(verdict),
+        f"{proof} A machine may differ. {certainty}" if proof else certainty,
         describe_rivals(verdict),
         f"The network's rules for {rules} are unknown, so times are means over {cost.networks} "
         f"networks, whose times for one mapping differ by {percent(networks.spread)}.",

@@ -192,7 +192,8 @@ def speedup_chart(table: pd.DataFrame) -> Chart:
                 ("", "zero_latency", "dashed"),
                 ("", "infinite_speed", "dotted"),
             ):
-                series.append(svg.Series(name, kind, own["tasks"], own[column], style=style))
+                known = own.dropna(subset=[column])
+                series.append(svg.Series(name, kind, known["tasks"], known[column], style=style))
         is_log = len(sizes) > 1
         head = ["dashed: without latency; dotted: with infinite speed"]
         scales = svg.Scales(is_log, is_log, _thin_ticks(sizes.tolist()), head)

@@ -250,7 +250,7 @@ def draw_plot(
         width = right - x(scales.beyond)
         parts.append(
             f'<rect x="{x(scales.beyond):.1f}" y="{top:.0f}" width="{width:.1f}" height="192" '
-            'fill="#f2f2f2"/>'
+            'class="shade"/>'
         )
         parts.append(draw_label(right - 2, bottom - 5, "beyond the measurements", "quiet", "end"))
     parts.append(draw_label(2, first, y_title, "quiet"))

@@ -22,8 +22,8 @@ from .table import Column, Table
 if TYPE_CHECKING:
     from rich.console import Console
 
-# Maximum characters in a line of a link map, and last rows of a shortened table.
-_MAX_MAP_WIDTH, _N_LAST_ROWS = 32, 1
+# Maximum characters in a line of a link map.
+_MAX_MAP_WIDTH = 32
 # A terminal up to this wide shows columns up to this priority.
 _NARROW, _MAX_PRIORITY = 80, 1
 # A character of a private area for spaces at which lines do not break.
@@ -43,7 +43,7 @@ def print_answer(answer: Answer, console: Console, details: bool = False) -> Non
     parts = ((head.before, "bold"), (shown_name(head.name), "bold green"), (head.after, "bold"))
     if str(head):
         _print(Text.assemble(*((_printable_line(text), style) for text, style in parts)), console)
-    for note in answer.lines:
+    for note in [*answer.lines, *(answer.details if details else ())]:
         _print(note, console)
     is_first = not str(head)
     main = [] if answer.table is None else [Section("", [replace(answer.table, title="")])]
@@ -128,7 +128,6 @@ def _print_table(table: Table, console: Console) -> None:
         for column in table.visible_columns
         if not is_narrow or column.is_always_visible or column.priority <= _MAX_PRIORITY
     ]
-    more = [column.plain_heading for column in table.visible_columns if column not in columns]
     widths = {id(column): _widths(table, column, rows) for column in columns}
 
     def fits(padding: int, wrapped: bool = True) -> bool:
@@ -154,8 +153,8 @@ def _print_table(table: Table, console: Console) -> None:
     _print(_format_table(table, columns, rows, padding, fits(padding)), console)
     if constant:
         _print(f"(all: {', '.join(constant)})", console, "dim")
-    if left_out or more:
-        _print(f"(no room for: {', '.join([*left_out, *more])})", console, "dim")
+    if left_out:
+        _print(f"(no room for: {', '.join(left_out)})", console, "dim")
     if n_hidden:
         _print(f"({n_hidden} of {len(table)} rows are not shown)", console, "dim")
 
@@ -173,13 +172,12 @@ def _widths(table: Table, column: Column, rows: list[int]) -> tuple[int, int]:
 
 
 def _visible_rows(table: Table) -> tuple[list[int], int]:
-    """Return the first and last rows and the user's row, and the number of hidden rows."""
+    """Return the first rows and the user's row, and the number of hidden rows."""
     n = len(table)
-    top = n if table.top is None or n <= table.top + _N_LAST_ROWS + 1 else table.top
-    kept = {*range(top), *range(max(n - _N_LAST_ROWS, 0), n)}
-    if table.yours is not None:
-        kept.add(table.yours)
-    return sorted(kept), n - len(kept)
+    # A line for a single hidden row would take its place.
+    top = n if table.top is None or n <= table.top + 1 else table.top
+    kept = sorted({*range(top), *([] if table.yours is None else [table.yours])})
+    return kept, n - len(kept)
 
 
 def _format_table(

@@ -17,7 +17,7 @@ from toruscast._slow import pandas as pd
 from toruscast.answers import svg
 from toruscast.answers.blocks import Chart
 from toruscast.answers.table import Column, Table, records
-from toruscast.text import joined, rounded
+from toruscast.text import joined, rounded, seconds
 
 from .app import CommandGroup
 from .options import (
@@ -251,11 +251,11 @@ def _describe_fastest(table: pd.DataFrame) -> list[str]:
         if times.empty:
             lines.append(f"{app} fits on no system.")
             continue
-        texts = [rounded(time, 3) for time in times["wall_time"].tolist()]
+        texts = [seconds(time) for time in times["wall_time"].tolist()]
         fastest = times["system"].tolist()[: texts.count(texts[0])]
         names = joined(fastest, len(fastest)) + " (equal)" * (len(fastest) > 1)
         largest = rounded(float(times["largest_problem"].min()), 3)
-        lines.append(f"{app}: fastest on {names}: {texts[0]} s for a problem of {largest}.")
+        lines.append(f"{app}: fastest on {names}: {texts[0]} for a problem of {largest}.")
     return lines
 
 

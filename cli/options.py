@@ -1,7 +1,8 @@
 """Options of the sub-commands, declared as fields of dataclasses.
 
 `sub_command` makes a command from a function whose parameters are such dataclasses. A field holds
-the name, the type, the help and the group of its option.
+the name, the type, the help and the group of its option. ``GROUP`` and ``RARE`` of a class are for
+all its own options.
 """
 
 from __future__ import annotations
@@ -162,6 +163,17 @@ def _show_all_options(ctx: click.Context, _: click.Parameter, is_given: bool) ->
         ctx.exit()
 
 
+_HELP_ALL = _GroupedOption(
+    ["--help-all"],
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_all_options,
+    group="Output",
+    help="Show this message with all options.",
+)
+
+
 def sub_command(name: str, parent: click.Group | None = None) -> Callable[[Any], click.Command]:
     """Make a command from a function whose parameters are dataclasses of options."""
 
@@ -185,20 +197,13 @@ def sub_command(name: str, parent: click.Group | None = None) -> Callable[[Any],
             declared = {each.name: each for each in fields(kind) if each.metadata}
             # The help lists the options of a class before those of its bases.
             for owner in kind.__mro__:
-                group = getattr(owner, "GROUP", "Answer")
+                group, rare = getattr(owner, "GROUP", "Answer"), vars(owner).get("RARE", False)
                 for field_name in inspect.get_annotations(owner):
                     if each := declared.pop(field_name, None):
-                        parameters[field_name] = _make_parameter(each, types[field_name], group)
+                        made = _make_parameter(each, types[field_name], group, rare)
+                        parameters[field_name] = made
         if any(getattr(each, "rare", False) for each in parameters.values()):
-            parameters["help_all"] = _GroupedOption(
-                ["--help-all"],
-                is_flag=True,
-                is_eager=True,
-                expose_value=False,
-                callback=_show_all_options,
-                group="Output",
-                help="Show this message with all options.",
-            )
+            parameters["help_all"] = _HELP_ALL
         command = _GroupedCommand(
             name,
             callback=call,
@@ -212,7 +217,7 @@ def sub_command(name: str, parent: click.Group | None = None) -> Callable[[Any],
     return decorate
 
 
-def _make_parameter(declared: Field[Any], hint: Any, group: str) -> click.Parameter:
+def _make_parameter(declared: Field[Any], hint: Any, group: str, rare: bool) -> click.Parameter:
     """Make the click option or argument of a field."""
     settings: dict[str, Any] = dict(declared.metadata)
     kinds = [kind for kind in get_args(hint) if kind is not NoneType]
@@ -239,7 +244,7 @@ def _make_parameter(declared: Field[Any], hint: Any, group: str) -> click.Parame
     default = None if declared.default is MISSING else declared.default
     if default not in (None, (), False):
         settings.setdefault("show_default", True)
-    settings.setdefault("group", group)
+    settings = {"group": group, "rare": rare} | settings
     if default is not None:
         # click counts an option as given if its default is set, even to None.
         settings["default"] = default
@@ -361,6 +366,7 @@ def times_option(subject: str, **settings: Any) -> Any:
 class FormatOptions:
     """Formats of files that do not identify their format."""
 
+    RARE: ClassVar = True
     form: tuple[str, ...] = multi_option(
         "Format of a graph or mapping file that does not identify its format, such as matrix or "
         "rank-order, listed by 'toruscast formats'. Give graph=NAME and mapping=NAME where both "
@@ -368,7 +374,6 @@ class FormatOptions:
         "NAME",
         "--format",
         group="Input",
-        rare=True,
     )
 
     def format_of(self, holds: Literal["graph", "mapping"]) -> str:
@@ -402,13 +407,13 @@ class HloOptions:
     """Values that the HLO text of a compiled program leaves open."""
 
     GROUP: ClassVar = "Input"
+    RARE: ClassVar = True
     trips: tuple[tuple[str, int], ...] = multi_option(
         "Iterations of all loops, or of the loop NAME, whose trip count a compiled program (HLO) "
         "does not state. The default is 1.",
         "[NAME=]N",
         type=read_named_count,
         needs=_PROGRAM_OPTIONS,
-        rare=True,
     )
     branches: tuple[tuple[str, int], ...] = multi_option(
         "Branch, from 0, that the conditional NAME of a compiled program takes. The default is the "
@@ -417,14 +422,12 @@ class HloOptions:
         "--branch",
         type=read_named_count,
         needs=_PROGRAM_OPTIONS,
-        rare=True,
     )
     ragged_bytes: str | None = option(
         "Bytes that each device sends in a ragged all-to-all of a compiled program, evenly to all "
         "others. Without it the operation is not counted.",
         "SIZE",
         needs=_PROGRAM_OPTIONS,
-        rare=True,
     )
 
     @property
@@ -442,37 +445,34 @@ class GraphFileOptions(FormatOptions, HloOptions):
     """How a communication graph is read."""
 
     GROUP: ClassVar = "Input"
+    RARE: ClassVar = True
     include: Include = option(  # noqa: RUF009
-        "Part of Open MPI monitoring output to read.", default="all", rare=True
+        "Part of Open MPI monitoring output to read.", default="all"
     )
     iterations: float | None = option(
         "Application steps that the graph covers; traffic is divided by it. The default is 1 for "
         "files, and known for shipped datasets.",
         "N",
         type=POSITIVE,
-        rare=True,
     )
     columns: Mapping[str, str] = option(
         "Columns of a table, such as src=Source,dst=Target,nbytes=Bytes. In a list of edges "
         "columns have numbers.",
         "NAME=COLUMN,...",
         default=dict,
-        rare=True,
     )
     duplicates: Literal["refuse", "sum"] = option(
-        "Whether to sum the edges of a task pair that has several.", default="refuse", rare=True
+        "Whether to sum the edges of a task pair that has several.", default="refuse"
     )
     collectives: Mapping[str, str] = option(
         "Algorithms of the collectives in a trace, such as allreduce=rabenseifner.",
         "NAME=ALGORITHM,...",
         default=dict,
-        rare=True,
     )
     gathered: Literal["each", "whole"] = option(
         "Whether the size of a gather in a Chakra trace is the contribution of each rank or the "
         "whole result.",
         default="each",
-        rare=True,
     )
 
     @property
@@ -515,17 +515,16 @@ class TorusOptions:
 class AllocationOptions(TorusOptions):
     """A torus with an allocation of nodes, and with slow or missing links."""
 
+    RARE: ClassVar = True
     allocation: str | None = option(
         "Nodes of the job: a number or coordinates per line, a CSV with a column node, or a table "
         "of hosts. Other nodes still route traffic.",
         "FILE",
-        rare=True,
     )
     slow_links: str | None = option(
         "Slow and missing links: a line link,bandwidth each, in bytes per second, 0 for missing. "
         'A link is a number or a label such as "(0,2,1) +Z".',
         "FILE.csv",
-        rare=True,
     )
 
 
@@ -576,27 +575,24 @@ class MappingFileOptions(FormatOptions):
     """How files of mappings are read."""
 
     GROUP: ClassVar = "Mappings"
+    RARE: ClassVar = True
     tasks_per_node: int | None = option(
-        "Maximum tasks per node.  [default: as the mapping file states, or the minimum]",
-        "N",
-        rare=True,
+        "Maximum tasks per node.  [default: as the mapping file states, or the minimum]", "N"
     )
     hosts: str | None = option(
         "Table of host names and nodes, such as a CSV host,x,y,z, for mapping files that name "
         "hosts or number them in the order of an allocation.",
         "FILE",
         needs=("mappings", "mapping", "against", "out", "script"),
-        rare=True,
     )
     mapping_columns: Mapping[str, str] = option(
         "Columns of a table of mappings, such as task=proc,node=where.",
         "NAME=COLUMN,...",
         default=dict,
         needs=("mappings", "mapping", "against"),
-        rare=True,
     )
     fixed: tuple[tuple[int, int], ...] = multi_option(
-        "Keep a task on a node.", "TASK=NODE", "--fix", type=read_fixed_task, rare=True
+        "Keep a task on a node.", "TASK=NODE", "--fix", type=read_fixed_task
     )
 
     @property
@@ -674,25 +670,23 @@ class WorkerOptions:
     """Threads, processes or a cluster."""
 
     GROUP: ClassVar = "Work"
+    RARE: ClassVar = True
     jobs: int = option(
         "Number of threads.  [default: all processors]",
         default=os.cpu_count() or 1,
         type=click.IntRange(1, MAX_JOBS),
         show_default=False,
-        rare=True,
     )
     workers: int | None = option(
         "Number of processes, used instead of threads.",
         type=click.IntRange(1, MAX_JOBS),
         excludes=("jobs", "cluster"),
-        rare=True,
     )
     cluster: str | None = option(
         "Dask cluster to use instead: the address of its scheduler, such as tcp://host:8786, or a "
         "file that starts one, such as slurm.toml.",
         "ADDRESS|FILE.toml",
         excludes=("jobs",),
-        rare=True,
     )
 
 
@@ -701,17 +695,18 @@ class SeedOptions:
     """Seed of the random numbers."""
 
     GROUP: ClassVar = "Work"
-    seed: int = option("Random seed.", default=1, type=click.IntRange(min=0), rare=True)
+    RARE: ClassVar = True
+    seed: int = option("Random seed.", default=1, type=click.IntRange(min=0))
 
 
 @dataclass(frozen=True)
 class WorkOptions(WorkerOptions, SeedOptions):
     """Workers, seed and routing."""
 
+    RARE: ClassVar = True
     routing: Routing = option(  # noqa: RUF009
         "Dimension order, minimal adaptive, or by_size: adaptive for phases of long messages.",
         default="deterministic",
-        rare=True,
     )
 
 
@@ -719,6 +714,5 @@ class WorkOptions(WorkerOptions, SeedOptions):
 class LevelOptions:
     """Probability of intervals."""
 
-    level: float = option(
-        "Probability of the intervals.", default=0.95, type=PROBABILITY, rare=True
-    )
+    RARE: ClassVar = True
+    level: float = option("Probability of the intervals.", default=0.95, type=PROBABILITY)

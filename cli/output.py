@@ -176,6 +176,8 @@ class Output:
                 answers.figures.write_figures(answer, self.figures, self.figure_format)
         self.write_files(answer, metadata)
         self.print_answer(answer)
+        if self.report is not None:
+            self.print_line(f"Page: {self.report}")
 
     def write_table(
         self, head: str | answers.blocks.Headline, *blocks: answers.blocks.Block, **more: Any

@@ -43,21 +43,16 @@ _LONG = 2.0
 @dataclass(frozen=True)
 class _BudgetOptions:
     GROUP: ClassVar = "Work"
+    RARE: ClassVar = True
     goal: Literal["fastest", "order"] = option(
-        "Simulate to find the fastest candidate, or to find the order of all.",
-        default="fastest",
-        rare=True,
+        "Simulate to find the fastest candidate, or to find the order of all.", default="fastest"
     )
     simulations: int | None = option(
         "Maximum number of candidates to simulate with real packets.  [default: 30, or all for "
-        "--goal order]",
-        rare=True,
+        "--goal order]"
     )
     seconds: float | None = option(
-        "Start no simulation after S seconds.  [default for --goal order: 30]",
-        "S",
-        type=POSITIVE,
-        rare=True,
+        "Start no simulation after S seconds.  [default for --goal order: 30]", "S", type=POSITIVE
     )
     rcc: float = option(
         "Stop when this share of pairs is expected to be in the right order.",
@@ -65,13 +60,9 @@ class _BudgetOptions:
         default=0.97,
         type=click.FloatRange(0.5, 1.0),
         needs=("goal=order",),
-        rare=True,
     )
     no_simulation: bool = option(
-        "Predict without simulating.",
-        default=False,
-        excludes=("simulations", "seconds", "rcc"),
-        rare=True,
+        "Predict without simulating.", default=False, excludes=("simulations", "seconds", "rcc")
     )
 
     @property
