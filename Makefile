@@ -2,9 +2,16 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: jax-installed rank test test-all lint types docs docs-serve notebooks bench results figures pages model fuzz kills laws audit lower newest jax pythons wheel soak clean-kernels clean
+.PHONY: jax-installed rank check-rank test test-all lint types docs docs-serve notebooks bench results figures pages model fuzz kills laws audit lower newest jax pythons wheel soak clean-kernels clean
 
+# Rank the candidates of a run, then search for a better mapping.
+RUN := --comm lammps-droplet-128 --torus 4x4x8
 rank: .venv/installed
+	@$(BIN)/toruscast rank $(RUN) --top 3 --report .venv/rank.html
+	@$(BIN)/toruscast search $(RUN) --seconds 10 --report .venv/search.html | sed -n '1,2p;$$p' | fold -s -w 80
+
+# Rank, simulate all candidates, and score the prediction.
+check-rank: .venv/installed
 	$(BIN)/toruscast rank --comm lammps-lj-512 --torus 8x8x8 --check
 
 test: lint types docs

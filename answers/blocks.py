@@ -38,11 +38,15 @@ class Chart:
 
 @dataclass(frozen=True)
 class File:
-    """A text file to download, such as the input of a launcher."""
+    """A text file to download, such as the input of a launcher.
+
+    A page shows it after a click, or before all sections if it ``comes_first``.
+    """
 
     name: str
     content: str
     title: str = "launcher file"
+    comes_first: bool = False
 
 
 Block = Sentence | Table | Chart | LinkMap
@@ -89,10 +93,10 @@ class Answer:
 
     ``setting`` is the question in one line, and the title of the page if ``title`` is empty.
     ``table`` is first in a terminal and last on a page; its frame is the CSV. ``badge`` is the
-    certainty in one to three words. ``content`` is the answer for programs. ``file`` applies the
-    answer, such as the input of a launcher. ``facts`` are names and values of the inputs.
-    ``omitted`` is traffic that was not counted, None without traffic. ``mapping`` is the mapping
-    that the answer recommends or describes.
+    certainty in one to three words. ``details`` are further notes, for pages and -v. ``content`` is
+    the answer for programs. ``file`` applies the answer, such as the input of a launcher. ``facts``
+    are names and values of the inputs. ``omitted`` is traffic that was not counted, None without
+    traffic. ``mapping`` is the mapping that the answer recommends or describes.
     """
 
     headline: Headline
@@ -100,6 +104,7 @@ class Answer:
     table: Table | None = None
     badge: str = ""
     notes: Sequence[str] = ()
+    details: Sequence[str] = ()
     sections: Sequence[Section] = ()
     content: dict[str, Any] = field(default_factory=dict)
     file: File | None = None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from toruscast._slow import pandas as pd
 from toruscast.decision.calibration import Calibration
 from toruscast.mapping import Omission
-from toruscast.text import change, percent
+from toruscast.text import change, number, percent, seconds
 
 from .blocks import Answer, Chart, table_answer
 from .learned import scatter_chart
@@ -15,11 +15,10 @@ from .table import Column, Table, records
 
 _CONSTANTS = [
     Column("constant", kind="name"),
-    Column("value", "", "general", 4),
-    Column("low", "from", "general", 4),
-    Column("high", "to", "general", 4),
-    Column("unit", kind="label"),
-    Column("source", "source"),
+    Column("value", kind="label"),
+    Column("low", "from", "label"),
+    Column("high", "to", "label"),
+    Column("source"),
 ]
 
 
@@ -40,9 +39,12 @@ def answer(
         notes.append(f"The machine file is {file}: --torus {file}")
     return table_answer(
         f"The network of {calibration.torus}, from {len(calibration.rows)} measured times",
+        Table(calibration.table, ()),
         constants_table(calibration),
         *([_network_table(calibration)] if calibration.networks else []),
+        predicted_chart(calibration),
         below=notes,
+        title=f"Calibration of {calibration.torus}",
         omitted=omitted,
         content={
             "constants": records(calibration.table),
@@ -55,7 +57,12 @@ def answer(
 
 def constants_table(calibration: Calibration) -> Table:
     """Return a row per constant."""
-    return Table(calibration.table, _CONSTANTS)
+    table = calibration.table
+    for name in ("value", "low", "high"):
+        values = zip(table[name], table["unit"], strict=True)
+        texts = [seconds(x) if unit == "s" else f"{number(x, 4)} {unit}" for x, unit in values]
+        table = table.assign(**{name: texts})
+    return Table(table, _CONSTANTS)
 
 
 def predicted_chart(calibration: Calibration) -> Chart:

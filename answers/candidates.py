@@ -89,6 +89,8 @@ class TrafficComparison:
     candidates: Sequence[Candidate]
     has_baseline: bool = True
     """Whether the second mapping is the baseline; otherwise it is the next best."""
+    network_only: bool = True
+    """Whether the times are for the network only."""
 
     @property
     def compared(self) -> Sequence[Candidate]:
@@ -132,8 +134,8 @@ class TrafficComparison:
         kind = "Estimated" if self.estimated else "Minimum"
         title, names = f"{kind} time for each part of the network", self.names
         lead = (
-            f"{title}, {unit}, under {joined(names)}. The longest bar, solid, is the limit. Lines "
-            "mark the whole time."
+            f"{title}, {unit}, under {joined(names)}. The longest bar, solid, is the limit. "
+            "Waiting continues it to the whole time, a line."
         )
         limited = [
             " and ".join(name for name, limit in zip(names, limits, strict=True) if limit == i)
@@ -147,7 +149,7 @@ class TrafficComparison:
         heading = self._limit_heading()
         return [
             Section(heading, [self.limits_chart()], lead, wide=False, only="page"),
-            Section(heading, [Table(frame, columns, title)], only="terminal"),
+            Section(heading, [Table(frame, columns, title)], verbose=True, only="terminal"),
         ]
 
     def limits_chart(self) -> Chart:
@@ -160,11 +162,17 @@ class TrafficComparison:
         return Chart("limits", "", "", draw)
 
     def _bounds(self) -> tuple[list[str], list[list[float]], list[int]]:
-        """Return parts of the network, their bounds under each mapping, and the largest bounds."""
+        """Return parts of the time, their seconds under each mapping, and the largest bounds.
+
+        The last part is the rest of the time after the largest bound.
+        """
         kinds = [part for part in PARTS if part in self.reasons[0].bounds]
         values = [[reasons.bounds[part] for part in kinds] for reasons in self.reasons]
         limits = [kinds.index(reasons.binding) for reasons in self.reasons]
-        return [PARTS[part] for part in kinds], values, limits
+        for own, reasons, candidate in zip(values, self.reasons, self.compared, strict=True):
+            own.append(max(candidate.time - reasons.bounds[reasons.binding], 0.0))
+        rest = "waiting in buffers" if self.network_only else "waiting, computation"
+        return [*(PARTS[part] for part in kinds), rest], values, limits
 
     def _limit_heading(self) -> str:
         first, *others = [BINDING[reasons.binding] for reasons in self.reasons]
@@ -178,7 +186,7 @@ class TrafficComparison:
         """Return the map of links, their busy times in order, and the busiest links."""
         lead = (
             "Each cell is a link. Each row is one ring; read along it. All maps share one time "
-            "scale. Green frames mark the three busiest links."
+            "scale. Green frames mark the three busiest links, the thickest the busiest of all."
         )
         if self.problem.torus.twist:
             lead += " Wrap links below a line shift along another dimension."
@@ -215,10 +223,20 @@ class TrafficComparison:
 
     def _busiest_links(self) -> list[Section]:
         """Return the busiest links before the best mapping, and the task pairs that use them."""
-        several = len(self.uses) > 1
-        before = self.uses[1 if several else 0]
-        if before.pairs is None or not before.pairs.links.size:
+        if self._link_table is None:
             return []
+        lead = (
+            f"The busiest links under {shown_name(self.uses[-1].name)}, and the {PAIRS} task pairs "
+            "that send the most bytes over them, with their hops under both mappings."
+        )
+        lead = lead if len(self.uses) > 1 else ""
+        return [Section("Busiest links", [self._link_table], lead, verbose=True, wide=False)]
+
+    @cached_property
+    def _link_table(self) -> Table | None:
+        before = self.uses[-1]
+        if before.pairs is None or not before.pairs.links.size:
+            return None
         busy, pairs = before.seconds, before.pairs
         order = np.argsort(-busy[pairs.links], kind="stable")[:_N_LINKS]
         links = pairs.links[order]
@@ -241,13 +259,7 @@ class TrafficComparison:
         for i, (name, use) in enumerate(uses):
             frame[str(i)] = use.seconds[links]
             columns.insert(i + 1, Column(str(i), name, "seconds", priority=0))
-        lead = (
-            f"The busiest links under {shown_name(before.name)}, and the {PAIRS} task pairs that "
-            "send the most bytes over them, with their hops under both mappings."
-        )
-        table = Table(frame, columns)
-        lead = lead if several else ""
-        return [Section("Busiest links", [table], lead, verbose=True, wide=False)]
+        return Table(frame, columns)
 
     def _describe_pair(
         self, src: int, dst: int, amount: float, nodes: Sequence[NDArray[np.integer[Any]]]
@@ -273,12 +285,13 @@ class TrafficComparison:
         blocks: list[Chart | Table] = [
             Chart("matrix-tasks", "Bytes between tasks", sent, draw_by_task),
             Chart("matrix-nodes", f"Bytes between nodes under {name}", "", draw_by_node),
-            self._hop_table(),
-            self._phase_table(f"Phases under {name}"),
-            self._fifo_table(f"Fullest injection FIFOs under {name}"),
+            self._hop_table,
+            self._phase_table,
+            self._fifo_table,
         ]
         return Section("Traffic and hop distances", blocks, folded=True)
 
+    @cached_property
     def _hop_table(self) -> Table:
         shares = [hop_shares(self.problem, candidate.mapping) for candidate in self.compared]
         n = max(map(len, shares))
@@ -290,7 +303,9 @@ class TrafficComparison:
         title = f"Share of the {nbytes(self.problem.comm.nbytes.sum())} by number of hops"
         return Table(frame, columns, title)
 
-    def _phase_table(self, title: str) -> Table:
+    @cached_property
+    def _phase_table(self) -> Table:
+        title = f"Phases under {shown_name(self.candidates[0].name)}"
         rows = []
         for i, phase in enumerate(self.problem.phases):
             reasons = explain(phase, self.best)
@@ -307,7 +322,9 @@ class TrafficComparison:
         ]
         return Table(pd.DataFrame(rows, columns=names), columns, title, top=5)
 
-    def _fifo_table(self, title: str) -> Table:
+    @cached_property
+    def _fifo_table(self) -> Table:
+        title = f"Fullest injection FIFOs under {shown_name(self.candidates[0].name)}"
         comm, torus = self.problem.comm, self.problem.torus
         fifo = injection_fifos(self.problem.total, self.best)
         remote = fifo >= 0
@@ -345,8 +362,29 @@ class TrafficComparison:
             ("routing", self.problem.routing),
             ("candidates", str(len(self.candidates))),
         ]
+        content = fields.pop("content") | {"traffic": self._content()}
         omitted = self.problem.workload.omitted
-        return Answer(headline, facts=facts, omitted=omitted, mapping=self.best, **fields)
+        return Answer(
+            headline, facts=facts, omitted=omitted, mapping=self.best, content=content, **fields
+        )
+
+    def _content(self) -> dict[str, Any]:
+        """Return the numbers of the blocks for programs."""
+        parts, values, _ = self._bounds()
+        tables = {
+            "hops": self._hop_table,
+            "phases": self._phase_table,
+            "fifos": self._fifo_table,
+            "busiest_links": self._link_table,
+        }
+        return {
+            "compared": self.names,
+            "times": [candidate.time for candidate in self.compared],
+            "parts": dict(zip(parts, zip(*values, strict=True), strict=True)),
+            **{
+                key: [] if table is None else table.shown_records() for key, table in tables.items()
+            },
+        }
 
     def launcher_file(self) -> File | None:
         """Return the best mapping as a launcher file; None if it is too long for a page."""
@@ -539,11 +577,12 @@ class CandidateRanking:
         return svg.Row(label, time, kind, low, high, note)
 
     def compare_traffic(
-        self, problem: MappingProblem, mappings: Sequence[TaskMapping]
+        self, problem: MappingProblem, mappings: Sequence[TaskMapping], network_only: bool = True
     ) -> TrafficComparison:
         """Return the traffic under all candidates: the best, the baseline or next, the others."""
         candidates = list(map(Candidate, self.names, mappings, self.times))
         has_baseline = self.yours not in (None, self.best)
         first = [self.best, *([self.yours] if self.yours is not None else [])]
         order = dict.fromkeys([*first, *range(len(candidates))])
-        return TrafficComparison(problem, [candidates[i] for i in order], has_baseline)
+        ordered = [candidates[i] for i in order]
+        return TrafficComparison(problem, ordered, has_baseline, network_only)

@@ -21,7 +21,7 @@ from toruscast.training.evaluation import (
 from . import svg
 from .blocks import Answer, Chart, Headline, Section
 from .learned import METRICS, describe_runs, observed_chart, runs_content
-from .table import Column, Kind, Table
+from .table import Column, Kind, Table, records
 
 # Rows of the table of single features.
 _N_SINGLE = 10
@@ -81,6 +81,7 @@ def answer(found: Evaluation) -> Answer:
         "quality": summary.to_dict("records"),
         "gain": gain.to_dict("records"),
         "single_features": single.to_dict("records"),
+        "rcc": records(_rcc_intervals(found)),
     }
     if largest is not None:
         content["small_to_large"] = largest.to_dict("records")
@@ -97,14 +98,30 @@ def answer(found: Evaluation) -> Answer:
 
 
 def rcc_chart(found: Evaluation) -> Chart:
-    """Return the mean RCC of each set."""
-    names, values = found.rcc.index.tolist(), found.rcc.tolist()
+    """Return the RCC of each set and of each order without learning, with intervals."""
+    table = _rcc_intervals(found)
+    rows = [
+        svg.Row(row.name, row.rcc, "best" if row.name == found.best else "other", row.low, row.high)
+        for row in table.itertuples()
+    ]
+    begin = min(0.5, table[["rcc", "low"]].min(axis=None))
     return Chart(
         "sets",
         "Pairs in the right order",
-        "Mean RCC on held-out mappings. Bars begin at 0.5, the RCC of a random order.",
-        lambda: svg.draw_bars(names, [("RCC", "best", values)], 1.0, "", begin=min(0.5, *values)),
+        "Mean RCC on held-out mappings; bars contain 95 % of the splits.",
+        lambda: svg.draw_times(rows, 1.0, "", begin=begin),
     )
+
+
+def _rcc_intervals(found: Evaluation) -> pd.DataFrame:
+    """Return the RCC of each set and baseline, best first, with 95 % of its splits."""
+    scores = found.rcc.rename_axis("name").reset_index(name="rcc")
+    if found.added is None:
+        scores = pd.concat([found.scores, found.baselines]).rename(columns={"predictor": "name"})
+    by_name = scores.groupby("name")["rcc"]
+    ends = by_name.quantile([0.025, 0.975]).unstack().set_axis(["low", "high"], axis=1)
+    table = by_name.mean().to_frame().join(ends)
+    return table.sort_values("rcc", ascending=False, kind="stable").reset_index()
 
 
 def _describe_best(
@@ -205,12 +222,14 @@ def _hold_out_answer(found: Evaluation, by: HoldOut) -> Answer:
         ],
         sections=[
             Section("", [_predictor_table(scores)]),
+            Section("Feature sets", [rcc_chart(found)], only="page"),
             Section(f"{best} on each held-out {by}", [Table(by_group, columns)]),
         ],
         content={
             "held_out_by": by,
             "feature_sets": {name: list(names) for name, names in found.sets.items()},
             "hold_out": scores.to_dict("records"),
+            "rcc": records(_rcc_intervals(found)),
         },
         table=Table(scores, ()),
     )
@@ -250,7 +269,10 @@ def _metric_answer(evaluation: Evaluation, found: MetricEvaluation) -> Answer:
         title=f"Gain from {name}",
         headline=Headline("", name, f" {descriptions[bases[0]]}."),
         notes=notes,
-        sections=[Section("", [_gain_table(found, bases)])],
+        sections=[
+            Section("", [_gain_table(found, bases)]),
+            Section("Feature sets", [rcc_chart(evaluation)], only="page"),
+        ],
         content={
             "metrics": list(evaluation.metrics),
             "best_set": found.best,
@@ -258,6 +280,7 @@ def _metric_answer(evaluation: Evaluation, found: MetricEvaluation) -> Answer:
             "answers": {base: found.describe_gain(base) for base in bases},
             "gains": gains,
             "blocks": found.blocks.to_dict("records"),
+            "rcc": records(_rcc_intervals(evaluation)),
         },
         table=Table(found.blocks, ()),
     )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Sequence
-from html import escape
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,10 +13,11 @@ import numpy as np
 
 from toruscast.errors import InputError
 from toruscast.files import atomic_path, check_target, folder_to_fill
+from toruscast.text import seconds, shortened, shown_name
 
 from .blocks import Answer, Chart
 from .links import STEPS, LinkMap, dimension_names, lay_out_links, quantize_busy_times
-from .svg import RAMP, standalone_svg
+from .svg import RAMP, WIDTH, draw_label, draw_ramp, make_svg, standalone_svg
 
 FIGURE_FORMATS = ("svg", "png", "pdf")
 
@@ -108,14 +109,17 @@ def _convert_svg(svg: str, file_format: str) -> bytes:
 
 def draw_link_map(view: LinkMap) -> str:
     """Return the link map of the best candidate as SVG, with the layout of the page."""
-    torus = view.torus
-    busy = view.make_uses(1)[0].seconds
+    torus, use = view.torus, view.make_uses(1)[0]
     exists = torus.link_exists
-    steps = quantize_busy_times(busy, float(busy[exists].max(initial=0.0)), torus)
+    busiest = int(np.argmax(np.where(exists, use.seconds, -1.0)))
+    max_busy = float(use.seconds[busiest])
+    steps = quantize_busy_times(use.seconds, max_busy, torus)
     share = (steps / STEPS).reshape(torus.n_nodes, torus.ndim, 2)
     drawn = exists.reshape(share.shape)
-    cell, blocks = lay_out_links(torus.shape)
-    parts, x, y = [], 0.0, 16.0
+    cell, label, blocks = lay_out_links(torus.shape)
+    names = dimension_names(torus)
+    title = f"{shortened(shown_name(use.name), 40)}, busiest link {torus.link_label(busiest)}"
+    parts, x, y = [draw_label(0, 12, title, "bold")], 0.0, 36.0
     right = bottom = 0.0
     for block in blocks:
         k, rows, group = block["dimension"], block["rows"], block["group"]
@@ -124,16 +128,23 @@ def draw_link_map(view: LinkMap) -> str:
         for j in others:
             ring = ring * torus.shape[j] + torus.coords[:, j]
         band, row = np.divmod(ring, rows)
-        band_width = block["columns"] * cell + 4
+        band_width = label + block["columns"] * cell + 4
         width = block["bands"] * band_width
         height = rows * cell + 2 * (rows // group - 1)
+        # Rows have the coordinates of their group.
+        step = group * math.ceil(10 / (group * cell))
+        labelled = np.flatnonzero((torus.coords[:, k] == 0) & (row % step == 0) & bool(label))
         for side, sign in enumerate("+-"):
             if x and x + width > _WIDTH:
                 x, y = 0.0, bottom + 22
-            name = escape(f"{sign}{dimension_names(torus)[k][:8]}")
-            parts.append(f'<text x="{x:.0f}" y="{y - 4:.0f}">{name}</text>')
-            left = x + band * band_width + torus.coords[:, k] * cell
+            start = x + band * band_width
+            left = start + label + torus.coords[:, k] * cell
             top = y + row * cell + 2 * (row // group)
+            parts.append(draw_label(x + label, y - 4, f"{sign}{names[k][:8]}"))
+            for node in labelled.tolist():
+                shown = others[:-1] if group > 1 else others
+                text = "".join(f"{names[j]}{torus.coords[node, j]}" for j in shown)
+                parts.append(draw_label(start[node], top[node] + 9, text, "quiet"))
             for node in np.flatnonzero(drawn[:, k, side]).tolist():
                 parts.append(
                     f'<rect x="{left[node]:.0f}" y="{top[node]:.0f}" width="{cell - 1}" '
@@ -141,8 +152,8 @@ def draw_link_map(view: LinkMap) -> str:
                 )
             x += width + 12
             right, bottom = max(right, x), max(bottom, y + height)
-    head = f'<svg viewBox="0 0 {right:.0f} {bottom + 4:.0f}" xmlns="http://www.w3.org/2000/svg">'
-    return f"{head}{''.join(parts)}</svg>"
+    parts += draw_ramp(0, bottom + 12, "idle", f"busy {seconds(max_busy)}")
+    return make_svg(bottom + 28, parts, title, max(right, WIDTH))
 
 
 def _interpolate(ramp: Sequence[str], share: float) -> str:

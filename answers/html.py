@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import re
 from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.resources import files
@@ -14,17 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 import toruscast
 from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.files import atomic_path, check_path
-from toruscast.text import shown_name
+from toruscast.text import bind_units, shown_name
 
 from .blocks import Answer, Block, Chart, Section, Sentence
 from .links import LinkMap, lay_out_links, network_data
-from .svg import RAMP
+from .svg import RAMP, style_sheet
 from .table import Column, Table
 
 _PACKAGES = ("numpy", "scipy", "pandas", "numba", "scikit-learn", "networkx")
@@ -52,13 +51,13 @@ def _processor() -> str:
     return next(models, "") or name
 
 
+# Longest word of a table that does not break.
+_MAX_WORD = 24
 # The page may run its own script and show its own images, but it may not load anything.
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data: blob:; base-uri 'none'; form-action 'none'"
 )
-# The space between a number and its unit.
-_BEFORE_UNIT = re.compile(r"(?<=\d) (?=%|(?:[num]?s|[kMGT]?B)\b)")
 
 
 def write_page(
@@ -82,22 +81,22 @@ def render_page(answer: Answer, inputs: Sequence[tuple[str, str]] = ()) -> str:
     environment = _environment()
     macros: Any = environment.get_template("blocks.html").module
     sections = [section for section in answer.sections if section.only != "terminal"]
-    if answer.table is not None:
+    if answer.table is not None and answer.table.visible_columns:
         sections.append(Section(answer.table.title or "Table", [answer.table], folded=True))
     data: dict[str, Any] = {"ramp": list(RAMP)}
     for view in (block for section in sections for block in section.blocks):
         if isinstance(view, LinkMap):
-            cell, blocks = lay_out_links(view.torus.shape)
-            data["network"] = network_data(view) | {"cell": cell, "blocks": blocks}
+            cell, label, blocks = lay_out_links(view.torus.shape)
+            layout = {"cell": cell, "label": label, "blocks": blocks}
+            data["network"] = network_data(view) | layout
     setting = [("input", answer.setting)] if answer.setting and answer.title else []
     rows = [*setting, *answer.facts, *inputs, *describe_machine().items()]
     facts = Table(pd.DataFrame(rows, columns=["name", "value"]))
-    style = "\n".join(f"svg .r{i} {{ fill: {colour}; }}" for i, colour in enumerate(RAMP))
     return environment.get_template("page.html").render(
         answer=answer,
-        title=shown_name(answer.title or answer.setting),
+        title=shown_name(answer.title or answer.setting or answer.headline),
         policy=Markup(_POLICY),
-        style=Markup(_asset("page.css").replace("RAMP", style)),
+        style=Markup(style_sheet()),
         script=Markup(_asset("page.js")),
         sections=[(section, Markup(_render_section(section, macros))) for section in sections],
         facts=macros.table(facts, "Command, inputs and versions"),
@@ -117,7 +116,7 @@ def _render_section(section: Section, macros: Any) -> str:
 
 def _render_block(block: Block, macros: Any, heading: str) -> str:
     if isinstance(block, Sentence):
-        return f"<p>{Markup.escape(bind_units(block.text))}</p>\n"
+        return f"<p>{escape(bind_units(block.text))}</p>\n"
     if isinstance(block, Table):
         return str(macros.table(block, heading))
     if isinstance(block, Chart):
@@ -139,15 +138,12 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
-def bind_units(text: str) -> str:
-    """Return a text with no-break spaces between numbers and units."""
-    return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", text)
-
-
 def _cell_html(column: Column, lines: tuple[str, ...]) -> Markup:
-    """Return a cell in which labels and several lines do not wrap."""
+    """Return a cell in which labels and several lines do not wrap, and only long words break."""
     if len(lines) == 1 and column.kind != "label":
-        return Markup.escape(lines[0])
+        is_long = max(map(len, lines[0].split()), default=0) > _MAX_WORD
+        text = bind_units(lines[0])
+        return Markup('<span class="long">{}</span>').format(text) if is_long else escape(text)
     spans = [Markup('<span class="line">{}</span>').format(line) for line in lines]
     return Markup("<br>").join(spans)
 

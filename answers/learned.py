@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from toruscast._features import FEATURES
 from toruscast._lazy import LazyModule
 from toruscast._slow import pandas as pd
 from toruscast.text import counted, number, percent, shown_name, time_unit
@@ -152,7 +153,7 @@ def answer(
         *((key, str(model.provenance_[key])) for key in _PROVENANCE if model.provenance_.get(key)),
     ]
     title = f"Model trained on {model.n_samples_} {source}"
-    importances = Section("Feature importances", [_importance_block(result)], wide=False)
+    importances = Section("Feature importances", _importance_blocks(result))
     if _is_measured(result):
         first, *notes = describe_runs(result)
         errors = Section("Held-out times", [observed_chart(result), _error_table(result)])
@@ -176,7 +177,7 @@ def answer(
         sections = [_score_section(quality), importances]
         if len(trained.samples) >= _MIN_SAMPLES:
             charts = functools.partial(_held_out_charts, trained)
-            sections.append(Section("Held-out samples", charts, only="page"))
+            sections.insert(0, Section("Held-out samples", charts, only="page"))
     return Answer(
         setting=setting or title,
         headline=Headline(first),
@@ -302,7 +303,7 @@ def importance_chart(model: TimePredictor | FittedModel) -> Chart:
     names, values = frame["feature"].tolist(), frame["importance"].tolist()
     return Chart(
         "importance",
-        "Feature importances",
+        "",
         "Share of the variance that the splits by each feature explain.",
         lambda: svg.draw_bars(names, [("importance", "best", values)], 1.0, "%"),
     )
@@ -312,11 +313,17 @@ def _importance_frame(model: TimePredictor | FittedModel) -> pd.DataFrame:
     frame = pd.DataFrame(
         {"feature": model.feature_names_in_, "importance": model.feature_importances_}
     )
+    known = {name: FEATURES[name].description for name in frame["feature"] if name in FEATURES}
+    frame["meaning"] = frame["feature"].map(known).fillna("")
     return frame.sort_values("importance", ascending=False, kind="stable")[:10]
 
 
-def _importance_block(result: Training | RunModel) -> Sentence | Table:
+def _importance_blocks(result: Training | RunModel) -> list[Block]:
     if not result.model.feature_importances_.any():
-        return Sentence("The trees use no feature.")
-    columns = [Column("feature", kind="name"), Column("importance", kind="share")]
-    return Table(_importance_frame(result.model), columns)
+        return [Sentence("The trees use no feature.")]
+    columns = [
+        Column("feature", kind="name"),
+        Column("importance", kind="share"),
+        Column("meaning", priority=2),
+    ]
+    return [importance_chart(result.model), Table(_importance_frame(result.model), columns)]

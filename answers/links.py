@@ -31,6 +31,8 @@ _MAX_LINKS_WITH_PAIRS, PAIRS = 1200, 3
 _MAX_HOPS = 20_000_000
 # Height of a grid of links, pixels.
 _HEIGHT = 330.0
+# Width of the coordinates of a row, and the smallest cell beside which they are readable.
+_LABEL_WIDTH, _MIN_LABELLED = 24, 5
 # A page stores busy times in 1/250 of the busiest link; this value marks a missing link.
 STEPS, MISSING = 250, 255
 BARS = " ▁▂▃▄▅▆▇█"
@@ -194,8 +196,10 @@ def _encode_array(array: NDArray[Any]) -> str:
     return base64.b64encode(zlib.compress(raw, 9)).decode("ascii")
 
 
-def lay_out_links(shape: Sequence[int]) -> tuple[int, list[dict[str, Any]]]:
-    """Return the size of a cell, and a layout for each dimension of more than one node.
+def lay_out_links(shape: Sequence[int]) -> tuple[int, int, list[dict[str, Any]]]:
+    """Return the sizes of a cell and of a row's label, and a layout for each dimension.
+
+    Dimensions of one node are left out.
 
     The links of a dimension and direction form a grid: a row per ring, a column per position on the
     ring. Tall grids continue on the right, in ``bands`` of ``rows`` rings. The script of the page
@@ -203,7 +207,8 @@ def lay_out_links(shape: Sequence[int]) -> tuple[int, list[dict[str, Any]]]:
     """
     n = math.prod(shape)
     cell = max(2, min(10, int(math.sqrt(220_000 / (n * 2 * len(shape))))))
-    blocks = []
+    blocks: list[dict[str, Any]] = []
+    label = _LABEL_WIDTH if cell >= _MIN_LABELLED else 0
     for k, size in enumerate(shape):
         if size < 2:
             continue
@@ -223,7 +228,7 @@ def lay_out_links(shape: Sequence[int]) -> tuple[int, list[dict[str, Any]]]:
                 "group": group,
             }
         )
-    return cell, blocks
+    return cell, label, blocks
 
 
 def draw_heat_lines(torus: Torus, busy: Floats, width: int) -> list[tuple[str, str, str]]:

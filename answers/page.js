@@ -153,6 +153,18 @@
       ? document.querySelector("input[name=mode]:checked").value : "both";
 
     // A grid per dimension and direction: a row per ring, a column per position on the ring.
+    const bandWidth = (block) => given.label + block.columns * given.cell + 4;
+    // The coordinates of a ring along the other dimensions, without the last if it has its group.
+    const ringLabel = (block, ring) => {
+      const others = given.shape.map((_, k) => k).filter((k) => k !== block.dimension);
+      let rest = ring;
+      const coords = others.toReversed().map((k) => {
+        const own = rest % given.shape[k];
+        rest = Math.floor(rest / given.shape[k]);
+        return `${given.dimensions[k]}${own}`;
+      }).reverse();
+      return coords.slice(0, block.group > 1 ? -1 : undefined).join("");
+    };
     const layout = (width) => {
       const cells = [];
       let x = 0, y = 14, high = 0;
@@ -160,7 +172,7 @@
       for (const block of given.blocks) {
         for (const side of [0, 1]) {
           const gaps = block.rows / block.group - 1;
-          const wide = block.bands * (block.columns * cell + 4);
+          const wide = block.bands * bandWidth(block);
           const tall = block.rows * cell + 2 * gaps;
           if (x && x + wide > width) { x = 0; y += high + 22; high = 0; }
           cells.push({ ...block, side, x, y, wide, tall });
@@ -176,7 +188,7 @@
       const column = Math.floor(node / stride[k]) % size;
       const ring = Math.floor(node / (stride[k] * size)) * stride[k] + inner;
       const band = Math.floor(ring / block.rows), row = ring % block.rows;
-      return [block.x + band * (size * given.cell + 4) + column * given.cell,
+      return [block.x + band * bandWidth(block) + given.label + column * given.cell,
         block.y + row * given.cell + 2 * Math.floor(row / block.group), ring, column];
     };
     const linkOf = (block, ring, column) => {
@@ -209,6 +221,14 @@
         pen.fillText(`${block.side ? "-" : "+"}${given.dimensions[block.dimension]}`,
           block.x, block.y - 4);
         const rings = nNodes / block.columns;
+        // Label groups of rings, as many as have room.
+        const step = block.group * Math.ceil(10 / (block.group * given.cell));
+        pen.font = "9px system-ui, sans-serif";
+        for (let ring = 0; given.label && ring < rings; ring++) {
+          if (ring % block.rows % step) continue;
+          const [x, y] = where(block, linkOf(block, ring, 0));
+          pen.fillText(ringLabel(block, ring), x - given.label, y + 8, given.label - 2);
+        }
         for (let ring = 0; ring < rings; ring++) {
           for (let column = 0; column < block.columns; column++) {
             const link = linkOf(block, ring, column);
@@ -223,7 +243,7 @@
           if (link === null || (link % ports) !== 2 * block.dimension + block.side) continue;
           const [x, y] = where(block, link);
           pen.strokeStyle = link === chosen ? style.color : "#00a36c";
-          pen.lineWidth = 2;
+          pen.lineWidth = link === marked[0] ? 3 : 1.5;
           pen.strokeRect(x - 1, y - 1, given.cell + 1, given.cell + 1);
         }
         if (given.twisted) {
@@ -271,9 +291,11 @@
       const a = Number(first.value), b = Number(second.value);
       const difference = mode() === "difference";
       $("figure-b").hidden = !several || difference;
+      const caption = (use) => `${given.names[use]}, busiest link ${name(busiest(use)[0])}: ` +
+        seconds(given.max_busy[use]);
       $("name-a").textContent = difference
-        ? `${given.names[a]} minus ${given.names[b]}` : given.names[a];
-      $("name-b").textContent = given.names[b];
+        ? `${given.names[a]} minus ${given.names[b]}` : caption(a);
+      $("name-b").textContent = caption(b);
       if (difference) {
         let limit = 0;
         for (let link = 0; link < nLinks; link++) {
@@ -293,25 +315,35 @@
       $("map-b").setAttribute("aria-label", `Links under ${given.names[b]}`);
       document.body.dataset.drawn = String(Number(document.body.dataset.drawn ?? 0) + 1);
     };
+    const linkAt = (which, event) => {
+      const { cell, label } = given;
+      for (const block of maps[which].cells) {
+        const x = event.offsetX - block.x, y = event.offsetY - block.y;
+        if (x < 0 || y < 0 || x >= block.wide || y >= block.tall) continue;
+        const group = block.group * cell + 2;
+        const band = Math.floor(x / bandWidth(block));
+        const column = Math.floor((x - band * bandWidth(block) - label) / cell);
+        const row = Math.floor(y / group) * block.group +
+          Math.min(Math.floor((y % group) / cell), block.group - 1);
+        const ring = band * block.rows + row;
+        if (column < 0 || column >= block.columns || ring >= nNodes / block.columns) continue;
+        const link = linkOf(block, ring, column);
+        if (exists(link)) return link;
+      }
+      return null;
+    };
     const choose = (link) => { chosen = link; redraw(); describe(link); };
     for (const which of ["a", "b"]) {
       const canvas = $(`map-${which}`);
       canvas.addEventListener("click", (event) => {
-        const { cell } = given;
-        for (const block of maps[which].cells) {
-          const x = event.offsetX - block.x, y = event.offsetY - block.y;
-          if (x < 0 || y < 0 || x >= block.wide || y >= block.tall) continue;
-          const group = block.group * cell + 2;
-          const band = Math.floor(x / (block.columns * cell + 4));
-          const column = Math.floor((x - band * (block.columns * cell + 4)) / cell);
-          const row = Math.floor(y / group) * block.group +
-            Math.min(Math.floor((y % group) / cell), block.group - 1);
-          const ring = band * block.rows + row;
-          if (column >= block.columns || ring >= nNodes / block.columns) continue;
-          const link = linkOf(block, ring, column);
-          if (exists(link)) choose(link);
-        }
+        const link = linkAt(which, event);
+        if (link !== null) choose(link);
       });
+      canvas.addEventListener("mousemove", (event) => {
+        const link = linkAt(which, event) ?? chosen;
+        if (link !== null) describe(link);
+      });
+      canvas.addEventListener("mouseleave", () => { if (chosen !== null) describe(chosen); });
       canvas.addEventListener("keydown", (event) => {
         const moves = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0],
           ArrowDown: [1, 0], PageUp: "before", PageDown: "next" };

@@ -32,6 +32,8 @@ from .table import Column, Table, records
 
 # Maximum number of next runs on a page.
 _N_NEXT = 3
+# Minimum number of runs for charts of them.
+_MIN_RUNS = 5
 
 
 def answer(
@@ -64,7 +66,8 @@ def answer(
         use = f"; to use it: {advice}" if advice else ""
         notes.append(f"Written: {shown_name(path)}{use}")
     by_name = dict(zip(plan.names, plan.mappings, strict=True))
-    traffic = ranking.compare_traffic(plan.problem, [by_name[name] for name in ranking.names])
+    mappings = [by_name[name] for name in ranking.names]
+    traffic = ranking.compare_traffic(plan.problem, mappings, plan.runs is None)
     sections = [
         Section("How much faster", [times_chart(plan)], wide=False, only="page"),
         *traffic.limit_sections(),
@@ -112,7 +115,7 @@ def candidate_table(plan: Plan, top: int = 10) -> Table:
         Column("measured", kind="seconds"),
         Column("time", "expected", "seconds", priority=0),
         Column("low", "90 % interval", "seconds", to="high", priority=2),
-        Column("p_best", "P(best)", "share", priority=2),
+        Column("p_best", "P(best)", "share"),
     ]
     return Table(
         _sorted_table(plan),
@@ -222,7 +225,7 @@ def times_chart(plan: Plan) -> Chart:
 
 def _run_sections(plan: Plan) -> list[Section]:
     runs = plan.runs
-    if runs is None:
+    if runs is None or plan.n_runs < _MIN_RUNS:
         return []
     scale, unit = time_unit(runs.seconds)
     number, best = np.arange(1, len(runs.which) + 1), plan.name_of(plan.best)

@@ -96,7 +96,8 @@ class _RankingBlocks:
 
     def answer(self, setting: str, top: int) -> Answer:
         result, ranking, first = self.result, self.ranking, self.table.iloc[0]
-        traffic = ranking.compare_traffic(result.problem, self.mappings)
+        is_measured = result.fitted.target == "measured"
+        traffic = ranking.compare_traffic(result.problem, self.mappings, not is_measured)
         interval, low, high = "", *ranking.ends[0]
         if low < high and first["source"] != "simulated":
             ends = f"{seconds(low)} to {seconds(high)}"
@@ -116,12 +117,12 @@ class _RankingBlocks:
         if result.networks is None:
             sections.append(self._model_section())
         about = describe_problem(result.problem)
+        certainty, *details = _confidence_sentences(result)
         notes = [
-            describe_confidence(result),
-            interval,
+            certainty,
             self._describe_optimality(),
             ranking.describe_similarity(),
-            _NETWORK_ONLY if result.fitted.target != "measured" else "",
+            "" if is_measured else _NETWORK_ONLY,
         ]
         return traffic.answer(
             ranking.headline(),
@@ -129,6 +130,7 @@ class _RankingBlocks:
             title=about,
             badge=self._badge(),
             notes=list(filter(None, notes)),
+            details=list(filter(None, [*details, interval])),
             table=self.candidate_table(top),
             sections=[*sections, traffic.traffic_section()],
             content=self._content(),
@@ -181,12 +183,12 @@ class _RankingBlocks:
             *ranking.change_columns(self.time),
             Column("source", "source before" if checked else "source"),
             *([Column("time", "time before", "seconds")] if checked else []),
-            Column("low", f"{percent(self.result.coverage)} interval", "seconds", to="high"),
+            Column("low", f"{percent(self.result.coverage)} interval", "seconds", None, 2, "high"),
             Column("p_best", "P(best)", "share"),
-            Column("lower_bound", kind="seconds", priority=2),
-            Column("max_bytes", "max link", "bytes", priority=3),
-            Column("avg_hops_per_byte", "hops per byte", "number", priority=4),
-            Column("max_FIFO", "max FIFO", "count", priority=5),
+            Column("lower_bound", kind="seconds", priority=3),
+            Column("max_bytes", "max link", "bytes", priority=4),
+            Column("avg_hops_per_byte", "hops per byte", "number", priority=5),
+            Column("max_FIFO", "max FIFO", "count", priority=6),
         ]
         is_exact = (table["low"] == table["high"]).all()
         return Table(
@@ -296,8 +298,12 @@ def _describe_training(model: Model) -> str:
 
 def describe_confidence(result: Ranking) -> str:
     """Return sentences about the certainty of the answer, its assumptions and its cost."""
+    return " ".join(_confidence_sentences(result))
+
+
+def _confidence_sentences(result: Ranking) -> list[str]:
     if result.cost.candidates < 2:
-        return "There is no other candidate."
+        return ["There is no other candidate."]
     if result.unchecked is not None:
         sentences = [_describe_certainty(result), _describe_sum(result)]
     elif result.networks is not None:
@@ -311,7 +317,7 @@ def describe_confidence(result: Ranking) -> str:
             _describe_release_bound(result),
             _describe_sum(result),
         ]
-    return " ".join(filter(None, sentences))
+    return list(filter(None, sentences))
 
 
 def _describe_simulations(result: Ranking) -> list[str]:
@@ -425,11 +431,9 @@ def _describe_networks(result: Ranking, networks: NetworkEnsemble) -> list[str]:
     elif verdict.n_proved:
         proof = f"It is proved in simulation{_describe_proved_networks(verdict)}."
     rules = joined([_RULE_NAMES[rule] for rule in result.problem.torus.network.unknown_rules])
+    certainty = describe_certainty(verdict)
     return [
-        proof,
-        f"A machine may differ. {describe_certainty(verdict)}"
-        if proof
-        else describe_certainty(verdict),
+        f"{proof} A machine may differ. {certainty}" if proof else certainty,
         describe_rivals(verdict),
         f"The network's rules for {rules} are unknown, so times are means over {cost.networks} "
         f"networks, whose times for one mapping differ by {percent(networks.spread)}.",

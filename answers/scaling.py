@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from toruscast.text import counted, percent, printable, shortened
 from toruscast.typing import Floats
 
 from . import svg
+from .blocks import Chart
 from .figures import save_svg
 
 # Minimum quotient of values for a logarithmic axis.
@@ -24,6 +26,8 @@ _MIN_LOG_RANGE = 8.0
 _MAX_TICKS, _MAX_LETTERS = 8, 70
 # End of a curve, relative to the largest measured value.
 _EXTRAPOLATION = 4.0
+# Most charts of models on a page.
+_N_CHARTS = 6
 _KINDS = ("best", "yours", "third", "other")
 
 
@@ -97,7 +101,28 @@ def save_model_figure(
     >>> "prediction" in file.read_text()
     True
     """
-    curve, data = ModelCurve(models, path, fixed or {}), models.measurements
+    save_svg(_draw_model(models, path, options, fixed or {}, level), file)
+
+
+def model_charts(
+    models: Models, paths: Sequence[int], options: FitOptions, level: float = 0.9
+) -> list[Chart]:
+    """Return a chart for each of the first call paths, along the first parameter.
+
+    The other parameters have the values of the last point.
+    """
+    data = models.measurements
+    fixed = dict(zip(data.parameters[1:], data.points[-1, 1:].tolist(), strict=True))
+    return [
+        Chart(f"model-{k}", "", "", partial(_draw_model, models, k, options, fixed, level))
+        for k in paths[:_N_CHARTS]
+    ]
+
+
+def _draw_model(
+    models: Models, path: int, options: FitOptions | None, fixed: Mapping[str, float], level: float
+) -> str:
+    curve, data = ModelCurve(models, path, fixed), models.measurements
     known = np.unique(curve.x)
     ends = np.array([known[0], _EXTRAPOLATION * known[-1]])
     spaced = np.geomspace if _needs_log_axis(ends) else np.linspace
@@ -121,7 +146,7 @@ def save_model_figure(
         )
         lines.append(f"shaded: {percent(level, digits=6)} interval")
     values = np.concatenate([measured, predicted, formula, interval.ravel()])
-    figure = svg.draw_plot(
+    return svg.draw_plot(
         series,
         shortened(curve.name, 30),
         shortened(data.metrics[path], 40),
@@ -135,7 +160,6 @@ def save_model_figure(
             float(known[-1]),
         ),
     )
-    save_svg(figure, file)
 
 
 def save_speedup_figure(table: pd.DataFrame, file: str | os.PathLike[str]) -> None:
@@ -152,6 +176,11 @@ def save_speedup_figure(table: pd.DataFrame, file: str | os.PathLike[str]) -> No
     >>> "without latency" in file.read_text()
     True
     """
+    save_svg(speedup_chart(table).draw(), file)
+
+
+def speedup_chart(table: pd.DataFrame) -> Chart:
+    """Return `speedups` over the tasks, a plot per kind of run and base."""
     charts = []
     for (kind_of_run, _), part in table.groupby(["kind", "base"], sort=False):
         sizes = np.unique(part["tasks"]).astype(float)
@@ -163,14 +192,15 @@ def save_speedup_figure(table: pd.DataFrame, file: str | os.PathLike[str]) -> No
                 ("", "zero_latency", "dashed"),
                 ("", "infinite_speed", "dotted"),
             ):
-                series.append(svg.Series(name, kind, own["tasks"], own[column], style=style))
+                known = own.dropna(subset=[column])
+                series.append(svg.Series(name, kind, known["tasks"], known[column], style=style))
         is_log = len(sizes) > 1
         head = ["dashed: without latency; dotted: with infinite speed"]
         scales = svg.Scales(is_log, is_log, _thin_ticks(sizes.tolist()), head)
         title = f"speed-up over {counted(int(part['base'].iloc[0]), 'task')}"
         title += f", {printable(str(kind_of_run))}" * bool(kind_of_run)
         charts.append(svg.draw_plot(series, "tasks", title, from_zero=False, scales=scales))
-    save_svg(svg.stack_charts(charts), file)
+    return Chart("speed-up", "", "", lambda: svg.stack_charts(charts))
 
 
 def _needs_log_axis(values: Floats) -> bool:

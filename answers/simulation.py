@@ -101,13 +101,18 @@ def answer(result: Simulation, why: Reasons | None = None, *, setting: str = "")
     traffic = TrafficComparison(result.problem, [candidate])
     links = result.links()
     tables = _detail_tables(result, links)
+    # The third section lists the busiest links, as the tables below do.
+    link_map, spread, *_ = traffic.link_sections()
+    details = [_table(title, tables[key], columns) for key, (title, columns) in _TABLES.items()]
+    details = [table for table in details if len(table)]
     sections = [
+        link_map,
         *(section for section in traffic.limit_sections() if section.only == "page"),
         Section("Timeline", [timeline_chart(result)], wide=False, only="page"),
         *_phase_sections(result),
-        *(_section(title, tables[key], columns) for key, (title, columns) in _TABLES.items()),
-        # The third lists the busiest links, as the tables above do.
-        *traffic.link_sections()[:2],
+        spread,
+        *(Section(table.title, [table], only="terminal") for table in details),
+        Section("Links, buffers, messages and FIFOs", details, folded=True, only="page"),
         traffic.traffic_section(),
     ]
     content = _content(result, reasons, links)
@@ -122,7 +127,7 @@ def answer(result: Simulation, why: Reasons | None = None, *, setting: str = "")
         setting=setting or f"{about}, mapping {name}",
         title=f"Simulation of {name}: {about}",
         notes=_notes(result, reasons, traffic.estimated),
-        sections=[section for section in sections if _has_content(section)],
+        sections=sections,
         content=content,
         table=Table(_summary_row(content), ()),
         file=traffic.launcher_file(),
@@ -218,7 +223,7 @@ def flow_result_row(result: FlowSimulation) -> tuple[dict[str, Any], Reasons]:
 
 def flow_answer(result: FlowSimulation) -> Answer:
     """Return the answer about one mapping simulated with flows."""
-    return comparison_answer(
+    answer = comparison_answer(
         result.problem,
         [result.mapping],
         [flow_result_row(result)],
@@ -226,6 +231,8 @@ def flow_answer(result: FlowSimulation) -> Answer:
         content={"network": asdict(result.torus.network), "error": result.error},
         error=result.error,
     )
+    timeline = Section("Timeline", [timeline_chart(result)], wide=False, only="page")
+    return replace(answer, sections=[timeline])
 
 
 def _compare_with_others(table: pd.DataFrame, error: float) -> str:
@@ -278,9 +285,8 @@ def _detail_tables(result: Simulation, links: pd.DataFrame) -> dict[str, pd.Data
     }
 
 
-def _section(title: str, frame: pd.DataFrame, columns: Sequence[Column]) -> Section:
-    present = [column for column in columns if column.name in frame]
-    return Section(title, [Table(frame, present)], wide=False)
+def _table(title: str, frame: pd.DataFrame, columns: Sequence[Column]) -> Table:
+    return Table(frame, [column for column in columns if column.name in frame], title)
 
 
 def _notes(result: Simulation, reasons: Reasons, is_estimated: bool) -> list[str]:
@@ -345,10 +351,6 @@ def _content(result: Simulation, reasons: Reasons, links: pd.DataFrame) -> dict[
         "mean_delay": float(links["delay"].mean()) if len(links) else 0.0,
         "network": asdict(result.torus.network),
     }
-
-
-def _has_content(section: Section) -> bool:
-    return any(not isinstance(block, Table) or len(block) for block in section.blocks)
 
 
 def _largest(table: pd.DataFrame, column: str, n: int) -> pd.DataFrame:

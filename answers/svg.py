@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from html import escape
+from importlib.resources import files
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from toruscast.text import number, percent, printable, shortened, shown_name
+from toruscast.text import nbytes, number, percent, printable, shortened, shown_name
 from toruscast.typing import Floats, Ints
 
 # Widths of a chart on a phone; larger screens scale it, and show two narrow ones side by side.
@@ -23,24 +26,6 @@ _N_TICKS = 4
 _LETTER_WIDTH = 7.2
 # Colours from idle to busiest in both themes.
 RAMP = ("#fcf6d4", "#feca8d", "#fd9668", "#f1605d", "#cd4071", "#9e2f7f", "#721f81", "#440f76")
-# Style of a standalone figure, as in the style sheet of a page.
-STYLE = {
-    ".best": "fill:#0072b2;stroke:#0072b2",
-    ".yours": "fill:#b45309;stroke:#b45309",
-    ".other": "fill:#5b6570;stroke:#5b6570",
-    ".third": "fill:#00805a;stroke:#00805a",
-    ".line": "fill:none;stroke-width:2.5",
-    ".pale": "opacity:.35",
-    ".axis": "stroke:#c4cad1;fill:none",
-    ".floor": "stroke:#5b6570;stroke-dasharray:4 3",
-    "text": "font:11.5px sans-serif;fill:#16191d;stroke:none",
-    ".quiet": "fill:#5b6570",
-    ".bold": "font-weight:700",
-    ".inside": "fill:#ffffff",
-    "text.best": "fill:#0072b2;stroke:none;font-weight:700",
-    "text.yours": "fill:#b45309;stroke:none;font-weight:700",
-    **{f".r{i}": f"fill:{colour}" for i, colour in enumerate(RAMP)},
-}
 _DASHES = {"dashed": "7 4", "dotted": "2 4"}
 
 
@@ -101,8 +86,9 @@ def draw_times(
     ticks: Sequence[float] = (),
     left_out: str = "",
     marked: Sequence[tuple[float, str]] = (),
+    begin: float = 0.0,
 ) -> str:
-    """Return times as dots on lines from zero, with their intervals, and ticks in a last row.
+    """Return times as dots on lines from ``begin``, with intervals, and ticks in a last row.
 
     ``left_out`` describes the rows that are not drawn before the last row. ``marked`` are the
     times and kinds of highlighted ticks.
@@ -111,7 +97,8 @@ def draw_times(
     right = WIDTH - 96
 
     def x(time: float) -> float:
-        return _LABEL_WIDTH + (right - _LABEL_WIDTH) * min(time, high) / high
+        share = (min(time, high) - begin) / (high - begin or 1.0)
+        return _LABEL_WIDTH + (right - _LABEL_WIDTH) * share
 
     parts, y = [], 26.0
     bottom = y + _ROW_HEIGHT * len(rows) + (18 if left_out else 0)
@@ -119,20 +106,21 @@ def draw_times(
         bound = x(lower_bound)
         text = f"lower bound {number(lower_bound / scale)} {unit}"
         parts.append(_line(bound, 14, bound, bottom - 10, "floor"))
-        parts.append(_label(bound, 10, text, "quiet", "end" if bound > WIDTH / 2 else "start"))
+        parts.append(draw_label(bound, 10, text, "quiet", "end" if bound > WIDTH / 2 else "start"))
     for i, row in enumerate(rows):
         if left_out and i == len(rows) - 1:
-            parts.append(_label(_LABEL_WIDTH, y + 3, f"\u22ee {left_out}", "quiet"))
+            parts.append(draw_label(_LABEL_WIDTH, y + 3, f"\u22ee {left_out}", "quiet"))
             y += 18
         kind = row.kind
         label = shortened(shown_name(row.label), 19)
-        parts.append(_label(_LABEL_WIDTH - 8, y + 4, label, kind, "end"))
+        parts.append(draw_label(_LABEL_WIDTH - 8, y + 4, label, kind, "end"))
         parts.append(_line(_LABEL_WIDTH, y, x(row.time), y, f"{kind} pale", 2))
         if row.high > row.low:
             parts.append(_line(x(row.low), y, x(row.high), y, kind, 4, "opacity:.45"))
         parts.append(
             f'<circle cx="{x(row.time):.1f}" cy="{y:.0f}" r="5" class="{kind}">'
-            f"<title>{_text(row.label)}: {number(row.time / scale)} {_text(unit)}</title></circle>"
+            f"<title>{_text(f'{row.label}: {number(row.time / scale)} {unit}'.strip())}</title>"
+            "</circle>"
         )
         edge = max(x(row.time), x(row.high)) + 9
         note = f'<tspan class="quiet"> {_text(row.note)}</tspan>' if row.note else ""
@@ -141,14 +129,14 @@ def draw_times(
         )
         y += _ROW_HEIGHT
     if ticks:
-        parts.append(_label(_LABEL_WIDTH - 8, y + 8, f"all {len(ticks)}", "quiet", "end"))
+        parts.append(draw_label(_LABEL_WIDTH - 8, y + 8, f"all {len(ticks)}", "quiet", "end"))
         # Draw one tick per pixel.
         for pixel in sorted({round(x(time)) for time in ticks}):
             parts.append(_line(pixel, y - 2, pixel, y + 10, "other", 1, "opacity:.6"))
         for time, kind in marked:
             parts.append(_line(x(time), y - 4, x(time), y + 12, kind, 3))
         y += _ROW_HEIGHT
-    parts += _axis_below(0.0, high / scale, y - 4, lambda v: x(v * scale), unit)
+    parts += _axis_below(begin / scale, high / scale, y - 4, lambda v: x(v * scale), unit)
     times = "; ".join(f"{row.label} {number(row.time / scale)} {unit}" for row in rows)
     return make_svg(y + 18, parts, f"Times: {times}")
 
@@ -165,8 +153,8 @@ def draw_bars(
     """Return bars by group for each series ``(name, kind, values)``.
 
     Values in ``%`` are parts of 1. Each series has a group that is its limit, whose bar is solid;
-    without ``limits`` all bars are solid. ``totals`` are lines across all groups, one per series.
-    The axis starts at ``begin``.
+    without ``limits`` all bars are solid. ``totals`` are lines across all groups, one per series;
+    with them the last group continues the limit. The axis starts at ``begin``.
     """
     high = max([*totals, *(value for _, _, values in series for value in values)], default=1) or 1.0
     right = WIDTH - 64
@@ -180,17 +168,21 @@ def draw_bars(
             percent(value, digits=3) if unit == "%" else f"{number(value / scale)} {unit}".strip()
         )
 
-    parts, y, height = [], 20.0, 13
+    unnamed = [Series(name, kind, (), ()) for name, kind, _ in series] if not totals else ()
+    legend, y = _draw_legend(unnamed, _LABEL_WIDTH, right, 10)
+    parts, height = legend, 13
     for g, group in enumerate(groups):
         middle = y + (height + 2) * len(series) / 2 + 3
         label = shortened(shown_name(group), 24)
-        parts.append(_label(_LABEL_WIDTH - 8, middle, label, "", "end"))
+        parts.append(draw_label(_LABEL_WIDTH - 8, middle, label, "", "end"))
         for s, (name, kind, values) in enumerate(series):
             is_limit = bool(limits) and limits[s] == g
-            width = x(values[g]) - _LABEL_WIDTH
+            is_rest = bool(totals) and g == len(groups) - 1
+            start = values[limits[s]] if is_rest else begin
+            left, width = x(start), x(start + values[g] - (0 if is_rest else begin)) - x(start)
             shade = kind if is_limit or not limits else f"{kind} pale"
             parts.append(
-                f'<rect x="{_LABEL_WIDTH}" y="{y:.0f}" width="{width:.1f}" height="{height}" '
+                f'<rect x="{left:.1f}" y="{y:.0f}" width="{width:.1f}" height="{height}" '
                 f'class="{shade}"><title>{_text(name)}, {_text(group)}: '
                 f"{_text(with_unit(values[g]))}</title></rect>"
             )
@@ -198,10 +190,10 @@ def draw_bars(
             if is_limit:
                 text = f"limit: {text}"
             if is_limit and width > _LETTER_WIDTH * len(text):
-                parts.append(_label(_LABEL_WIDTH + width - 5, y + 10.5, text, "inside bold", "end"))
+                parts.append(draw_label(left + width - 5, y + 10.5, text, "inside bold", "end"))
             else:
                 text_kind = "bold" if is_limit else "quiet"
-                parts.append(_label(_LABEL_WIDTH + width + 5, y + 10.5, text, text_kind))
+                parts.append(draw_label(left + width + 5, y + 10.5, text, text_kind))
             y += height + 2
         y += 10
     # Draw the lines first, behind the texts.
@@ -212,7 +204,7 @@ def draw_bars(
     for i, ((name, kind, _), total) in enumerate(zip(series, totals, strict=False)):
         anchor = "end" if x(total) > WIDTH * 0.6 else "start"
         text = f"{shortened(shown_name(name), 30)}, whole time {with_unit(total)}"
-        parts.append(_label(x(total), y + 9 + 14 * i, text, kind, anchor))
+        parts.append(draw_label(x(total), y + 9 + 14 * i, text, kind, anchor))
     description = "; ".join(
         f"{name}: "
         + ", ".join(f"{group} {with_unit(v)}" for group, v in zip(groups, values, strict=True))
@@ -253,21 +245,21 @@ def draw_plot(
     def y(value: float) -> float:
         return bottom - (bottom - top) * _axis_share(value, low_y, high_y, scales.log_y)
 
-    parts = [_label(2, 12 + 14 * i, line) for i, line in enumerate(scales.head)]
+    parts = [draw_label(2, 12 + 14 * i, line) for i, line in enumerate(scales.head)]
     if scales.beyond is not None:
         width = right - x(scales.beyond)
         parts.append(
             f'<rect x="{x(scales.beyond):.1f}" y="{top:.0f}" width="{width:.1f}" height="192" '
-            'fill="#f2f2f2"/>'
+            'class="shade"/>'
         )
-        parts.append(_label(right - 2, bottom - 5, "beyond the measurements", "quiet", "end"))
-    parts.append(_label(2, first, y_title, "quiet"))
+        parts.append(draw_label(right - 2, bottom - 5, "beyond the measurements", "quiet", "end"))
+    parts.append(draw_label(2, first, y_title, "quiet"))
     for tick in _ticks(low_y, high_y, scales.log_y):
         parts.append(_line(left, y(tick), right, y(tick), "axis"))
-        parts.append(_label(left - 6, y(tick) + 4, _short(tick), "quiet", "end"))
+        parts.append(draw_label(left - 6, y(tick) + 4, _short(tick), "quiet", "end"))
     ticks = scales.ticks or _ticks(low_x, high_x, scales.log_x)
     parts += _axis_below(low_x, high_x, bottom, x, "", ticks)
-    parts.append(_label(right, bottom + 32, x_title, "quiet", "end"))
+    parts.append(draw_label(right, bottom + 32, x_title, "quiet", "end"))
     if diagonal:
         parts.append(_line(x(low_x), y(low_y), x(high_x), y(high_y), "floor"))
     if scales.area:
@@ -328,7 +320,7 @@ def _draw_legend(
                 f'class="{each.kind} line"{dashes}/>'
             )
         kind = each.kind if each.kind in ("best", "yours") else "quiet"
-        parts.append(_label(x + 12, y + 4, name, kind))
+        parts.append(draw_label(x + 12, y + 4, name, kind))
         x += width
     return parts, y + 10
 
@@ -365,13 +357,23 @@ def draw_matrix(values: Floats, bin_width: float, noun: str) -> str:
     ]
     last = n * bin_width
     parts += [
-        _label(left, top - 6, f"0   receiving {noun}", "quiet"),
-        _label(left + side, top - 6, f"{last:.0f}", "quiet", "end"),
-        _label(left - 6, top + 10, "0", "quiet", "end"),
-        _label(left - 6, top + side / 2, "sending", "quiet", "end"),
-        _label(left - 6, top + side, f"{last:.0f}", "quiet", "end"),
+        draw_label(left, top - 6, f"0   receiving {noun}", "quiet"),
+        draw_label(left + side, top - 6, f"{last:.0f}", "quiet", "end"),
+        draw_label(left - 6, top + 10, "0", "quiet", "end"),
+        draw_label(left - 6, top + side / 2, "sending", "quiet", "end"),
+        draw_label(left - 6, top + side, f"{last:.0f}", "quiet", "end"),
     ]
-    return make_svg(top + side + 8, parts, f"Bytes between each sending and receiving {noun}")
+    parts += draw_ramp(left, top + side + 8, nbytes(low), nbytes(high))
+    return make_svg(top + side + 26, parts, f"Bytes between each sending and receiving {noun}")
+
+
+def draw_ramp(x: float, y: float, low: str, high: str) -> list[str]:
+    """Return the key of the colours, with its lowest and highest value."""
+    low_width = _LETTER_WIDTH * len(low) + 4
+    squares = np.arange(len(RAMP))
+    parts = _squares(squares, x + low_width + 14.0 * squares, np.full(len(RAMP), y), 12)
+    edge = x + low_width + 14 * len(RAMP) + 4
+    return [draw_label(x, y + 10, low, "quiet"), *parts, draw_label(edge, y + 10, high, "quiet")]
 
 
 def _squares(levels: Ints, x: Floats, y: Floats, side: float) -> list[str]:
@@ -399,7 +401,7 @@ def _axis_below(
     ticks = ticks or _ticks(low, high)
     for tick in ticks:
         text = f"{_short(tick)} {unit}" if unit and tick == ticks[-1] else _short(tick)
-        parts.append(_label(x(tick), y + 15, text, "quiet", "middle"))
+        parts.append(draw_label(x(tick), y + 15, text, "quiet", "middle"))
     return parts
 
 
@@ -447,7 +449,8 @@ def _line(
     )
 
 
-def _label(x: float, y: float, text: object, kind: str = "", anchor: str = "start") -> str:
+def draw_label(x: float, y: float, text: object, kind: str = "", anchor: str = "start") -> str:
+    """Return a text that begins, ends or has its middle at ``x``."""
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{_text(text)}</text>'
     )
@@ -457,13 +460,29 @@ def _text(value: object) -> str:
     return escape(shortened(printable(" ".join(str(value).split())), 300))
 
 
+@cache
+def style_sheet() -> str:
+    """Return the style sheet of a page."""
+    ramp = "\n".join(f"svg .r{i} {{ fill: {colour}; }}" for i, colour in enumerate(RAMP))
+    return files(__package__).joinpath("page.css").read_text(encoding="utf-8").replace("RAMP", ramp)
+
+
+@cache
+def _standalone_style() -> str:
+    """Return the rules of the style sheet for charts, with the colours of the light theme."""
+    colours = dict(re.findall(r"--(\w+): (#\w+)", style_sheet().partition("@media")[0]))
+    rules = "".join(re.findall(r"^svg .*", style_sheet(), re.M))
+    rules = re.sub(r"var\(--(\w+)\)", lambda match: colours[match[1]], rules)
+    # The rules are for one class, so that they do not affect a notebook.
+    return re.sub(r"\bsvg (?=[.\w])", ".toruscast ", rules)
+
+
 def standalone_svg(svg: str, style: str = "") -> str:
     """Return a chart with its own style sheet and a white background."""
-    # The rules are for one class, so that they do not affect a notebook.
-    rules = "".join(f".toruscast {key}{{{value}}}" for key, value in STYLE.items())
     head, _, rest = svg.partition(">")
     head += ' class="toruscast"' + (f' style="{style}"' if style else "")
-    return f'{head}><style>{rules}</style><rect width="100%" height="100%" fill="white"/>{rest}\n'
+    white = '<rect width="100%" height="100%" fill="white"/>'
+    return f"{head}><style>{_standalone_style()}</style>{white}{rest}\n"
 
 
 def draw_nodes(shape: Sequence[int], axes: str, numbers: Ints, size: int, title: str = "") -> str:
@@ -490,7 +509,7 @@ def draw_nodes(shape: Sequence[int], axes: str, numbers: Ints, size: int, title:
         caption += f", {axes[-2:-1]} down"
     if planes > 1:
         caption += f"; a plane for each of {', '.join(axes[:-2]) or 'the others'}"
-    parts.append(_label(24, 12, caption, "quiet"))
+    parts.append(draw_label(24, 12, caption, "quiet"))
     height = 24 + down * (rows + 0.8) * cell
     width = 24 + across * (columns + 0.8) * cell
     is_narrow = width <= NARROW and 7 * len(caption) <= NARROW

@@ -204,6 +204,12 @@ class Table:
             for cell, more in zip(cells, below, strict=True)
         ]
 
+    def shown_records(self) -> list[dict[str, Any]]:
+        """Return the values of the visible columns of each row, by heading."""
+        names = [column.plain_heading for column in self.visible_columns]
+        values = [self.values[column.name].tolist() for column in self.visible_columns]
+        return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+
     @property
     def rows(self) -> list[list[tuple[Column, tuple[str, ...]]]]:
         """The columns and cells of each row."""

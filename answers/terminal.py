@@ -13,7 +13,7 @@ from rich.box import Box
 from rich.cells import cell_len
 from rich.text import Text
 
-from toruscast.text import printable, seconds, shown_name
+from toruscast.text import bind_units, printable, seconds, shown_name
 
 from .blocks import Answer, Section, Sentence
 from .links import LinkMap, draw_heat_lines
@@ -22,8 +22,12 @@ from .table import Column, Table
 if TYPE_CHECKING:
     from rich.console import Console
 
-# Maximum characters in a line of a link map, and last rows of a shortened table.
-_MAX_MAP_WIDTH, _N_LAST_ROWS = 32, 3
+# Maximum characters in a line of a link map.
+_MAX_MAP_WIDTH = 32
+# A terminal up to this wide shows columns up to this priority.
+_NARROW, _MAX_PRIORITY = 80, 1
+# A character of a private area for spaces at which lines do not break.
+_NO_BREAK = "\ue000"
 # Minimum width of a wrapped text, and maximum lines of a heading above its unit.
 _MIN_TEXT_WIDTH, _MAX_HEADING_LINES = 24, 3
 _LEGEND = (
@@ -38,8 +42,8 @@ def print_answer(answer: Answer, console: Console, details: bool = False) -> Non
     head = answer.headline
     parts = ((head.before, "bold"), (shown_name(head.name), "bold green"), (head.after, "bold"))
     if str(head):
-        _print(Text.assemble(*((printable(text), style) for text, style in parts)), console)
-    for note in answer.lines:
+        _print(Text.assemble(*((_printable_line(text), style) for text, style in parts)), console)
+    for note in [*answer.lines, *(answer.details if details else ())]:
         _print(note, console)
     is_first = not str(head)
     main = [] if answer.table is None else [Section("", [replace(answer.table, title="")])]
@@ -57,13 +61,19 @@ def _print(content: str | Text | rich_table.Table, console: Console, style: str 
         content = _printable_text(content, style)
     lines = []
     for line in console.render_lines(content, pad=False):
-        lines.append(Text.assemble(*((part.text, part.style or "") for part in line)))
+        parts = ((part.text.replace(_NO_BREAK, " "), part.style or "") for part in line)
+        lines.append(Text.assemble(*parts))
         lines[-1].rstrip()
     console.print(Text("\n").join(lines), soft_wrap=True)
 
 
 def _printable_text(text: str, style: str = "") -> Text:
-    return Text("\n".join(map(printable, text.split("\n"))), style)
+    return Text("\n".join(map(_printable_line, text.split("\n"))), style)
+
+
+def _printable_line(text: str) -> str:
+    """Return a line that does not break between numbers and units."""
+    return bind_units(printable(text), _NO_BREAK)
 
 
 def _print_section(section: Section, console: Console, apart: bool) -> bool:
@@ -88,7 +98,7 @@ def _print_section(section: Section, console: Console, apart: bool) -> bool:
             console.print()
         previous = block
         if isinstance(block, Sentence) and block.unwrapped:
-            console.print(_printable_text(block.text), soft_wrap=True)
+            console.print(Text("\n".join(map(printable, block.text.split("\n")))), soft_wrap=True)
         elif isinstance(block, Sentence):
             _print(block.text, console)
         elif isinstance(block, LinkMap):
@@ -112,7 +122,12 @@ def _print_links(view: LinkMap, console: Console) -> None:
 def _print_table(table: Table, console: Console) -> None:
     """Print a table; if it is too wide, with less padding and then with fewer columns."""
     rows, n_hidden = _visible_rows(table)
-    columns = list(table.visible_columns)
+    is_narrow = console.width <= _NARROW
+    columns = [
+        column
+        for column in table.visible_columns
+        if not is_narrow or column.is_always_visible or column.priority <= _MAX_PRIORITY
+    ]
     widths = {id(column): _widths(table, column, rows) for column in columns}
 
     def fits(padding: int, wrapped: bool = True) -> bool:
@@ -149,18 +164,20 @@ def _widths(table: Table, column: Column, rows: list[int]) -> tuple[int, int]:
     cells = table.cells(column)
     head = max(map(cell_len, _heading(table, column, rows)))
     widest = max((cell_len(line) for row in rows for line in cells[row]), default=0)
-    wrapped = min(widest, _MIN_TEXT_WIDTH) if column.kind == "text" else widest
+    wrapped = widest
+    if column.kind == "text":
+        words = (word for row in rows for line in cells[row] for word in line.split())
+        wrapped = max(min(widest, _MIN_TEXT_WIDTH), max(map(cell_len, words), default=0))
     return max(head, widest), max(head, wrapped)
 
 
 def _visible_rows(table: Table) -> tuple[list[int], int]:
-    """Return the first and last rows and the user's row, and the number of hidden rows."""
+    """Return the first rows and the user's row, and the number of hidden rows."""
     n = len(table)
-    top = n if table.top is None or n <= table.top + _N_LAST_ROWS + 1 else table.top
-    kept = {*range(top), *range(max(n - _N_LAST_ROWS, 0), n)}
-    if table.yours is not None:
-        kept.add(table.yours)
-    return sorted(kept), n - len(kept)
+    # A line for a single hidden row would take its place.
+    top = n if table.top is None or n <= table.top + 1 else table.top
+    kept = sorted({*range(top), *([] if table.yours is None else [table.yours])})
+    return kept, n - len(kept)
 
 
 def _format_table(
@@ -187,7 +204,7 @@ def _format_table(
         if row != previous + 1:
             drawn.add_row("...", style="dim")
         previous = row
-        texts = ["\n".join(column[row]) for column in cells]
+        texts = [bind_units("\n".join(column[row]), _NO_BREAK) for column in cells]
         drawn.add_row(*texts, style=_STYLES.get(table.mark(row)))
     return drawn
 
@@ -195,9 +212,10 @@ def _format_table(
 def _heading(table: Table, column: Column, rows: list[int]) -> list[str]:
     """Return a heading as lines that are about as wide as the cells."""
     cells = table.cells(column)
-    texts = [*column.plain_heading.split(), *(line for row in rows for line in cells[row])]
+    heading = bind_units(column.plain_heading, _NO_BREAK)
+    texts = [*heading.split(), *(line for row in rows for line in cells[row])]
     width, unit = max(map(len, texts), default=1), table.unit(column)
-    while len(lines := textwrap.wrap(column.plain_heading, width)) > _MAX_HEADING_LINES:
+    while len(lines := textwrap.wrap(heading, width)) > _MAX_HEADING_LINES:
         width += 1
     return [*lines, *([unit] if unit else [])]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -13,8 +14,10 @@ import click
 import toruscast as tc
 from toruscast import datasets
 from toruscast._slow import pandas as pd
+from toruscast.answers import svg
+from toruscast.answers.blocks import Chart
 from toruscast.answers.table import Column, Table, records
-from toruscast.text import joined, rounded
+from toruscast.text import joined, rounded, seconds
 
 from .app import CommandGroup
 from .options import (
@@ -27,7 +30,7 @@ from .options import (
     refuse_options,
     sub_command,
 )
-from .output import Output
+from .output import PageOutput
 
 # Half a unit of the last published digit of ratios.
 RATIO_ROUNDING = 0.05
@@ -142,7 +145,7 @@ class _UpgradeOptions:
 
 
 @sub_command("upgrade", command)
-def upgrade(source: _ApplicationOptions, options: _UpgradeOptions, output: Output) -> None:
+def upgrade(source: _ApplicationOptions, options: _UpgradeOptions, output: PageOutput) -> None:
     """Ratios of a process's requirements after an upgrade to those before.
 
     The problem fills the memory before and after. The table also has the growth of the ratio with
@@ -171,7 +174,9 @@ def upgrade(source: _ApplicationOptions, options: _UpgradeOptions, output: Outpu
         table = with_published(table, "codesign-upgrades")
     content = {"processes": base.processes, "memory": base.memory, "ratios": records(table)}
     printed, notes = _tabulate_upgrades(table)
-    _write_answer(output, printed, table, content, below=notes)
+    label = table["requirement"] + " " + table["upgrade"]
+    charts = _draw_bars(table.assign(label=label), "label", "ratio", "", "Ratio after the upgrade")
+    _write_answer(output, printed, table, content, below=notes, charts=charts)
 
 
 def _tabulate_upgrades(table: pd.DataFrame) -> tuple[Table, list[str]]:
@@ -217,7 +222,7 @@ class _SystemOptions:
 
 
 @sub_command("systems", command)
-def systems(source: _ApplicationOptions, options: _SystemOptions, output: Output) -> None:
+def systems(source: _ApplicationOptions, options: _SystemOptions, output: PageOutput) -> None:
     """Largest problem and shortest wall time on each system.
 
     The wall time is that of the requirement that takes longest at the full rate of the system, for
@@ -235,7 +240,8 @@ def systems(source: _ApplicationOptions, options: _SystemOptions, output: Output
         table = with_published(table, "codesign-systems")
     printed, notes = _tabulate_systems(table)
     content = {"systems": records(table)}
-    _write_answer(output, printed, table, content, _describe_fastest(table), notes)
+    charts = _draw_bars(table, "system", "wall_time", "s", "Wall time, s, of the largest problem")
+    _write_answer(output, printed, table, content, _describe_fastest(table), notes, charts)
 
 
 def _describe_fastest(table: pd.DataFrame) -> list[str]:
@@ -245,11 +251,11 @@ def _describe_fastest(table: pd.DataFrame) -> list[str]:
         if times.empty:
             lines.append(f"{app} fits on no system.")
             continue
-        texts = [rounded(time, 3) for time in times["wall_time"].tolist()]
+        texts = [seconds(time) for time in times["wall_time"].tolist()]
         fastest = times["system"].tolist()[: texts.count(texts[0])]
         names = joined(fastest, len(fastest)) + " (equal)" * (len(fastest) > 1)
         largest = rounded(float(times["largest_problem"].min()), 3)
-        lines.append(f"{app}: fastest on {names}: {texts[0]} s for a problem of {largest}.")
+        lines.append(f"{app}: fastest on {names}: {texts[0]} for a problem of {largest}.")
     return lines
 
 
@@ -295,7 +301,7 @@ class _ShareOptions:
 
 
 @sub_command("share", command)
-def share(source: _ApplicationOptions, options: _ShareOptions, output: Output) -> None:
+def share(source: _ApplicationOptions, options: _ShareOptions, output: PageOutput) -> None:
     """Largest problems of two applications that share a system.
 
     \b
@@ -307,11 +313,15 @@ def share(source: _ApplicationOptions, options: _ShareOptions, output: Output) -
     table = tc.scaling.share_system(source.read(), system, options.shares, options.of)
     names = ["share", "application", "processes", "memory", "n", "largest_problem", "of_alone"]
     columns = [replace(each, digits=3) for each in Table(table[names]).visible_columns]
-    _write_answer(output, Table(table, columns), table, {"shares": records(table)})
+    label = table["share"].map("share {:g}".format)
+    charts = _draw_bars(
+        table.assign(label=label), "label", "largest_problem", "", "Largest problem"
+    )
+    _write_answer(output, Table(table, columns), table, {"shares": records(table)}, charts=charts)
 
 
 @sub_command("models", command)
-def models(source: _ApplicationOptions, output: Output) -> None:
+def models(source: _ApplicationOptions, output: PageOutput) -> None:
     """Show requirement models with their notes."""
     output.check()
     applications = source.read()
@@ -326,17 +336,31 @@ def models(source: _ApplicationOptions, output: Output) -> None:
     output.write_table(head, table, below=notes, content=content)
 
 
+def _draw_bars(table: pd.DataFrame, label: str, value: str, unit: str, lead: str) -> list[Chart]:
+    """Return a chart with the known values of each application."""
+    charts = []
+    for i, (name, part) in enumerate(table.dropna(subset=[value]).groupby("application")):
+        bars = [(value.replace("_", " "), "best", part[value].tolist())]
+        draw = partial(svg.draw_bars, part[label].tolist(), bars, 1.0, unit)
+        charts.append(Chart(f"bars-{i}", str(name), f"{lead}.", draw))
+    return charts
+
+
 def _write_answer(
-    output: Output,
+    output: PageOutput,
     printed: Table,
     table: pd.DataFrame,
     content: dict[str, Any],
     lines: Sequence[str] = ("",),
     below: Sequence[str] = (),
+    charts: Sequence[Chart] = (),
 ) -> None:
     """Write an answer whose CSV has all columns, and print why values are missing."""
     head, *notes = lines
     tables = (Table(table, ()), printed)
-    output.write_table(head, *tables, below=below, notes=notes, content=content)
+    title = "Requirements of applications"
+    output.write_table(
+        head, *tables, *charts, below=below, notes=notes, content=content, title=title
+    )
     for reason in dict.fromkeys(reason for reason in table["reason"].tolist() if reason):
         output.message(reason)

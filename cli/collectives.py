@@ -7,6 +7,7 @@ from functools import partial
 
 import toruscast as tc
 from toruscast import answers
+from toruscast.answers.candidates import CandidateRanking
 from toruscast.answers.table import Column, Table, records
 from toruscast.errors import InputError
 from toruscast.text import joined, seconds
@@ -22,7 +23,7 @@ from .options import (
     sub_command,
     tasks_option,
 )
-from .output import Output
+from .output import PageOutput
 from .problem import load_torus
 from .slow import flows
 
@@ -45,7 +46,7 @@ class _CollectiveOptions(MappingFileOptions):
 
 @sub_command("collectives")
 def command(
-    machine: TorusOptions, options: _CollectiveOptions, seed: SeedOptions, output: Output
+    machine: TorusOptions, options: _CollectiveOptions, seed: SeedOptions, output: PageOutput
 ) -> None:
     """Rank the algorithms of a collective for a torus, a size and a mapping.
 
@@ -76,11 +77,14 @@ def command(
             kind, nbytes, torus, mapping, progress=partial(progress, "algorithms")
         )
     timed = table[table["time"].notna()]
+    charts: list[answers.blocks.Chart] = []
     headline = answers.blocks.Headline("No algorithm applies.")
     if len(timed) and not timed["time"].any():
         headline = answers.blocks.Headline("No algorithm sends anything over the network.")
     elif len(timed):
         best = timed.iloc[0]
+        names, times = timed["algorithm"].tolist(), timed["time"].tolist()
+        charts.append(CandidateRanking(names, times).chart())
         headline = answers.blocks.Headline("Use ", best["algorithm"], f": {seconds(best['time'])}")
     notes = [
         f"{kind} of {size} on {n_tasks} tasks, {mapping.name} on {torus}; "
@@ -91,7 +95,9 @@ def command(
     output.write_table(
         headline,
         Table(table, _COLUMNS, best=0 if len(timed) else None),
+        *charts,
         notes=notes,
+        title=f"{kind} of {size} on {torus}",
         content={
             "collective": kind,
             "bytes": nbytes,

@@ -12,11 +12,11 @@ import toruscast as tc
 from toruscast import answers, datasets
 from toruscast._slow import pandas as pd
 from toruscast.answers.table import Kind, Table, records
-from toruscast.text import closest, percent
+from toruscast.text import closest, percent, seconds
 
 from .app import CommandGroup
 from .options import LevelOptions, argument, option, sub_command
-from .output import Output
+from .output import PageOutput
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def command() -> None:
 
 
 @sub_command("fit", command)
-def fit(runs: _RunFileOptions, intervals: LevelOptions, output: Output) -> None:
+def fit(runs: _RunFileOptions, intervals: LevelOptions, output: PageOutput) -> None:
     """Fit the constants, and split the time of every run into communication and computation.
 
     A job needs runs on two interconnects.
@@ -86,7 +86,7 @@ def fit(runs: _RunFileOptions, intervals: LevelOptions, output: Output) -> None:
 
 
 @sub_command("what-if", command)
-def what_if(runs: _RunFileOptions, options: _WhatIfOptions, output: Output) -> None:
+def what_if(runs: _RunFileOptions, options: _WhatIfOptions, output: PageOutput) -> None:
     """Predict elapsed times with half and no latency, double bandwidth, and infinite speed.
 
     \b
@@ -113,7 +113,7 @@ def what_if(runs: _RunFileOptions, options: _WhatIfOptions, output: Output) -> N
 
 
 @sub_command("speed-up", command)
-def speed_up(runs: _RunFileOptions, options: _FigureOptions, output: Output) -> None:
+def speed_up(runs: _RunFileOptions, options: _FigureOptions, output: PageOutput) -> None:
     """Split every run into communication and computation; report its speed-up and the limit.
 
     FILE needs a column tasks. The speed-up is relative to the run with the fewest tasks and equal
@@ -135,7 +135,8 @@ def speed_up(runs: _RunFileOptions, options: _FigureOptions, output: Output) -> 
         table["published"] = table["job"].map(limits).where(table["interconnect"] == "HF2")
     if options.figure is not None:
         answers.scaling.save_speedup_figure(table, options.figure)
-    _write_answer(output, model, table, "runs")
+    chart = answers.scaling.speedup_chart(table)
+    _write_answer(output, model, table, "runs", chart)
 
 
 # Kind and digits of columns that are not in seconds.
@@ -146,7 +147,11 @@ _RATIOS: dict[str, tuple[Kind, int]] = {
 
 
 def _write_answer(
-    output: Output, model: tc.scaling.Interconnect, table: pd.DataFrame, key: str
+    output: PageOutput,
+    model: tc.scaling.Interconnect,
+    table: pd.DataFrame,
+    key: str,
+    *charts: answers.blocks.Chart,
 ) -> None:
     """Write the constants and a table of seconds; warn of constants that may be zero."""
     constants = asdict(model)
@@ -163,7 +168,9 @@ def _write_answer(
     head, *notes = _describe_constants(model)
     notes.append("Times in seconds:")
     printed = Table(table, columns)
-    output.write_table(head, printed, notes=notes, content=content)
+    output.write_table(
+        head, printed, *charts, notes=notes, content=content, title="Cost of the interconnect"
+    )
     for name, (low, high) in (("alpha", model.alpha_interval), ("beta", model.beta_interval)):
         if low <= 0 <= high:
             output.message(
@@ -182,6 +189,6 @@ def _describe_constants(model: tc.scaling.Interconnect) -> list[str]:
     if not math.isnan(model.residual):
         lines.append(
             f"{model.n_jobs} jobs; standard deviation of the residuals of run differences: "
-            f"{model.residual:.0f} s"
+            f"{seconds(model.residual)}"
         )
     return lines

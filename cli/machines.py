@@ -25,7 +25,7 @@ from .options import (
     sub_command,
     times_option,
 )
-from .output import Output
+from .output import Output, PageOutput
 from .problem import load_application
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _MACHINE_COLUMNS = [
     Column("machine", kind="name"),
     Column("what", priority=0),
-    Column("torus", "such as", "label"),
+    Column("torus", "such as", "name"),
     Column("nodes", kind="count"),
 ]
 _MACHINE_NOTES = (
@@ -145,7 +145,7 @@ class _CalibrateOptions:
 
 
 @sub_command("calibrate")
-def calibrate(options: _CalibrateOptions, output: Output) -> None:
+def calibrate(options: _CalibrateOptions, output: PageOutput) -> None:
     """Fit the network constants of a machine to microbenchmarks.
 
     Reads the output of OSU's latency, bandwidth and message-rate tests, IMB and nccom-test, and a

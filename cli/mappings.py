@@ -223,6 +223,7 @@ class MappingFile:
         "[default: by suffix]",
         "NAME",
         needs=("out", "script"),
+        rare=True,
     )
 
     def check(self, hosts: str | None = None, *, may_be_folder: bool = False) -> None:

@@ -1,7 +1,8 @@
 """Options of the sub-commands, declared as fields of dataclasses.
 
 `sub_command` makes a command from a function whose parameters are such dataclasses. A field holds
-the name, the type, the help and the group of its option.
+the name, the type, the help and the group of its option. ``GROUP`` and ``RARE`` of a class are for
+all its own options.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ MAPPING_HELP = (
 PLUGIN_SET = "mine"
 ORDERS = "orders"
 MAX_JOBS = 4096
+# Key of a context that lists the rare options in the help.
+_ALL_OPTIONS = "toruscast.all_options"
 POSITIVE = click.FloatRange(min=0, min_open=True)
 PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)
 
@@ -55,7 +58,8 @@ def option(help: str, metavar: str = "", *names: str, default: Any = None, **set
     """Declare a dataclass field as an option.
 
     ``needs`` lists fields, or values of fields as ``name=value``, of which the option requires one.
-    ``excludes`` lists fields that must not be given with it. Other settings go to `click.Option`.
+    ``excludes`` lists fields that must not be given with it. Only --help-all lists a ``rare``
+    option. Other settings go to `click.Option`.
     """
     metadata = {"names": names, "help": help, "metavar": metavar or None, **settings}
     if default is dict:
@@ -87,10 +91,11 @@ class _GroupedOption(click.Option):
         group: str = "Answer",
         needs: tuple[str, ...] = (),
         excludes: tuple[str, ...] = (),
+        rare: bool = False,
         **settings: Any,
     ) -> None:
         super().__init__(*args, **settings)
-        self.group, self.needs, self.excludes = group, needs, excludes
+        self.group, self.needs, self.excludes, self.rare = group, needs, excludes, rare
 
     def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
         result = super().type_cast_value(ctx, value)
@@ -136,7 +141,8 @@ class _GroupedCommand(click.Command):
         groups: dict[str, list[tuple[str, str]]] = {title: [] for title in GROUPS}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            if record is not None:
+            is_listed = ctx.meta.get(_ALL_OPTIONS) or not getattr(parameter, "rare", False)
+            if record is not None and is_listed:
                 groups[getattr(parameter, "group", "Output")].append(record)
         for title, records in groups.items():
             if records:
@@ -148,6 +154,24 @@ def _display_name(parameter: click.Parameter) -> str:
     """Return the name of an option, or the metavar of an argument."""
     name = parameter.opts[0]
     return name if name.startswith("-") else (parameter.metavar or name).strip("[].")
+
+
+def _show_all_options(ctx: click.Context, _: click.Parameter, is_given: bool) -> None:
+    if is_given and not ctx.resilient_parsing:
+        ctx.meta[_ALL_OPTIONS] = True
+        click.echo(ctx.get_help())
+        ctx.exit()
+
+
+_HELP_ALL = _GroupedOption(
+    ["--help-all"],
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_all_options,
+    group="Output",
+    help="Show this message with all options.",
+)
 
 
 def sub_command(name: str, parent: click.Group | None = None) -> Callable[[Any], click.Command]:
@@ -173,10 +197,13 @@ def sub_command(name: str, parent: click.Group | None = None) -> Callable[[Any],
             declared = {each.name: each for each in fields(kind) if each.metadata}
             # The help lists the options of a class before those of its bases.
             for owner in kind.__mro__:
-                group = getattr(owner, "GROUP", "Answer")
+                group, rare = getattr(owner, "GROUP", "Answer"), vars(owner).get("RARE", False)
                 for field_name in inspect.get_annotations(owner):
                     if each := declared.pop(field_name, None):
-                        parameters[field_name] = _make_parameter(each, types[field_name], group)
+                        made = _make_parameter(each, types[field_name], group, rare)
+                        parameters[field_name] = made
+        if any(getattr(each, "rare", False) for each in parameters.values()):
+            parameters["help_all"] = _HELP_ALL
         command = _GroupedCommand(
             name,
             callback=call,
@@ -190,7 +217,7 @@ def sub_command(name: str, parent: click.Group | None = None) -> Callable[[Any],
     return decorate
 
 
-def _make_parameter(declared: Field[Any], hint: Any, group: str) -> click.Parameter:
+def _make_parameter(declared: Field[Any], hint: Any, group: str, rare: bool) -> click.Parameter:
     """Make the click option or argument of a field."""
     settings: dict[str, Any] = dict(declared.metadata)
     kinds = [kind for kind in get_args(hint) if kind is not NoneType]
@@ -217,7 +244,7 @@ def _make_parameter(declared: Field[Any], hint: Any, group: str) -> click.Parame
     default = None if declared.default is MISSING else declared.default
     if default not in (None, (), False):
         settings.setdefault("show_default", True)
-    settings.setdefault("group", group)
+    settings = {"group": group, "rare": rare} | settings
     if default is not None:
         # click counts an option as given if its default is set, even to None.
         settings["default"] = default
@@ -319,9 +346,9 @@ def splits_option() -> Any:
     return option(text, "N", default=50, group="Work")
 
 
-def tasks_option(help: str, needs: tuple[str, ...] = ()) -> Any:
+def tasks_option(help: str, **settings: Any) -> Any:
     """Declare the number of tasks."""
-    return option(help, "N", type=click.IntRange(1, 2**31 - 1), group="Input", needs=needs)
+    return option(help, "N", type=click.IntRange(1, 2**31 - 1), group="Input", **settings)
 
 
 def search_time_option(help: str = "Duration of the search in seconds.") -> Any:
@@ -339,6 +366,7 @@ def times_option(subject: str, **settings: Any) -> Any:
 class FormatOptions:
     """Formats of files that do not identify their format."""
 
+    RARE: ClassVar = True
     form: tuple[str, ...] = multi_option(
         "Format of a graph or mapping file that does not identify its format, such as matrix or "
         "rank-order, listed by 'toruscast formats'. Give graph=NAME and mapping=NAME where both "
@@ -379,6 +407,7 @@ class HloOptions:
     """Values that the HLO text of a compiled program leaves open."""
 
     GROUP: ClassVar = "Input"
+    RARE: ClassVar = True
     trips: tuple[tuple[str, int], ...] = multi_option(
         "Iterations of all loops, or of the loop NAME, whose trip count a compiled program (HLO) "
         "does not state. The default is 1.",
@@ -416,6 +445,7 @@ class GraphFileOptions(FormatOptions, HloOptions):
     """How a communication graph is read."""
 
     GROUP: ClassVar = "Input"
+    RARE: ClassVar = True
     include: Include = option(  # noqa: RUF009
         "Part of Open MPI monitoring output to read.", default="all"
     )
@@ -477,6 +507,7 @@ class TorusOptions:
         "for a named machine too.",
         "KEY=VALUE",
         "--network",
+        rare=True,
     )
 
 
@@ -484,6 +515,7 @@ class TorusOptions:
 class AllocationOptions(TorusOptions):
     """A torus with an allocation of nodes, and with slow or missing links."""
 
+    RARE: ClassVar = True
     allocation: str | None = option(
         "Nodes of the job: a number or coordinates per line, a CSV with a column node, or a table "
         "of hosts. Other nodes still route traffic.",
@@ -505,9 +537,8 @@ class TrafficOptions(AllocationOptions, GraphFileOptions):
 
     GROUP: ClassVar = "Input"
     comms: tuple[str, ...] = multi_option(
-        "Communication graph: Open MPI monitoring output, lines of src dst bytes [messages], a "
-        "dense matrix, .npz or .mtx, or a shipped dataset such as lammps-lj-512. Several graphs "
-        "are phases with a barrier between them.",
+        "Communication graph: a file such as lines of src dst bytes [messages], or a shipped "
+        "dataset such as lammps-lj-512. Several are phases with a barrier between them.",
         "FILE|NAME",
         "--comm",
     )
@@ -516,18 +547,21 @@ class TrafficOptions(AllocationOptions, GraphFileOptions):
         "allreduce/ring:64MB:2 on two ports. 'toruscast collectives' ranks the algorithms.",
         "ALGORITHM:SIZE",
         excludes=("comms", "dependent", "grid", *_GRAPH_FILE_OPTIONS),
+        rare=True,
     )
     tasks: int | None = tasks_option(
-        "Tasks of the collective.  [default: one per node]", needs=("collective",)
+        "Tasks of the collective.  [default: one per node]", needs=("collective",), rare=True
     )
     dependent: bool = option(
         "The graphs are dependent rounds: each task waits for its own messages of a round instead "
         "of at a barrier.",
         default=False,
+        rare=True,
     )
     grid: str | None = option(
         "Task grid for the mapping strategies, such as 8x8x8.  [default: near-cubic]",
         "SIZES",
+        rare=True,
     )
 
     @property
@@ -541,6 +575,7 @@ class MappingFileOptions(FormatOptions):
     """How files of mappings are read."""
 
     GROUP: ClassVar = "Mappings"
+    RARE: ClassVar = True
     tasks_per_node: int | None = option(
         "Maximum tasks per node.  [default: as the mapping file states, or the minimum]", "N"
     )
@@ -637,6 +672,7 @@ class WorkerOptions:
     """Threads, processes or a cluster."""
 
     GROUP: ClassVar = "Work"
+    RARE: ClassVar = True
     jobs: int = option(
         "Number of threads.  [default: all processors]",
         default=os.cpu_count() or 1,
@@ -661,6 +697,7 @@ class SeedOptions:
     """Seed of the random numbers."""
 
     GROUP: ClassVar = "Work"
+    RARE: ClassVar = True
     seed: int = option("Random seed.", default=1, type=click.IntRange(min=0))
 
 
@@ -668,6 +705,7 @@ class SeedOptions:
 class WorkOptions(WorkerOptions, SeedOptions):
     """Workers, seed and routing."""
 
+    RARE: ClassVar = True
     routing: Routing = option(  # noqa: RUF009
         "Dimension order, minimal adaptive, or by_size: adaptive for phases of long messages.",
         default="deterministic",
@@ -678,4 +716,5 @@ class WorkOptions(WorkerOptions, SeedOptions):
 class LevelOptions:
     """Probability of intervals."""
 
+    RARE: ClassVar = True
     level: float = option("Probability of the intervals.", default=0.95, type=PROBABILITY)

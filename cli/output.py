@@ -30,8 +30,6 @@ from .slow import format_registry
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from toruscast.answers.table import Table
-
 PLAIN_WIDTH = 120
 STDOUT = "-"
 # Options whose files contain text whatever their suffix.
@@ -79,7 +77,7 @@ class Output:
     )
     verbose: bool = option("Print log messages and details.", "", "--verbose", "-v", default=False)
     log_path: str | None = option(
-        "Append log messages to FILE, one line of JSON each.", "FILE", "--log-file"
+        "Append log messages to FILE, one line of JSON each.", "FILE", "--log-file", rare=True
     )
     links_path: str | None = None
     report: str | None = None
@@ -178,10 +176,14 @@ class Output:
                 answers.figures.write_figures(answer, self.figures, self.figure_format)
         self.write_files(answer, metadata)
         self.print_answer(answer)
+        if self.report is not None:
+            self.print_line(f"Page: {self.report}")
 
-    def write_table(self, head: str | answers.blocks.Headline, *tables: Table, **more: Any) -> None:
-        """Write an answer of a sentence and tables; ``more`` are those of `table_answer`."""
-        self.write_answer(answers.blocks.table_answer(head, *tables, **more))
+    def write_table(
+        self, head: str | answers.blocks.Headline, *blocks: answers.blocks.Block, **more: Any
+    ) -> None:
+        """Write an answer of a sentence and blocks; ``more`` are those of `table_answer`."""
+        self.write_answer(answers.blocks.table_answer(head, *blocks, **more))
 
     def write_files(
         self, answer: answers.blocks.Answer, metadata: dict[str, Any] | None = None
@@ -208,10 +210,10 @@ class PageOutput(Output):
 
     report: str | None = option("Write the answer with its charts as an HTML page.", "FILE.html")
     figures: str | None = option(
-        "Write the charts and the link map of the answer as files into FOLDER.", "FOLDER"
+        "Write the charts and the link map of the answer as files into FOLDER.", "FOLDER", rare=True
     )
     figure_format: Literal["svg", "png", "pdf"] = option(
-        "File format of the figures.", default="svg", needs=("figures",)
+        "File format of the figures.", default="svg", needs=("figures",), rare=True
     )
 
 

@@ -194,7 +194,7 @@ def command(
         given = mappings if candidates.mappings else ()
         check_job("", launch.out_format, problem, candidates, given)
     with nullcontext() if script_times is None else run_loop.lock_runs(script_times):
-        with output.progress("Routing") as progress:
+        with output.progress("Planning") as progress:
             plan = tc.plan(
                 problem,
                 mappings=mappings,

@@ -31,7 +31,7 @@ from .options import (
     sub_command,
     top_option,
 )
-from .output import Output, write_text
+from .output import Output, PageOutput, write_text
 from .progress import show_progress
 from .slow import formula, scaling_fit, scaling_models, stages
 
@@ -315,7 +315,7 @@ class _TopOptions:
 
 @sub_command("fit", command)
 def fit(
-    measured: _MeasurementOptions, search: _FitOptions, table_size: _TopOptions, output: Output
+    measured: _MeasurementOptions, search: _FitOptions, table_size: _TopOptions, output: PageOutput
 ) -> None:
     """Fit a model to every call path and metric of FILE.
 
@@ -329,7 +329,9 @@ def fit(
     """  # noqa: D301
     output.check()
     table, rows = [], []
+    charts: list[answers.blocks.Chart] = []
     for models, selected in measured.fit(search):
+        charts += answers.scaling.model_charts(models, selected, search.options)
         notes, names, summary = models.notes(), models.measurements.parameters, models.rows()
         for k in selected:
             table.append({**summary[k], "notes": "; ".join(notes[k])})
@@ -339,7 +341,7 @@ def fit(
     has_methods = any(row["predicts_by"] != "formula" for row in table)
     columns = ["callpath", "metric", "formula", *["predicts_by"] * has_methods]
     columns += ["smape", "adjusted_r2"]
-    _write_table(output, table, {"models": rows}, columns, table_size.top)
+    _write_table(output, table, {"models": rows}, columns, table_size.top, charts)
     _print_notes(output, rows)
 
 
@@ -364,7 +366,7 @@ def predict(
     options: _PredictOptions,
     search: _FitOptions,
     table_size: _TopOptions,
-    output: Output,
+    output: PageOutput,
 ) -> None:
     """Fit FILE, and predict every call path and metric at other points.
 
@@ -380,7 +382,9 @@ def predict(
     summaries: list[dict[str, Any]] = []
     fitted = measured.fit(search)
     enough = [len(m.measurements.points) >= m.min_points for m, _ in fitted]
+    charts: list[answers.blocks.Chart] = []
     for (models, selected), has_enough in zip(fitted, enough, strict=True):
+        charts += answers.scaling.model_charts(models, selected, search.options)
         data = models.measurements
         X = _order_points(options.at, data.parameters)
         values, methods, notes = models.predict(X), models.predicts_by(), models.notes()
@@ -407,7 +411,7 @@ def predict(
     has_methods = any(row["predicts_by"] != "formula" for row in rows)
     columns = [name for name in rows[0] if has_methods or name != "predicts_by"]
     content = {"predictions": rows, "models": summaries}
-    _write_table(output, pd.DataFrame(rows), content, columns, table_size.top)
+    _write_table(output, pd.DataFrame(rows), content, columns, table_size.top, charts)
     _print_notes(output, summaries)
 
 
@@ -440,10 +444,11 @@ def _write_table(
     content: dict[str, Any],
     columns: Sequence[str] | None = None,
     top: int = MAX_ROWS,
+    charts: Sequence[answers.blocks.Chart] = (),
 ) -> None:
-    """Write a table, and print some of its columns."""
+    """Write a table and charts, and print some columns of the table."""
     block = Table(table, _make_columns(table, columns), top=top)
-    output.write_table("", block, content=content)
+    output.write_table("", block, *charts, title="Scaling models", content=content)
 
 
 def _make_columns(frame: Frame, names: Sequence[str] | None = None) -> list[Column]:

@@ -33,8 +33,8 @@ def show_progress(
     """Yield a function of (stage, done, total) that moves a progress bar on stderr.
 
     The bar shows ``count(done, total)``, or ``done`` alone if ``total`` is None, and the elapsed
-    and remaining time. Some stages replace the text. Nothing is shown with --quiet or without a
-    terminal.
+    and remaining time. Some stages replace the text. After the last step of a stage, the bar shows
+    the text without a share of the work. Nothing is shown with --quiet or without a terminal.
     """
     if _is_quiet() or not sys.stderr.isatty():
         yield lambda stage, done, total: None
@@ -55,9 +55,13 @@ def show_progress(
         task = bar.add_task(text, total=None, count="")
 
         def move(stage: str, done: int, total: int | None) -> None:
-            shown = str(done) if total is None else count(done, total)
-            description = _STAGES.get(stage, text)
+            is_open = total is None or done < total
+            shown = str(done) if total is None else count(done, total) * is_open
+            description = _STAGES.get(stage, text) if is_open else text
             bar.update(task, description=description, completed=done, total=total, count=shown)
+            if not is_open:
+                # A bar without a total moves.
+                bar.tasks[task].total = None
 
         yield move
 

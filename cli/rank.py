@@ -42,6 +42,7 @@ _LONG = 2.0
 @dataclass(frozen=True)
 class _BudgetOptions:
     GROUP: ClassVar = "Work"
+    RARE: ClassVar = True
     goal: Literal["fastest", "order"] = option(
         "Simulate to find the fastest candidate, or to find the order of all.", default="fastest"
     )
@@ -75,8 +76,11 @@ class _RankOptions:
         "FILE",
         default="default",
         show_default=False,
+        rare=True,
     )
-    plugin: str | None = plugin_option(", for a --model that uses them", needs=("model",))
+    plugin: str | None = plugin_option(
+        ", for a --model that uses them", needs=("model",), rare=True
+    )
     times: str | None = times_option(
         "Learn from measured times of some of --mappings instead of a model", needs=("mappings",)
     )
@@ -91,6 +95,7 @@ class _RankOptions:
         "dimension of --torus fastest. The candidates are the rank orders of the launcher.",
         "FILE",
         group="Machine",
+        rare=True,
     )
 
 
@@ -138,7 +143,7 @@ def command(
         loaded = replace(loaded, problem=problem)
     is_measured = options.times is not None
     budget = _limit_budget(problem, mappings, is_measured, limits, options.check, work.jobs, output)
-    with output.progress("Routing") as progress:
+    with output.progress("Ranking") as progress:
         ranking = tc.rank(
             problem,
             mappings=mappings,

@@ -41,12 +41,14 @@ class _SearchOptions(MappingFileOptions):
         "NAME",
         default="time",
         group="Answer",
+        rare=True,
     )
     partitioners: tuple[str, ...] = multi_option(
         "Start also from the mapping of this program, which must be installed. May be given "
         "several times.",
         type=click.Choice(["scotch", "mt-kahypar"]),
         group="Answer",
+        rare=True,
     )
     top: int = top_option(10)
 

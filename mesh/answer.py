@@ -29,7 +29,7 @@ def answer(found: MeshLayouts, *, setting: str = "") -> Answer:
     notes, sections = _notes(found), _sections(found)
     file = None
     if found.ids.size <= _MAX_PAGE_DEVICES:
-        file = File("mesh.py", found.jax_program(), "JAX program")
+        file = File("mesh.py", found.jax_program(), "JAX program", comes_first=True)
     else:
         notes.append("The program is too long for a page; --write mesh.py writes it.")
     return Answer(
@@ -92,39 +92,42 @@ def _notes(found: MeshLayouts) -> list[str]:
 
 
 def _sections(found: MeshLayouts) -> list[Section]:
-    sections = [
+    sections = []
+    if found.ids.size <= _MAX_TERMINAL_DEVICES:
+        program = Sentence(found.jax_program().rstrip(), unwrapped=True)
+        sections.append(Section("The mesh", [program], only="terminal"))
+    sections += [
         Section("Layouts", [layouts(found)], only="terminal"),
         Section("How much faster", [times_chart(found)], wide=False, only="page"),
-        *_draw_chips(found),
         Section(
             "Why: time of each collective",
             [_collective_chart(found), _collective_table(found)],
             wide=False,
         ),
+        *_draw_chips(found),
         Section("Bottlenecks", [Sentence(line) for line in _list_reasons(found)], wide=False),
         Section("All layouts", [layouts(found)], only="page"),
     ]
     labels = [each.label for each in found.problem.traffic]
     view = LinkMap(found.torus, partial(_list_link_uses, found), labels)
     sections.append(Section("Where: time that each link is busy", [view], only="page"))
-    if found.ids.size <= _MAX_TERMINAL_DEVICES:
-        program = Sentence(found.jax_program().rstrip())
-        sections.append(Section("The mesh", [program], only="terminal"))
     return sections
 
 
 def _draw_chips(found: MeshLayouts) -> list[Section]:
     if found.torus.n_nodes > _MAX_DRAWN:
         return []
+    ranking, named = _rank_candidates(found)
     return [
         Section(
-            "Layout 1: position of the chips along each axis",
-            [_chip_chart(found, k) for k in range(len(found.axes.names))],
+            f"{ranking.names[i].capitalize()}: position of the chips along each axis",
+            [_chip_chart(found, named[i], k, suffix) for k in range(len(found.axes.names))],
             "Each cell is a chip at its coordinates. Darker chips are farther along the axis. "
             "Chips of the same colour hold the same shard.",
             wide=False,
             only="page",
         )
+        for i, suffix in ((ranking.best, ""), (ranking.yours or 0, "-baseline"))
     ]
 
 
@@ -223,13 +226,13 @@ def _list_reasons(found: MeshLayouts) -> list[str]:
     return reasons
 
 
-def _chip_chart(found: MeshLayouts, axis: int) -> Chart:
+def _chip_chart(found: MeshLayouts, layout: RankedLayout, axis: int, suffix: str) -> Chart:
     position = np.full(found.torus.n_nodes, -1)
-    coordinate = np.indices(found.best.nodes.shape)[axis]
-    position[found.best.nodes.ravel()] = coordinate.ravel()
+    coordinate = np.indices(layout.nodes.shape)[axis]
+    position[layout.nodes.ravel()] = coordinate.ravel()
     name, size = found.axes.names[axis], found.axes.sizes[axis]
     return Chart(
-        f"chips-{axis}",
+        f"chips-{axis}{suffix}",
         f"{shown_name(name)}: 0 (light) to {size - 1} (dark)",
         "",
         lambda: svg.draw_nodes(found.torus.shape, found.torus.axes, position, size),

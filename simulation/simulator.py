@@ -15,6 +15,7 @@ from toruscast.mapping import MappingProblem, TaskMapping, Torus, Workload
 from toruscast.mapping.problem import as_problem
 from toruscast.routing.loads import check_routes
 from toruscast.routing.messages import Messages, list_messages, max_message_packets
+from toruscast.text import seconds
 from toruscast.typing import Floats
 from toruscast.validation import (
     SEED,
@@ -243,7 +244,7 @@ class PacketRun:
                 if self.n_snapshots > max_kept:
                     raise InputError(
                         "interval too short: too many snapshots",
-                        found=f"{interval_ticks * tick:.3g} s",
+                        found=seconds(interval_ticks * tick),
                         expected=f"at most {max_kept} in a run",
                     )
                 snapshots.append(_take_snapshot(state, next_snapshot * tick, begin))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError
 from toruscast.mapping import Torus
 from toruscast.routing.messages import Messages
+from toruscast.text import seconds
 from toruscast.typing import Floats, Int32s, Ints, UInt64s
 
 LARGEST_PACKET = 2**26
@@ -349,8 +350,8 @@ def choose_tick(messages: Messages, torus: Torus, n_halvings: int = 0) -> tuple[
     if node_seconds > _MAX_TICKS * tick:
         raise InputError(
             "too many packets, or too slow a network, for the clock",
-            found=f"{node_seconds:.3g} s at one node",
-            expected=f"at most {_MAX_TICKS * tick:.3g} s; a larger coarsening (--coarsening)",
+            found=f"{seconds(node_seconds)} at one node",
+            expected=f"at most {seconds(_MAX_TICKS * tick)}; a larger coarsening (--coarsening)",
         )
     _check_duration(messages, torus, network_seconds, tick)
     max_delay_ticks = (slowest_seconds + network.hop_latency) / tick
@@ -393,8 +394,8 @@ def _check_slowest(torus: Torus, largest_packet: float) -> None:
     if network.hop_latency > max_seconds:
         raise InputError(
             "hop_latency too long relative to a packet on the fastest link",
-            found=f"{network.hop_latency:g} s",
-            expected=f"at most {max_seconds:.3g} s",
+            found=seconds(network.hop_latency),
+            expected=f"at most {seconds(max_seconds)}",
         )
     min_bandwidth = max(torus.bandwidth) / _MAX_RATIO
     for name, value, ports in (
@@ -419,6 +420,6 @@ def _check_duration(messages: Messages, torus: Torus, horizon: float, tick: floa
     if sum(spans.values()) > _LAST_TICK * tick:
         raise InputError(
             f"too long for the clock, mostly {max(spans, key=lambda name: spans[name])}",
-            found=f"{sum(spans.values()):.3g} s",
-            expected=f"at most {_LAST_TICK * tick:.3g} s",
+            found=seconds(sum(spans.values())),
+            expected=f"at most {seconds(_LAST_TICK * tick)}",
         )

@@ -13,6 +13,8 @@ _BYTES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 _MAX_NAME_LENGTH = 200
 # Shares with equal decimals up to this one differ by rounding errors only.
 _SHARE_DECIMALS = 12
+# The space between a number and its unit.
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=%|(?:[num]?s|[kMGT]?B)\b)")
 
 
 def time_unit(values: Iterable[float]) -> tuple[float, str]:
@@ -146,6 +148,11 @@ def shortened(text: str, limit: int) -> str:
 def one_line(text: str) -> str:
     """Format a text as one printable line."""
     return printable(" ".join(text.split()))
+
+
+def bind_units(text: str, space: str = "\N{NO-BREAK SPACE}") -> str:
+    """Return a text with another space between numbers and units, at which lines do not break."""
+    return _BEFORE_UNIT.sub(space, text)
 
 
 def joined(names: Iterable[object], most: int = 4) -> str:
