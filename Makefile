@@ -73,7 +73,7 @@ figures: .venv/installed-dev
 	$(BIN)/python tools/draw_report.py docs/figures/report.png
 
 # Train the default model, with intervals by kind of traffic, in about ten minutes.
-# docs/how-it-works/forecast.md quotes the output. With --check it compares the model with the file.
+# With --check it compares the model with the file.
 model: .venv/installed
 	$(BIN)/python tools/train_default.py --samples .venv/default-samples.parquet
 
