@@ -68,7 +68,7 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
         "docs/scaling/composition.md": {
             "composition": columns(results, "composition", COMPOSITION)
         },
-        "docs/scaling/pmnf.md": pmnf_tables.all_tables(results),
+        "benchmarks/pmnf.md": pmnf_tables.all_tables(results),
     }
 
 
