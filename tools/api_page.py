@@ -1,4 +1,4 @@
-"""The pages of the Python interface, which `site_hooks.py` adds to the site: one for each object."""
+"""The pages of the Python interface, one for each object; `site_hooks.py` adds them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _entry(value: Any) -> Entry:
 
 
 def pages() -> dict[str, str]:
-    """Return the pages by their paths in docs; the site puts the docstrings where ``:::`` stands."""
+    """Return the pages by their paths in docs; the site fills in the docstring at ``:::``."""
     listed, written = "", {}
     for group in GROUPS:
         listed += f"\n## {group}\n\n| name | what it is |\n|---|---|\n"

@@ -38,7 +38,7 @@ _ROUNDS, _SUM = "rounds, averaged networks", "sum, simulated"
 
 
 class Entry(NamedTuple):
-    """A study: the bars of its chart, sentences, and tables in docs/studies/tables or benchmarks."""
+    """A study: bars of its chart, sentences, tables in docs/studies/tables or benchmarks."""
 
     title: str
     bars: Mapping[str, float]
@@ -60,16 +60,16 @@ def _section(name: str, entry: Entry) -> str:
         f"`{path}`" if path.startswith("benchmarks") else f"[{path}](studies/tables/{path})"
         for path in entry.tables
     ]
-    unit = f" ({entry.unit})" if entry.unit else ""
     return (
-        f"\n## {entry.title}\n\n![{entry.title}{unit}](figures/evidence/{name}.svg)\n\n"
+        f"\n## {entry.title}\n\n![{entry.title}: {entry.unit}](figures/evidence/{name}.svg)\n\n"
+        f"*Bars: {entry.unit}.*\n\n"
         f"{textwrap.fill(entry.text, 100)}\n\nTables: {', '.join(links)}.\n"
     )
 
 
 def _chart(entry: Entry) -> str:
     names, values = list(entry.bars), [float(value) for value in entry.bars.values()]
-    unit = "%" if entry.unit == "%" else ""
+    unit = "%" if entry.unit.endswith("%") else ""
     return svg.standalone_svg(svg.draw_bars(names, [(entry.title, "best", values)], 1.0, unit))
 
 
@@ -79,17 +79,21 @@ def _live() -> Entry:
     named = _table("real_mpi_live/named").set_index("program")[_ROUNDS]
     here = gains[gains.index.str.endswith(", 4x4")].sort_values(ascending=False)
     other = gains.drop(here.index)
-    text = f"""{len(here)} MPI programs on an emulated 4x4 torus of real TCP links, traced, searched and launched:
+    text = f"""{len(here)} MPI programs on an emulated 4x4 torus of real TCP links, traced, searched
+and launched:
 measured times fell by up to {_percent(here.max())} and rose by at most {_percent(-here.min())},
-median {_percent(here.median())} less. On other tori, measured with earlier versions of the search, the
-best gained {_percent(other.max())} and one took {_percent(-other.min())} longer ({other.idxmin()}). Over all
+median {_percent(here.median())} less. On other tori, measured with earlier versions of the search,
+the
+best gained {_percent(other.max())} and one took {_percent(-other.min())} longer ({other.idxmin()}).
+Over all
 {len(order)} runs the RCC of pairs more than 5 % apart is {order.mean():.3f}, {order.min():.3f} at
-worst; the mapping that was named first took {_percent(named.max())} longer than the best at worst."""
+worst; the mapping that was named first took {_percent(named.max())} longer than the best at
+worst."""
     bars = {name.removesuffix(", 4x4").replace("LAMMPS, ", ""): gain for name, gain in here.items()}
     return Entry(
         "Real MPI programs, launched and measured",
         bars,
-        "%",
+        "measured time saved on 4x4, %",
         text,
         ("real_mpi_live/gains.csv", "real_mpi_live/order.csv", "real_mpi_live/named.csv"),
     )
@@ -104,7 +108,8 @@ def _real_mpi() -> Entry:
         "trace, one network": mean["rounds, simulated"],
         "trace, many networks": mean[_ROUNDS],
     }
-    text = f"""Four MPI programs under 16 to 19 measured mappings each: how much a trace gains over a profile.
+    text = f"""Four MPI programs under 16 to 19 measured mappings each: how much a trace gains over
+a profile.
 A profile that sums all bytes orders {mean[_SUM]:.3f} of the pairs right, a trace with its rounds
 {mean["rounds, simulated"]:.3f}, and the mean over networks with other rules {mean[_ROUNDS]:.3f}.
 These networks were chosen on the same programs. The mapping named from a trace took at most
@@ -122,14 +127,15 @@ These networks were chosen on the same programs. The mapping named from a trace 
 def _emulated() -> Entry:
     table = _table("emulated_torus/forecasts")
     lines = table[table["method"] == "line and features"].set_index("case")
-    text = f"""57 mappings of two patterns were measured on an emulated 4x4x4 torus of TCP links. Two thirds of them
+    text = f"""57 mappings of two patterns were measured on an emulated 4x4x4 torus of TCP links.
+Two thirds of them
 train, the others are predicted: RCC {lines["rcc_apart"].min():.3f} to
 {lines["rcc_apart"].max():.3f} for pairs more than 5 % apart. The 90 % intervals hold
 {_percent(lines["within"].min())} to {_percent(lines["within"].max())} of the held-out times."""
     return Entry(
         "Learned from measured runs",
         lines["rcc_apart"].to_dict(),
-        "RCC",
+        "RCC of pairs more than 5 % apart",
         text,
         ("emulated_torus/forecasts.csv", "emulated_torus/noise.csv"),
     )
@@ -139,7 +145,8 @@ def _decisions() -> Entry:
     race = pd.read_csv(_RESULTS / "race-summary.csv").set_index("candidates")
     sets = int(race["sets"].sum())
     decided = {n: round(float((race[n] * race["sets"]).sum())) for n in ("proved", "sure")}
-    text = f"""`rank` named the fastest of 84 mappings in {_percent(race["fastest"].mean())} of {sets} sets of five captured
+    text = f"""`rank` named the fastest of 84 mappings in {_percent(race["fastest"].mean())} of
+{sets} sets of five captured
 applications, after {race["simulations"].min():.0f} to {race["most_simulations"].max():.0f}
 simulations. {decided["proved"]} answers were proved, {decided["sure"]} sure. RCC over all
 candidates is {race["rcc"].min():.2f} to {race["rcc"].max():.2f}, and 90 % intervals hold
@@ -147,7 +154,9 @@ candidates is {race["rcc"].min():.2f} to {race["rcc"].max():.2f}, and 90 % inter
 simulated."""
     bars = race["simulations"].to_dict()
     title = "Simulations until the fastest is known"
-    return Entry(title, bars, "of 84", text, ("benchmarks/results/race-summary.csv",))
+    return Entry(
+        title, bars, "median number of simulations", text, ("benchmarks/results/race-summary.csv",)
+    )
 
 
 def _unseen() -> Entry:
@@ -155,7 +164,8 @@ def _unseen() -> Entry:
     mean = cases.groupby("orders")["rcc_5"].mean()
     regret = cases.groupby("orders")["regret"].mean()
     orders = ["release bound", "default model", "16 packets in one", "4 packets in one"]
-    text = f"""{cases["case"].nunique()} applications that the default model has never seen, drawn at random, against simulations with
+    text = f"""{cases["case"].nunique()} applications that the default model has never seen, drawn
+at random, against simulations with
 real packets. Without a simulation RCC is {mean["default model"]:.3f} and the regret
 {_percent(regret["default model"], 1)}; packets merged by sixteen reach
 {mean["16 packets in one"]:.3f} and {_percent(regret["16 packets in one"], 1)}. Long messages
@@ -163,7 +173,7 @@ and adaptive routing are the hard cases."""
     return Entry(
         "Applications never seen",
         mean[orders].to_dict(),
-        "RCC",
+        "RCC of pairs more than 5 % apart, mean",
         text,
         ("unseen/cases.csv", "unseen/times.csv"),
     )
@@ -173,7 +183,8 @@ def _larger() -> Entry:
     cases = _table("small_large/cases")
     mean = cases.groupby("orders")["rcc"].mean()
     held = cases.groupby("orders")["held"].mean()
-    text = f"""Models that learned from 24 mappings of six families of graphs on 64 and 128 nodes predict 512 and 1,024
+    text = f"""Models that learned from 24 mappings of six families of graphs on 64 and 128 nodes
+predict 512 and 1,024
 nodes. Features of the routes reach RCC {mean["routes"]:.3f}, the release bound without learning
 {mean["release bound"]:.3f}, and a corrected coarse simulation {mean["coarse simulation"]:.3f}.
 Their 90 % intervals hold {_percent(held["routes"])} and {_percent(held["coarse simulation"])}."""
@@ -186,7 +197,8 @@ def _sc13() -> Entry:
     best = _table("sc13/hybrids-16384-best")
     moves = best[best["varies"] > 1.3]
     transfer = _table("sc13/transfer").set_index("learner")
-    text = f"""The experiments of Jain et al. (SC'13), with simulated times. For 16,384 tasks the best hybrid feature
+    text = f"""The experiments of Jain et al. (SC'13), with simulated times. For 16,384 tasks the
+best hybrid feature
 set reaches RCC {best["rcc"].min():.2f} to {best["rcc"].max():.2f} (published: .96 to .98, on
 measured times) and is above the prior features in {(moves["rcc"] > moves["prior"]).sum()} of
 {len(moves)} blocks whose times vary. A corrected coarse simulation, learned on 16,384 tasks, orders
@@ -199,7 +211,8 @@ measured times) and is above the prior features in {(moves["rcc"] > moves["prior
 
 def _simgrid() -> Entry:
     table = _table("simgrid/applications").set_index("application")
-    text = f"""SimGrid and our simulators order 24 mappings of each shipped application. With the same assumptions the
+    text = f"""SimGrid and our simulators order 24 mappings of each shipped application. With the
+same assumptions the
 order is the same (RCC {table["links alone"].min():.3f}); with headers, software, FIFOs and
 reception it is {table["whole machine"].min():.3f} or more. Packets, whose buffers are finite, give
 {table["packets"].min():.3f} to {table["packets"].max():.3f}."""
@@ -210,7 +223,8 @@ reception it is {table["whole machine"].min():.3f} or more. Packets, whose buffe
 def _fugaku() -> Entry:
     table = _table("fugaku/fugaku-summary")
     model = table[table["method"] == "model"].set_index("shape")
-    text = f"""Algorithms of collectives on Fugaku, ranked with constants from eight nodes, beside public measurements.
+    text = f"""Algorithms of collectives on Fugaku, ranked with constants from eight nodes, beside
+public measurements.
 The mean RCC is {model.loc["4x4x4", "mean RCC"]:.3f} on 4x4x4 and
 {model.loc["64x64", "mean RCC"]:.3f} on 64x64. The algorithm that is named takes
 {_percent(model.loc["64x64", "median regret@1"], 1)} longer than the fastest one on 64x64
@@ -223,20 +237,28 @@ def _blue_gene() -> Entry:
     routes = _table("blue_gene/static-routes")
     counts = _table("blue_gene/link-counts").set_index("region")["correlation_all"]
     share = routes["reproduced"].sum() / routes["routes"].sum()
-    text = f"""Routes that Blue Gene/Q recorded, and packets that Blue Gene/P counted, beside computed ones.
+    text = f"""Routes that Blue Gene/Q recorded, and packets that Blue Gene/P counted, beside
+computed ones.
 {_percent(share)} of {routes["routes"].sum():,} routes are equal link for link. Link loads correlate
 with the counted packets at {counts.max():.4f} in the code region whose pattern is known; where
 the pattern is a guess, at {counts.min():.2f} to {counts.drop(counts.idxmax()).max():.2f}."""
     bars = {f"region {region}": value for region, value in counts.items()}
     names = ("blue_gene/static-routes.csv", "blue_gene/link-counts.csv")
-    return Entry("Routes and link counters of Blue Gene", bars, "correlation", text, names)
+    return Entry(
+        "Routes and link counters of Blue Gene",
+        bars,
+        "correlation of link loads with counted packets",
+        text,
+        names,
+    )
 
 
 def _blue_waters() -> Entry:
     table = _table("blue_waters/contention-bandwidths")
     mean = table[table["n_ranks"] == 128].groupby("dimension")["bandwidth"].max()
     grid = _table("blue_waters/multigrid").query("rows == 'all'").set_index("forecast")["rcc"]
-    text = f"""Published times of Blue Waters, whose torus has another bandwidth along each dimension: X
+    text = f"""Published times of Blue Waters, whose torus has another bandwidth along each
+dimension: X
 {mean["x"]:.2f}, Y {mean["y"]:.2f}, Z {mean["z"]:.2f} GB/s. Of 376 times of a multigrid solver,
 byte-hops order {grid["byte-hops alone"]:.3f} right, fitted constants {grid["constants alone"]:.3f},
 trees {grid["trees on the columns"]:.3f}."""
@@ -247,12 +269,15 @@ trees {grid["trees on the columns"]:.3f}."""
 def _meshes() -> Entry:
     table = pd.read_csv(_RESULTS / "meshes.csv")
     gain = table.groupby("step")["jax_over_ours"].agg(["mean", "max"])
-    text = f"""Layouts of {len(table.drop_duplicates(["slice", "mesh"]))} meshes beside those of `jax.experimental.mesh_utils`, on TPU slices. Ours are
+    text = f"""Layouts of {len(table.drop_duplicates(["slice", "mesh"]))} meshes beside those of
+`jax.experimental.mesh_utils`, on TPU slices. Ours are
 {gain["mean"].min():.2f} to {gain["mean"].max():.2f} times as fast in the mean of each kind of
 step, {gain["max"].max():.2f} times at most, and never slower. The gain is largest for rings over
 part of a dimension that does not wrap."""
     names = ("benchmarks/results/meshes.csv", "benchmarks/results/make_mesh.csv")
-    return Entry("Meshes beside JAX's own order", gain["mean"].to_dict(), "times as fast", text, names)
+    return Entry(
+        "Meshes beside JAX's own order", gain["mean"].to_dict(), "times as fast, mean", text, names
+    )
 
 
 def _search() -> Entry:
@@ -262,12 +287,13 @@ def _search() -> Entry:
     ours = value["search in 30 s"].fillna(value["search in 10 s"])
     bound = table.groupby("case")["bound"].min()
     gain = (1 - ours / value["scotch"]).sort_values(ascending=False)
-    text = f"""Times of mappings that `toruscast search` finds in 30 s, beside the best of 20 runs of Scotch on the same
+    text = f"""Times of mappings that `toruscast search` finds in 30 s, beside the best of 20 runs
+of Scotch on the same
 graphs. They are {_percent(gain.median())} shorter in the median and {_percent(gain.max())} at
 most; {(gain < 0).sum()} of {len(gain)} are longer. On {(ours <= 1.001 * bound).sum()} of the graphs
 the search ends at the lower bound, so no mapping is faster."""
     names = ("benchmarks/results/search.csv",)
-    return Entry("Search beside Scotch, time saved", gain.to_dict(), "%", text, names)
+    return Entry("Search beside Scotch, time saved", gain.to_dict(), "time saved, %", text, names)
 
 
 def _percent(share: float, decimals: int = 0) -> str:

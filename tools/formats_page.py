@@ -9,7 +9,8 @@ HEAD = """# Files that toruscast reads and writes
 
 <!-- Made from the registry of formats: make pages -->
 
-This page lists the formats and says how a file is recognised. `--format NAME` (`format=` in Python) says which format a file has.
+This page lists the formats and says how a file is recognised. `--format NAME` (`format=` in Python)
+says which format a file has.
 Without it, the first rule that matches a format decides:
 
 1. The file's own name, where a launcher fixes it: `MPICH_RANK_ORDER`.
@@ -88,8 +89,7 @@ def pages() -> dict[str, str]:
     for holds, (name, head) in PARTS.items():
         known = dialects(holds)
         rows += "".join(
-            f"| [{each.name}](formats/{name}.md#{each.name}) | {each.title} |\n"
-            for each in known
+            f"| [{each.name}](formats/{name}.md#{each.name}) | {each.title} |\n" for each in known
         )
         text = "\n".join([head, *map(_section, known)])
         written[f"reference/formats/{name}.md"] = text

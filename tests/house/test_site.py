@@ -1,4 +1,4 @@
-"""The site: pages in their places, pictures, links, accessibility, and a search without a network."""
+"""The site: pages in their places, pictures, links, accessibility, and search from disk."""
 
 import re
 import shutil
