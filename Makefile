@@ -68,7 +68,10 @@ results: .venv/installed-dev
 	cd .venv/results/tables && for name in *; do \
 		rm -rf $(CURDIR)/docs/studies/tables/$$name $(CURDIR)/docs/studies/figures/$$name-*.svg; \
 	done
-	cp -R .venv/results/figures .venv/results/tables .venv/results/*.md docs/studies
+	cp -R .venv/results/figures .venv/results/tables docs/studies
+	for page in .venv/results/*.md; do \
+		sed -E 's#\]\((figures|tables)/#](../../docs/studies/\1/#g' $$page > studies/results/$$(basename $$page); \
+	done
 
 figures: .venv/installed-dev
 	$(BIN)/python tools/draw_rooms.py docs/figures/rooms.svg
@@ -77,7 +80,7 @@ figures: .venv/installed-dev
 	$(BIN)/python tools/draw_report.py docs/figures/report.png
 
 # Train the default model, with intervals by kind of traffic, in about ten minutes.
-# docs/how-it-works/forecast.md quotes the output. With --check it compares the model with the file.
+# With --check it compares the model with the file.
 model: .venv/installed
 	$(BIN)/python tools/train_default.py --samples .venv/default-samples.parquet
 

@@ -1,4 +1,4 @@
-"""Tables of `docs/scaling/pmnf.md`, made from the CSV files of the scaling benchmarks."""
+"""Tables of `benchmarks/pmnf.md`, made from the CSV files of the scaling benchmarks."""
 
 from __future__ import annotations
 

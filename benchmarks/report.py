@@ -27,7 +27,7 @@ def main(results: str, root: str) -> None:
 def pages(results: Path) -> dict[str, dict[str, str]]:
     """Return the tables of every page by the names of their marks."""
     return {
-        "docs/studies/measurements.md": {
+        "benchmarks/measurements.md": {
             "machine": machine(results),
             "race": columns(results, "race-summary", RACE),
             "rank": columns(results, "rank", RANK),
@@ -44,14 +44,14 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
             "bisection": columns(results, "bisection", BISECTION),
             "kernels": kernels(results),
         },
-        "docs/studies/meshes.md": {
+        "benchmarks/meshes.md": {
             "steps": mesh_steps(results),
             "meshes": meshes(results),
             "make_mesh": make_mesh(results),
         },
-        "docs/studies/slices.md": {"slices": slices(results)},
-        "docs/studies/search.md": {"search": searches(results), "weights": search_weights(results)},
-        "docs/studies/large-plan.md": {
+        "benchmarks/slices.md": {"slices": slices(results)},
+        "benchmarks/search.md": {"search": searches(results), "weights": search_weights(results)},
+        "benchmarks/large-plan.md": {
             "cost": columns(results, "cost", COST),
             "cost-check": columns(results, "cost-check", COST_CHECK),
             "cost-plan": columns(results, "cost-plan", COST_PLAN),
@@ -68,7 +68,7 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
         "docs/scaling/composition.md": {
             "composition": columns(results, "composition", COMPOSITION)
         },
-        "docs/scaling/pmnf.md": pmnf_tables.all_tables(results),
+        "benchmarks/pmnf.md": pmnf_tables.all_tables(results),
     }
 
 

@@ -32,7 +32,7 @@ _ERROR = 0.03
 # Simulated packets of the longest message for buffer lengths and delays.
 _MIN_COUNTED_PACKETS = 1024
 # Minimum coarsening of a coarse simulation, and its packets in a common message. Fewer packets fit
-# into the buffers along the route, which ranks worse (docs/studies/measurements.md).
+# into the buffers along the route, which ranks worse (benchmarks/measurements.md).
 _MIN_COARSENING = 4
 _COMMON_PACKETS = 64
 

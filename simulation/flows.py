@@ -97,7 +97,7 @@ def simulate_flows(
     an error of 0 it grows with the square of that number if no two messages end together.) The
     times are those of connections that share links without filling buffers, for example by windows
     or adaptive rates. Full buffers delay packets, and only `simulate` models this delay
-    (`docs/reference/flows.md`).
+    (`docs/reference/simulator.md`).
 
     Parameters
     ----------

@@ -272,7 +272,7 @@ def _take_snapshot(state: records.State, now: float, begin: float) -> Snapshot:
 
 # Share of the accepted error by which the time may change when the coarsening is halved. Half would
 # suffice for evenly decreasing errors, but a full network has others
-# (docs/reference/simulator-cost.md): with an eighth, twice in a row, one mapping of fifty had an
+# (docs/reference/simulator.md): with an eighth, twice in a row, one mapping of fifty had an
 # error of 15 %.
 _CHANGE_SHARE = 1 / 16
 # Number of small changes in a row; one or two may be chance.

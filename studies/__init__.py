@@ -1,6 +1,6 @@
 """Studies: published experiments and public measurements, repeated over the public API.
 
-``python -m studies run all --out DIR --data FOLDER`` writes the pages of ``docs/studies``.
+``python -m studies run all --out DIR --data FOLDER`` writes the pages of ``studies/results``.
 """
 
 from pathlib import Path

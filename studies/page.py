@@ -1,8 +1,9 @@
-"""The pages of the studies, ``docs/studies/*.md``, made from what they found."""
+"""The pages of the studies, ``studies/results/*.md``, made from what they found."""
 
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Mapping
 from typing import Any
@@ -13,6 +14,8 @@ from .markdown import cell, number, table
 from .study import Findings, Study, Target
 
 _MOST_DIGITS = 17
+# A space before what is a quotation, a heading or a list at the beginning of a line.
+_BEFORE_SIGN = re.compile(r" (?=>|(?:[-+*]|#+|\d+[.)]) )")
 # Targets of a part that are named one by one.
 _MOST_NAMED = 8
 
@@ -114,8 +117,8 @@ def index_page(
                     "experiments or uses public measurements. `python -m studies run all --out DIR "
                     "--data FOLDER` writes all pages, tables and figures anew; `python -m studies "
                     "list` names the sources of the measurements. "
-                    "[measurements.md](measurements.md) compares the simulator with "
-                    "other engines and gives its speed."
+                    "[Measurements](../../benchmarks/measurements.md) "
+                    "compares the simulator with other engines and gives its speed."
                 ),
                 head + "\n".join("| " + " | ".join(row) + " |" for row in rows),
                 wrapped(f"Run on: {cell(machine.get('cpu', ''))}, {cell(versions)}."),
@@ -135,15 +138,18 @@ def _samples(provenance: Mapping[str, Any] | None) -> str:
         f"Simulated samples: {known['n_samples']}, completed {known['created']}, seed "
         f"{known['seed']}, {number(spent, 3)} processor hours. `python -m studies build` makes "
         "them anew; with `--dry-run` it lists the blocks, and how many real packets one simulated "
-        "packet represents ([what that costs](measurements.md#coarser-packets))."
+        "packet represents ([what that costs](../../benchmarks/measurements.md#coarser-packets))."
     )
 
 
 def wrapped(text: str, indent: str = "") -> str:
-    """Return paragraphs with lines of at most 160 letters."""
-    return "\n\n".join(
+    """Return paragraphs with lines of at most 160 letters.
+
+    A space that does not break stays before a sign that would begin a quotation or a list.
+    """
+    filled = (
         textwrap.fill(
-            " ".join(part.split()),
+            _BEFORE_SIGN.sub("\N{NO-BREAK SPACE}", " ".join(part.split())),
             160,
             subsequent_indent=indent,
             break_long_words=False,
@@ -151,6 +157,7 @@ def wrapped(text: str, indent: str = "") -> str:
         )
         for part in text.strip().split("\n\n")
     )
+    return "\n\n".join(filled).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def target_table(findings: Mapping[str, Findings]) -> pd.DataFrame:

@@ -24,6 +24,7 @@ def agree(shown, given):
 
 
 def not_given(shown, given):
-    """Return the lines of a page that agree with no line of an output."""
-    lines = given.splitlines()
-    return [line for line in shown.splitlines() if not any(agree(line, each) for each in lines)]
+    """Return the lines of a page that agree with no line and no sentence of an output."""
+    sentences = re.split(r"(?<=\.) ", " ".join(given.split()))
+    known = [*given.splitlines(), *sentences]
+    return [line for line in shown.splitlines() if not any(agree(line, each) for each in known)]

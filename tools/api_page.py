@@ -1,28 +1,88 @@
-"""The page of the Python interface: a place for each public name, filled from its docstring."""
+"""The pages of the Python interface, one for each object; `site_hooks.py` adds them."""
 
 from __future__ import annotations
 
 import inspect
+from typing import Any, NamedTuple
 
 import toruscast
 
-# Modules that are imported by their own names, for a framework each.
-# What all results have, and the object that `Result.plot` returns.
-RESULTS = ("toruscast.notebook.Result", "toruscast.answers.figures.Figure")
-FRAMEWORKS = ("toruscast._mesh.jax.make_mesh", "toruscast._mesh.torch_xla.mesh_ids")
+# What all results have, the object that `Result.plot` returns, and calls for a framework each.
+_OTHERS = (
+    "toruscast.notebook.Result",
+    "toruscast.answers.figures.Figure",
+    "toruscast._mesh.jax.make_mesh",
+    "toruscast._mesh.torch_xla.mesh_ids",
+)
+# Groups of the navigation by the packages in which their objects are defined.
+GROUPS = {
+    "Rank and plan": ("decision", "notebook", "errors"),
+    "Search and explain": ("_search",),
+    "Graphs, tori, mappings": ("mapping",),
+    "Files and reports": ("formats", "answers"),
+    "Simulate": ("simulation",),
+    "Metrics": ("_features",),
+    "Learn": ("training",),
+    "Meshes": ("_mesh",),
+}
+INDEX = "reference/api.md"
 HEAD = """# Python
 
-What `import toruscast as tc` offers. `tc.mapping`, `tc.routing`, `tc.simulation` and
-`tc.training` hold more; their docstrings describe it.
+What `import toruscast as tc` offers, a page each. The packages `tc.mapping`, `tc.routing`,
+`tc.simulation`, `tc.training` and `tc.scaling` hold more; their docstrings describe it.
 """
 
 
-def page() -> str:
-    """Return the page; the site puts the docstrings where ``:::`` stands."""
-    places = [HEAD]
-    for name in sorted(toruscast.__all__):
-        value = getattr(toruscast, name)
-        if inspect.isclass(value) or inspect.isfunction(value):
-            places.append(f"\n::: {value.__module__}.{value.__qualname__}\n")
-    places += [f"\n::: {name}\n" for name in (*RESULTS, *FRAMEWORKS)]
-    return "".join(places)
+class Entry(NamedTuple):
+    """A public object: its name, its full path, its group and the first line about it."""
+
+    name: str
+    path: str
+    group: str
+    summary: str
+
+    @property
+    def page(self) -> str:
+        """Path of its page in docs; classes are apart, as names differ by a capital only."""
+        folder = "classes" if self.name[0].isupper() else "functions"
+        return f"reference/api/{folder}/{self.name}.md"
+
+
+def entries() -> list[Entry]:
+    """Return all public classes and functions, group by group."""
+    public = [getattr(toruscast, name) for name in toruscast.__all__]
+    found = [_entry(value) for value in public if inspect.isclass(value) or callable(value)]
+    for path in _OTHERS:
+        package, _, name = path.rpartition(".")
+        found.append(_entry(getattr(__import__(package, fromlist=[name]), name)))
+    order = list(GROUPS)
+    return sorted(found, key=lambda each: (order.index(each.group), each.name.lower(), each.name))
+
+
+def _entry(value: Any) -> Entry:
+    module = value.__module__
+    (group,) = (group for group, packages in GROUPS.items() if module.split(".")[1] in packages)
+    summary = (inspect.getdoc(value) or "").split("\n\n")[0]
+    return Entry(value.__name__, f"{module}.{value.__qualname__}", group, " ".join(summary.split()))
+
+
+def pages() -> dict[str, str]:
+    """Return the pages by their paths in docs; the site fills in the docstring at ``:::``."""
+    listed, written = "", {}
+    for group in GROUPS:
+        listed += f"\n## {group}\n\n| name | what it is |\n|---|---|\n"
+        for each in entries():
+            if each.group == group:
+                target = each.page.removeprefix("reference/")
+                summary = each.summary.replace("|", "\\|")
+                listed += f"| [`{each.name}`]({target}) | {summary} |\n"
+                written[each.page] = f"::: {each.path}\n"
+    return {INDEX: HEAD + listed, **written}
+
+
+def navigation() -> list[dict[str, Any]]:
+    """Return the part of the navigation that holds these pages."""
+    groups: dict[str, list[dict[str, str]]] = {group: [] for group in GROUPS}
+    for each in entries():
+        groups[each.group].append({each.name: each.page})
+    return [{"All names": INDEX}, *({group: listed} for group, listed in groups.items())]

@@ -20,9 +20,9 @@ toruscast collectives allreduce:64MB --torus 4x4x4
 _TASKS, _SHAPE, _BYTES = 16, (4, 4), 1e6
 
 
-def page() -> str:
-    """Return the page."""
-    return HEAD + "".join(_row(name) for name in names())
+def pages() -> dict[str, str]:
+    """Return the page by its path in docs."""
+    return {"reference/collectives.md": HEAD + "".join(_row(name) for name in names())}
 
 
 def _row(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The page of the command, made from what ``--help`` knows."""
+"""The pages of the command, made from what ``--help`` knows."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from toruscast.cli.options import GROUPS
 
 HEAD = """# The command
 
-This page lists the sub-commands of `toruscast` and explains every option. `make pages` writes it
-from the program. `toruscast COMMAND --help` says the same, with examples.
+This page lists the sub-commands of `toruscast`, and the options that several of them take.
+`make pages` writes it from the program. `toruscast COMMAND --help` shows the same, with examples.
 
 An exit status of 0 means done, 1 that the work failed, 2 that the input is wrong, 130 that it was
 interrupted (Ctrl-C, SIGTERM, SIGHUP). `-` means stdin or stdout.
@@ -26,7 +26,7 @@ interrupted (Ctrl-C, SIGTERM, SIGHUP). `-` means stdin or stdout.
 SHARED_HEAD = """
 ## Options of several commands
 
-A command takes those that its `--help` lists.
+The page of each command names those that it takes.
 """
 TABLE = "\n*{}*\n\n| option | what it does |\n|---|---|\n"
 # An option with the same words in so many commands is described here.
@@ -41,20 +41,34 @@ class Option(NamedTuple):
     group: str
 
 
-def page() -> str:
-    """Return the page."""
+def pages() -> dict[str, str]:
+    """Return the pages by their paths in docs: a list, and one for each word after `toruscast`."""
     commands = dict(_commands(main, ""))
     uses = Counter(option for command in commands.values() for option in _options(command))
     shared = [option for option, times in uses.items() if times >= SHARED]
-    rows, parts = [], []
+    rows, parts = "", dict[str, str]()
     for name, command in commands.items():
-        rows.append(f"| [`{name}`](#{name.replace(' ', '-')}) | {_summary(command)} |\n")
-        arguments = [p for p in command.params if isinstance(p, click.Argument)]
-        typed = [p.make_metavar(click.Context(command)) for p in arguments]
-        line = " ".join(["toruscast", name, *typed])
-        own = [option for option in _options(command) if option not in shared]
-        parts.append(f"\n## {name}\n\n`{line}`\n{_tables(own)}")
-    return HEAD + "".join(rows) + "".join(parts) + SHARED_HEAD + _tables(shared)
+        word = name.split()[0]
+        anchor = "" if name == word else f"#{name.replace(' ', '-')}"
+        rows += f"| [`{name}`](command/{word}.md{anchor}) | {_summary(command)} |\n"
+        if name != word:
+            parts.setdefault(word, f"# toruscast {word}\n")
+        parts[word] = parts.get(word, "") + _section(name, command, shared)
+    written = {f"reference/command/{word}.md": text for word, text in parts.items()}
+    return {"reference/command.md": HEAD + rows + SHARED_HEAD + _tables(shared), **written}
+
+
+def _section(name: str, command: click.Command, shared: list[Option]) -> str:
+    """Return what is written about a command: its purpose, its arguments and its options."""
+    arguments = [p for p in command.params if isinstance(p, click.Argument)]
+    typed = [p.make_metavar(click.Context(command)) for p in arguments]
+    line = " ".join(["toruscast", name, *typed])
+    options = _options(command)
+    title = f"\n## {name}\n" if " " in name else f"# toruscast {name}\n"
+    others = [f"`{option.typed.split()[0].rstrip(',')}`" for option in options if option in shared]
+    also = f"\nOptions of [several commands](../command.md): {', '.join(others)}.\n"
+    own = _tables([option for option in options if option not in shared])
+    return f"{title}\n{_summary(command)}\n\n`{line}`\n{own}{also if others else ''}"
 
 
 def _tables(options: list[Option]) -> str:

@@ -14,13 +14,13 @@ from playwright.sync_api import sync_playwright
 
 import toruscast as tc
 
-WIDTH, HEIGHT = 1100, 1180
+WIDTH, HEIGHT = 1100, 1090
 
 
 def page(path: Path) -> None:
     comm = tc.datasets.load("lammps-droplet-128").scaled(1 / 100)
-    torus = tc.Torus((4, 4, 8))
-    mappings = tc.strategies.sample(comm, torus, n=16, seed=1)
+    torus = tc.torus("bluegene_p:4x4x8")
+    mappings = tc.strategies.sample(comm, torus, n=20, seed=1)
     tc.write_report(tc.rank(comm, torus, mappings, check=True), path)
 
 

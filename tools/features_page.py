@@ -45,8 +45,8 @@ OTHERS = """
 NAME = re.compile(r"([a-z0-9]+)_(bytes|dilation|FIFO|buffer|delay)(_AO|_TO)?")
 
 
-def page() -> str:
-    """Return the page."""
+def pages() -> dict[str, str]:
+    """Return the page by its path in docs."""
     known = [feature for feature in FEATURES.values() if feature.is_built_in]
     sets = [f"| `{name}` | {', '.join(members)} |\n" for name, members in FEATURE_SETS.items()]
     families: dict[str, list[str]] = {}
@@ -75,4 +75,5 @@ def page() -> str:
         f"{', '.join(selected[name])} |\n"
         for name, (values, level, unit, *plain) in families.items()
     ]
-    return HEAD + "".join(sets) + FAMILIES + "".join(tables) + OTHERS + "".join(rows)
+    text = HEAD + "".join(sets) + FAMILIES + "".join(tables) + OTHERS + "".join(rows)
+    return {"reference/features.md": text}

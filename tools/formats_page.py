@@ -1,4 +1,4 @@
-"""The page of formats, made from the registry."""
+"""The pages of formats, made from the registry."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ HEAD = """# Files that toruscast reads and writes
 
 <!-- Made from the registry of formats: make pages -->
 
-This page describes each format. `--format NAME` (`format=` in Python) says which format a file has.
+This page lists the formats and says how a file is recognised. `--format NAME` (`format=` in Python)
+says which format a file has.
 Without it, the first rule that matches a format decides:
 
 1. The file's own name, where a launcher fixes it: `MPICH_RANK_ORDER`.
@@ -41,12 +42,19 @@ Readers of networks warn of keys that are not used.
 A file of a few lines that claims millions of tasks, rows or links is refused before memory is taken
 for them: the limit is 400 MB, or a thousand times the size of the file.
 """
-PARTS: dict[DataKind, str] = {
-    "graph": """## Communication graphs
+TABLE = "| format | what it is |\n|---|---|\n"
+# Kinds of data in the order of the list, the page of each and what begins its part there.
+PARTS: dict[DataKind, tuple[str, str]] = {
+    "graph": (
+        "graphs",
+        """# Communication graphs
 
 For `--comm`, `toruscast convert` and `tc.read_comm`; `tc.write_comm` writes.
 """,
-    "mapping": """## Task mappings
+    ),
+    "mapping": (
+        "mappings",
+        """# Task mappings
 
 For `--mapping`, `--mappings`, `tc.read_mapping` and `tc.read_mappings`; `tc.write_mapping` writes.
 A folder for `--mappings` holds one mapping in each file that ends in `.map`, `.txt` or `.csv`.
@@ -60,28 +68,32 @@ A node takes one task, or the least that suffices where there are more tasks tha
   `slot`, `core_on_chip`), the ranks of a node (`MPICH_RANK_ORDER` with its comment), the slots of a
   host (`slots=2`), lists of the tasks of each node, or what a launcher printed of ranks that ran.
 """,
-    "torus": """## Tori
+    ),
+    "torus": (
+        "tori",
+        """# Tori
 
 For `--torus`, `tc.torus` and `tc.read_torus`; `tc.write_torus` writes, and so does
 `toruscast convert --machine`. On the command line sizes such as `8x8x8m` and machines such as
 `tpu_v4:4x4x8` do as well, and `--network KEY=VALUE` changes what a file says.
 """,
-    "hosts": """## Tables of hosts
-
-For `--hosts` and `tc.read_hosts`.
-""",
-    "times": "## Measured times\n\nFor `--times` and `tc.read_times`.\n",
+    ),
+    "hosts": ("hosts", "# Tables of hosts\n\nFor `--hosts` and `tc.read_hosts`.\n"),
+    "times": ("times", "# Measured times\n\nFor `--times` and `tc.read_times`.\n"),
 }
 
 
-def page() -> str:
-    """Return the page as Markdown."""
-    parts = [HEAD]
-    for holds, head in PARTS.items():
+def pages() -> dict[str, str]:
+    """Return the pages by their paths in docs: rules and a list, and one for each kind of data."""
+    written, rows = {}, ""
+    for holds, (name, head) in PARTS.items():
         known = dialects(holds)
-        if known:
-            parts += [head, *map(_section, known)]
-    return "\n".join(parts)
+        rows += "".join(
+            f"| [{each.name}](formats/{name}.md#{each.name}) | {each.title} |\n" for each in known
+        )
+        text = "\n".join([head, *map(_section, known)])
+        written[f"reference/formats/{name}.md"] = text
+    return {"reference/formats.md": f"{HEAD}\n{TABLE}{rows}", **written}
 
 
 def _ways(dialect: Dialect) -> str:
@@ -95,8 +107,8 @@ def _ways(dialect: Dialect) -> str:
 
 def _section(dialect: Dialect) -> str:
     lines = [
-        f"### {dialect.name}: {dialect.title}\n",
-        f"{_ways(dialect)}.\n",
+        f"## {dialect.name}\n",
+        f"{dialect.title[:1].upper()}{dialect.title[1:]}. {_ways(dialect)}.\n",
         f"{dialect.documentation.strip()}\n",
     ]
     words = [f"`{advice.replace('{file}', 'FILE')}`" for advice in dialect.usage_lines]

@@ -1,31 +1,41 @@
-"""Write the pages of `docs/reference` that are made from the program: `make pages`."""
+"""Write the pages of `docs` that are made from the program and from tables: `make pages`."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
-import api_page
 import collectives_page
 import command_page
+import duration_page
+import evidence_page
 import features_page
 import formats_page
 import machines_page
-import questions_page
 
-FOLDER = Path(__file__).parents[1] / "docs/reference"
-PAGES = {
-    "accuracy": questions_page.accuracy,
-    "api": api_page.page,
-    "collectives": collectives_page.page,
-    "command": command_page.page,
-    "duration": questions_page.duration,
-    "features": features_page.page,
-    "formats": formats_page.page,
-    "machines": machines_page.page,
-}
+DOCS = Path(__file__).parents[1] / "docs"
+# Folders in which every file is written by this program.
+OWN = ("figures/evidence", "reference/command", "reference/formats", "reference/machines")
+_WRITERS = (
+    collectives_page,
+    command_page,
+    duration_page,
+    evidence_page,
+    features_page,
+    formats_page,
+    machines_page,
+)
+
+
+def pages() -> dict[str, str]:
+    """Return the texts of all pages and charts by their paths in docs."""
+    return {name: text for writer in _WRITERS for name, text in writer.pages().items()}
+
 
 if __name__ == "__main__":
-    for name, page in PAGES.items():
-        (FOLDER / f"{name}.md").write_text(page(), encoding="utf-8")
-    picture = FOLDER.parent / "figures/accuracy.svg"
-    picture.write_text(questions_page.accuracy_chart(), encoding="utf-8")
+    for folder in OWN:
+        shutil.rmtree(DOCS / folder, ignore_errors=True)
+    for name, text in pages().items():
+        path = DOCS / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")

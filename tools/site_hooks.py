@@ -1,16 +1,21 @@
-"""What MkDocs does besides: pages of notebooks, and a search that needs no server."""
+"""What MkDocs does besides: pages of notebooks and of Python, and a search without a server."""
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
 from nbconvert import MarkdownExporter
 
+sys.path.insert(0, str(Path(__file__).parent))
+import api_page
+
 # pandas puts a style into every table; the site has its own.
+API = "reference/api/"
 _STYLE = re.compile(r"<style scoped>.*?</style>\n?", re.S)
 # The theme's search runs in a worker, whose script a page opened from disk may not load. A page may
 # run one that it holds itself.
@@ -22,15 +27,42 @@ _WORKER = """if (location.protocol === "file:") {{
   }};
 }}
 """
+_PICTURE = re.compile(r"<svg.*?</svg>", re.S)
 WORKER = "assets/iframe-worker.js"
 
 
+def on_config(config: Any) -> Any:
+    """Put the files of a folder, and the pages of Python, where the navigation names them."""
+    config.nav = _filled(config.nav, Path(config.docs_dir))
+    return config
+
+
+def _filled(nav: list[Any], docs: Path) -> list[Any]:
+    """Return a navigation in which an entry that ends in "/" is the files of this folder."""
+    filled: list[Any] = []
+    for entry in nav:
+        if isinstance(entry, dict):
+            ((title, inside),) = entry.items()
+            filled.append({title: _filled(inside, docs) if isinstance(inside, list) else inside})
+        elif entry == API:
+            filled += api_page.navigation()
+        elif entry.endswith("/"):
+            filled += sorted(str(path.relative_to(docs)) for path in (docs / entry).glob("*.md"))
+        else:
+            filled.append(entry)
+    return filled
+
+
 def on_files(files: Files, config: Any) -> Files:
-    """Add a page for every notebook, as it stands: nothing is run."""
+    """Add a page for every public name of Python, and for every notebook as it stands."""
+    for page, content in api_page.pages().items():
+        files.append(File.generated(config, page, content=content))
     for file in list(files):
         if file.src_uri.endswith(".ipynb"):
             text, _ = MarkdownExporter().from_filename(file.abs_src_path)
             page = str(Path(file.src_uri).with_suffix(".md"))
+            # A blank line would end the HTML of a picture.
+            text = _PICTURE.sub(lambda found: re.sub(r"\n\s*\n", "\n", found[0]), text)
             text = f"{_STYLE.sub('', text)}\n[The notebook]({Path(file.src_uri).name})\n"
             files.append(File.generated(config, page, content=text))
     return files

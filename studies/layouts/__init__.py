@@ -1,6 +1,6 @@
 """Pairs of layouts with public times, rebuilt: which is faster, and by how much.
 
-``python -m studies.layouts`` writes the page ``docs/studies/layouts.md``. What a program sends is
+``python -m studies.layouts`` writes ``studies/results/layouts.md``. What a program sends is
 not public: sizes of buffers are assumed, the same for both of a pair. A measured step also
 computes, so that its two times lie nearer together than those of communication alone.
 """

@@ -4,5 +4,5 @@ from pathlib import Path
 
 from . import compare, page, rows
 
-PAGE = Path(__file__).parents[2] / "docs/studies/layouts.md"
+PAGE = Path(__file__).parents[1] / "results/layouts.md"
 PAGE.write_text(page([compare(row) for row in rows()]), encoding="utf-8")

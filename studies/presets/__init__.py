@@ -1,6 +1,6 @@
 """Presets of accelerators beside public measurements of real slices.
 
-``python -m studies.presets`` prints the page ``docs/studies/presets.md``. What a preset says of a
+``python -m studies.presets`` writes ``studies/results/presets.md``. What a preset says of a
 measurement is simulated packet by packet. Its error is against the nearest value that a source
 gives; where sources of one machine disagree, both are listed.
 """

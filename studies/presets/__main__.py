@@ -4,5 +4,5 @@ from pathlib import Path
 
 from . import page
 
-PAGE = Path(__file__).parents[2] / "docs/studies/presets.md"
+PAGE = Path(__file__).parents[1] / "results/presets.md"
 PAGE.write_text(page(), encoding="utf-8")

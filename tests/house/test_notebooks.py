@@ -22,8 +22,8 @@ def shown(notebook):
     return [each.get(kind) or "" for each in data for kind in ("text/html", "text/plain")]
 
 
-def test_there_are_three():
-    assert len(NOTEBOOKS) == 3
+def test_there_are_two():
+    assert len(NOTEBOOKS) == 2
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

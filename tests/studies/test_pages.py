@@ -9,19 +9,34 @@ import pytest
 
 from studies import STUDIES
 from studies.command import SAMPLES
+from studies.page import wrapped
 from studies.run import describe_commit, run
 from studies.study import Chart, Findings, Inputs, Study
 
 ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs" / "studies"
+RESULTS, DOCS = ROOT / "studies/results", ROOT / "docs/studies"
 DATA = ROOT.parent / "shared" / "data"
 PAGES = sorted(path.name for path in (DOCS / "tables").iterdir())
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_states_the_commit_of_its_figures(name):
-    text = " ".join((DOCS / f"{name}.md").read_text().split())
+    text = " ".join((RESULTS / f"{name}.md").read_text().split())
     assert re.search(r"Figures of commit [0-9a-f]{10}", text)
+
+
+def test_no_line_of_a_page_begins_a_quotation_or_a_list():
+    text = wrapped(" ".join(["0.98 (target >= 0.99) + 1 - 2 * 3. # 4)"] * 90))
+    assert text.count("\n") > 10
+    assert not re.search(r"^(>|[-+*] |# |\d+[.)] )", text, re.M)
+
+
+@pytest.mark.parametrize("page", sorted(RESULTS.glob("*.md")), ids=lambda page: page.stem)
+def test_pages_have_no_quotation_and_their_links_lead_somewhere(page):
+    text = page.read_text()
+    assert not re.search(r"^>", text, re.M)
+    links = re.findall(r"\]\(([^)#:]+)[^)]*\)", text)
+    assert [link for link in links if not (page.parent / link).exists()] == []
 
 
 @pytest.mark.slow

@@ -1,0 +1,321 @@
+"""The page of evidence: for each study a chart, three sentences and its tables.
+
+Every number is read from a table of docs/studies or of benchmarks/results.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+
+from toruscast.answers import svg
+
+ROOT = Path(__file__).parents[1]
+_TABLES = ROOT / "docs/studies/tables"
+_RESULTS = ROOT / "benchmarks/results"
+HEAD = """# Evidence
+
+This page summarises each study: one chart, what it found, and its tables. `make pages` writes it
+from these tables. The full texts are in the repository, in `studies/results` and `benchmarks`.
+
+RCC is the share of pairs of mappings in the right order: 1 is all of them, 0.5 is chance. Where a
+study says so, only pairs whose times differ by more than 5 % count. Regret is how much longer the
+mapping that is named takes than the fastest one. Times are simulated unless *measured*.
+"""
+TAIL = """
+## Without a chart
+
+Four texts in the repository compare more of the accelerators and sizes:
+`studies/results/presets.md` (presets beside public measurements), `studies/results/layouts.md`
+(pairs of layouts with public times), `benchmarks/slices.md` (slices for three public models) and
+`benchmarks/large-plan.md` (100,000 mappings of a million tasks).
+"""
+_ROUNDS, _SUM = "rounds, averaged networks", "sum, simulated"
+
+
+class Entry(NamedTuple):
+    """A study: bars of its chart, sentences, tables in docs/studies/tables or benchmarks."""
+
+    title: str
+    bars: Mapping[str, float]
+    unit: str
+    text: str
+    tables: tuple[str, ...]
+
+
+def pages() -> dict[str, str]:
+    """Return the page and its charts by their paths in docs."""
+    entries = {name: entry() for name, entry in ENTRIES.items()}
+    text = HEAD + "".join(_section(name, entry) for name, entry in entries.items()) + TAIL
+    charts = {f"figures/evidence/{name}.svg": _chart(each) for name, each in entries.items()}
+    return {"evidence.md": text, **charts}
+
+
+def _section(name: str, entry: Entry) -> str:
+    links = [
+        f"`{path}`" if path.startswith("benchmarks") else f"[{path}](studies/tables/{path})"
+        for path in entry.tables
+    ]
+    return (
+        f"\n## {entry.title}\n\n![{entry.title}: {entry.unit}](figures/evidence/{name}.svg)\n\n"
+        f"*Bars: {entry.unit}.*\n\n"
+        f"{textwrap.fill(entry.text, 100)}\n\nTables: {', '.join(links)}.\n"
+    )
+
+
+def _chart(entry: Entry) -> str:
+    names, values = list(entry.bars), [float(value) for value in entry.bars.values()]
+    unit = "%" if entry.unit.endswith("%") else ""
+    return svg.standalone_svg(svg.draw_bars(names, [(entry.title, "best", values)], 1.0, unit))
+
+
+def _live() -> Entry:
+    gains = _table("real_mpi_live/gains").set_index("program")["searched"]
+    order = _table("real_mpi_live/order").set_index("program")[_ROUNDS].drop("mean")
+    named = _table("real_mpi_live/named").set_index("program")[_ROUNDS]
+    here = gains[gains.index.str.endswith(", 4x4")].sort_values(ascending=False)
+    other = gains.drop(here.index)
+    text = f"""{len(here)} MPI programs on an emulated 4x4 torus of real TCP links, traced, searched
+and launched:
+measured times fell by up to {_percent(here.max())} and rose by at most {_percent(-here.min())},
+median {_percent(here.median())} less. On other tori, measured with earlier versions of the search,
+the
+best gained {_percent(other.max())} and one took {_percent(-other.min())} longer ({other.idxmin()}).
+Over all
+{len(order)} runs the RCC of pairs more than 5 % apart is {order.mean():.3f}, {order.min():.3f} at
+worst; the mapping that was named first took {_percent(named.max())} longer than the best at
+worst."""
+    bars = {name.removesuffix(", 4x4").replace("LAMMPS, ", ""): gain for name, gain in here.items()}
+    return Entry(
+        "Real MPI programs, launched and measured",
+        bars,
+        "measured time saved on 4x4, %",
+        text,
+        ("real_mpi_live/gains.csv", "real_mpi_live/order.csv", "real_mpi_live/named.csv"),
+    )
+
+
+def _real_mpi() -> Entry:
+    order = _table("real_mpi/order").set_index("program")
+    named = _table("real_mpi/named")
+    mean = order.loc["mean"]
+    bars = {
+        "profile, one network": mean[_SUM],
+        "trace, one network": mean["rounds, simulated"],
+        "trace, many networks": mean[_ROUNDS],
+    }
+    text = f"""Four MPI programs under 16 to 19 measured mappings each: how much a trace gains over
+a profile.
+A profile that sums all bytes orders {mean[_SUM]:.3f} of the pairs right, a trace with its rounds
+{mean["rounds, simulated"]:.3f}, and the mean over networks with other rules {mean[_ROUNDS]:.3f}.
+These networks were chosen on the same programs. The mapping named from a trace took at most
+{_percent(named[_ROUNDS].max(), 1)} longer than the best measured one, from a profile up to
+{_percent(named[_SUM].max())}."""
+    return Entry(
+        "Profile or trace, measured",
+        bars,
+        "RCC",
+        text,
+        ("real_mpi/order.csv", "real_mpi/named.csv", "real_mpi/errors.csv"),
+    )
+
+
+def _emulated() -> Entry:
+    table = _table("emulated_torus/forecasts")
+    lines = table[table["method"] == "line and features"].set_index("case")
+    text = f"""57 mappings of two patterns were measured on an emulated 4x4x4 torus of TCP links.
+Two thirds of them
+train, the others are predicted: RCC {lines["rcc_apart"].min():.3f} to
+{lines["rcc_apart"].max():.3f} for pairs more than 5 % apart. The 90 % intervals hold
+{_percent(lines["within"].min())} to {_percent(lines["within"].max())} of the held-out times."""
+    return Entry(
+        "Learned from measured runs",
+        lines["rcc_apart"].to_dict(),
+        "RCC of pairs more than 5 % apart",
+        text,
+        ("emulated_torus/forecasts.csv", "emulated_torus/noise.csv"),
+    )
+
+
+def _decisions() -> Entry:
+    race = pd.read_csv(_RESULTS / "race-summary.csv").set_index("candidates")
+    sets = int(race["sets"].sum())
+    decided = {n: round(float((race[n] * race["sets"]).sum())) for n in ("proved", "sure")}
+    text = f"""`rank` named the fastest of 84 mappings in {_percent(race["fastest"].mean())} of
+{sets} sets of five captured
+applications, after {race["simulations"].min():.0f} to {race["most_simulations"].max():.0f}
+simulations. {decided["proved"]} answers were proved, {decided["sure"]} sure. RCC over all
+candidates is {race["rcc"].min():.2f} to {race["rcc"].max():.2f}, and 90 % intervals hold
+{_percent(race["coverage"].min())} to {_percent(race["coverage"].max())} of the times that were not
+simulated."""
+    bars = race["simulations"].to_dict()
+    title = "Simulations until the fastest is known"
+    return Entry(
+        title, bars, "median number of simulations", text, ("benchmarks/results/race-summary.csv",)
+    )
+
+
+def _unseen() -> Entry:
+    cases = _table("unseen/cases")
+    mean = cases.groupby("orders")["rcc_5"].mean()
+    regret = cases.groupby("orders")["regret"].mean()
+    orders = ["release bound", "default model", "16 packets in one", "4 packets in one"]
+    text = f"""{cases["case"].nunique()} applications that the default model has never seen, drawn
+at random, against simulations with
+real packets. Without a simulation RCC is {mean["default model"]:.3f} and the regret
+{_percent(regret["default model"], 1)}; packets merged by sixteen reach
+{mean["16 packets in one"]:.3f} and {_percent(regret["16 packets in one"], 1)}. Long messages
+and adaptive routing are the hard cases."""
+    return Entry(
+        "Applications never seen",
+        mean[orders].to_dict(),
+        "RCC of pairs more than 5 % apart, mean",
+        text,
+        ("unseen/cases.csv", "unseen/times.csv"),
+    )
+
+
+def _larger() -> Entry:
+    cases = _table("small_large/cases")
+    mean = cases.groupby("orders")["rcc"].mean()
+    held = cases.groupby("orders")["held"].mean()
+    text = f"""Models that learned from 24 mappings of six families of graphs on 64 and 128 nodes
+predict 512 and 1,024
+nodes. Features of the routes reach RCC {mean["routes"]:.3f}, the release bound without learning
+{mean["release bound"]:.3f}, and a corrected coarse simulation {mean["coarse simulation"]:.3f}.
+Their 90 % intervals hold {_percent(held["routes"])} and {_percent(held["coarse simulation"])}."""
+    return Entry(
+        "Larger machines from small ones", mean.to_dict(), "RCC", text, ("small_large/cases.csv",)
+    )
+
+
+def _sc13() -> Entry:
+    best = _table("sc13/hybrids-16384-best")
+    moves = best[best["varies"] > 1.3]
+    transfer = _table("sc13/transfer").set_index("learner")
+    text = f"""The experiments of Jain et al. (SC'13), with simulated times. For 16,384 tasks the
+best hybrid feature
+set reaches RCC {best["rcc"].min():.2f} to {best["rcc"].max():.2f} (published: .96 to .98, on
+measured times) and is above the prior features in {(moves["rcc"] > moves["prior"]).sum()} of
+{len(moves)} blocks whose times vary. A corrected coarse simulation, learned on 16,384 tasks, orders
+65,536 tasks at RCC {transfer.loc["sketch, corrected", "rcc"]:.3f}; the best of the hybrids gives
+{transfer.loc["H5", "rcc"]:.3f}."""
+    bars = {f"{row.benchmark}, {row.size}": row.rcc for row in best.itertuples()}
+    names = ("sc13/hybrids-16384-best.csv", "sc13/transfer.csv", "sc13/figures.csv")
+    return Entry("The published experiments, repeated", bars, "RCC", text, names)
+
+
+def _simgrid() -> Entry:
+    table = _table("simgrid/applications").set_index("application")
+    text = f"""SimGrid and our simulators order 24 mappings of each shipped application. With the
+same assumptions the
+order is the same (RCC {table["links alone"].min():.3f}); with headers, software, FIFOs and
+reception it is {table["whole machine"].min():.3f} or more. Packets, whose buffers are finite, give
+{table["packets"].min():.3f} to {table["packets"].max():.3f}."""
+    names = ("simgrid/applications.csv", "simgrid/single-messages.csv")
+    return Entry("Another simulator", table["packets"].to_dict(), "RCC", text, names)
+
+
+def _fugaku() -> Entry:
+    table = _table("fugaku/fugaku-summary")
+    model = table[table["method"] == "model"].set_index("shape")
+    text = f"""Algorithms of collectives on Fugaku, ranked with constants from eight nodes, beside
+public measurements.
+The mean RCC is {model.loc["4x4x4", "mean RCC"]:.3f} on 4x4x4 and
+{model.loc["64x64", "mean RCC"]:.3f} on 64x64. The algorithm that is named takes
+{_percent(model.loc["64x64", "median regret@1"], 1)} longer than the fastest one on 64x64
+(median)."""
+    names = ("fugaku/fugaku-summary.csv", "fugaku/fugaku-collectives.csv")
+    return Entry("Collectives on Fugaku, measured", model["mean RCC"].to_dict(), "RCC", text, names)
+
+
+def _blue_gene() -> Entry:
+    routes = _table("blue_gene/static-routes")
+    counts = _table("blue_gene/link-counts").set_index("region")["correlation_all"]
+    share = routes["reproduced"].sum() / routes["routes"].sum()
+    text = f"""Routes that Blue Gene/Q recorded, and packets that Blue Gene/P counted, beside
+computed ones.
+{_percent(share)} of {routes["routes"].sum():,} routes are equal link for link. Link loads correlate
+with the counted packets at {counts.max():.4f} in the code region whose pattern is known; where
+the pattern is a guess, at {counts.min():.2f} to {counts.drop(counts.idxmax()).max():.2f}."""
+    bars = {f"region {region}": value for region, value in counts.items()}
+    names = ("blue_gene/static-routes.csv", "blue_gene/link-counts.csv")
+    return Entry(
+        "Routes and link counters of Blue Gene",
+        bars,
+        "correlation of link loads with counted packets",
+        text,
+        names,
+    )
+
+
+def _blue_waters() -> Entry:
+    table = _table("blue_waters/contention-bandwidths")
+    mean = table[table["n_ranks"] == 128].groupby("dimension")["bandwidth"].max()
+    grid = _table("blue_waters/multigrid").query("rows == 'all'").set_index("forecast")["rcc"]
+    text = f"""Published times of Blue Waters, whose torus has another bandwidth along each
+dimension: X
+{mean["x"]:.2f}, Y {mean["y"]:.2f}, Z {mean["z"]:.2f} GB/s. Of 376 times of a multigrid solver,
+byte-hops order {grid["byte-hops alone"]:.3f} right, fitted constants {grid["constants alone"]:.3f},
+trees {grid["trees on the columns"]:.3f}."""
+    names = ("blue_waters/contention-bandwidths.csv", "blue_waters/multigrid.csv")
+    return Entry("Contention on Blue Waters, measured", grid.to_dict(), "RCC", text, names)
+
+
+def _meshes() -> Entry:
+    table = pd.read_csv(_RESULTS / "meshes.csv")
+    gain = table.groupby("step")["jax_over_ours"].agg(["mean", "max"])
+    text = f"""Layouts of {len(table.drop_duplicates(["slice", "mesh"]))} meshes beside those of
+`jax.experimental.mesh_utils`, on TPU slices. Ours are
+{gain["mean"].min():.2f} to {gain["mean"].max():.2f} times as fast in the mean of each kind of
+step, {gain["max"].max():.2f} times at most, and never slower. The gain is largest for rings over
+part of a dimension that does not wrap."""
+    names = ("benchmarks/results/meshes.csv", "benchmarks/results/make_mesh.csv")
+    return Entry(
+        "Meshes beside JAX's own order", gain["mean"].to_dict(), "times as fast, mean", text, names
+    )
+
+
+def _search() -> Entry:
+    table = pd.read_csv(_RESULTS / "search.csv")
+    table = table[table["objective"] == "time"]
+    value = table.pivot_table(index="case", columns="method", values="value")
+    ours = value["search in 30 s"].fillna(value["search in 10 s"])
+    bound = table.groupby("case")["bound"].min()
+    gain = (1 - ours / value["scotch"]).sort_values(ascending=False)
+    text = f"""Times of mappings that `toruscast search` finds in 30 s, beside the best of 20 runs
+of Scotch on the same
+graphs. They are {_percent(gain.median())} shorter in the median and {_percent(gain.max())} at
+most; {(gain < 0).sum()} of {len(gain)} are longer. On {(ours <= 1.001 * bound).sum()} of the graphs
+the search ends at the lower bound, so no mapping is faster."""
+    names = ("benchmarks/results/search.csv",)
+    return Entry("Search beside Scotch, time saved", gain.to_dict(), "time saved, %", text, names)
+
+
+def _percent(share: float, decimals: int = 0) -> str:
+    return f"{100 * share:.{decimals}f} %"
+
+
+def _table(name: str) -> pd.DataFrame:
+    return pd.read_csv(_TABLES / f"{name}.csv")
+
+
+ENTRIES = {
+    "real_mpi_live": _live,
+    "real_mpi": _real_mpi,
+    "emulated_torus": _emulated,
+    "decisions": _decisions,
+    "unseen": _unseen,
+    "small_large": _larger,
+    "sc13": _sc13,
+    "simgrid": _simgrid,
+    "fugaku": _fugaku,
+    "blue_gene": _blue_gene,
+    "blue_waters": _blue_waters,
+    "meshes": _meshes,
+    "search": _search,
+}
