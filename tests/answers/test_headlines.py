@@ -13,7 +13,7 @@ from toruscast.answers.candidates import CandidateRanking, compare_times
 from toruscast.answers.write import make_answer
 from toruscast.mapping.omissions import Omission
 
-TORUS = tc.Torus((4, 4))
+TORUS = tc.Torus((4, 4)).with_network(unknown_rules=())
 HALO = tc.patterns.halo_2d((4, 4), 40_000, periodic=True)
 MAPPINGS = tc.strategies.sample(HALO, TORUS, n=14, seed=3)
 
