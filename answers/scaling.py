@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import textwrap
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -18,7 +17,6 @@ from toruscast.typing import Floats
 
 from . import svg
 from .blocks import Chart
-from .figures import save_svg
 
 # Minimum quotient of values for a logarithmic axis.
 _MIN_LOG_RANGE = 8.0
@@ -77,42 +75,30 @@ class ModelCurve:
         return pd.DataFrame({self.name: x, **self.held})
 
 
-def save_model_figure(
+def model_charts(
     models: Models,
-    path: int,
-    file: str | os.PathLike[str],
+    paths: Sequence[int],
     options: FitOptions | None = None,
     fixed: Mapping[str, float] | None = None,
     level: float = 0.9,
-) -> None:
-    """Plot the measurements, the prediction and its interval, as SVG, PNG or PDF by the suffix.
+) -> list[Chart]:
+    """Return the measurements, the prediction and its interval for the first call paths.
 
-    ``path`` is the index of a call path. ``fixed`` holds measured values of all parameters but one.
-    ``level`` is the probability of the interval. The formula has a dashed curve if it differs from
-    the prediction.
+    ``paths`` are indices of call paths. ``fixed`` holds measured values of all parameters but one;
+    by default, all but the first have the values of the last point. ``level`` is the probability of
+    the interval. The formula has a dashed curve if it differs from the prediction.
 
     Examples
     --------
-    >>> import tempfile, pathlib
     >>> from toruscast.scaling import Measurements, fit_many
     >>> data = Measurements(["p"], [[2], [4], [8], [16], [32]], [[[2.0], [3], [5], [9], [17]]])
-    >>> file = pathlib.Path(tempfile.mkdtemp()) / "model.svg"
-    >>> save_model_figure(fit_many(data), 0, file)
-    >>> "prediction" in file.read_text()
+    >>> [chart] = model_charts(fit_many(data), [0])
+    >>> "prediction" in chart.draw()
     True
     """
-    save_svg(_draw_model(models, path, options, fixed or {}, level), file)
-
-
-def model_charts(
-    models: Models, paths: Sequence[int], options: FitOptions, level: float = 0.9
-) -> list[Chart]:
-    """Return a chart for each of the first call paths, along the first parameter.
-
-    The other parameters have the values of the last point.
-    """
     data = models.measurements
-    fixed = dict(zip(data.parameters[1:], data.points[-1, 1:].tolist(), strict=True))
+    if fixed is None:
+        fixed = dict(zip(data.parameters[1:], data.points[-1, 1:].tolist(), strict=True))
     return [
         Chart(f"model-{k}", "", "", partial(_draw_model, models, k, options, fixed, level))
         for k in paths[:_N_CHARTS]
@@ -160,23 +146,6 @@ def _draw_model(
             float(known[-1]),
         ),
     )
-
-
-def save_speedup_figure(table: pd.DataFrame, file: str | os.PathLike[str]) -> None:
-    """Plot `speedups`, one plot per kind of run and base, as SVG, PNG or PDF by the suffix.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib, pandas as pd
-    >>> table = pd.DataFrame({
-    ...     "kind": "", "interconnect": "fast", "tasks": [1, 4], "base": 1,
-    ...     "speed_up": [1.0, 3.0], "zero_latency": [1.0, 3.5], "infinite_speed": [1.0, 3.7]})
-    >>> file = pathlib.Path(tempfile.mkdtemp()) / "speedup.svg"
-    >>> save_speedup_figure(table, file)
-    >>> "without latency" in file.read_text()
-    True
-    """
-    save_svg(speedup_chart(table).draw(), file)
 
 
 def speedup_chart(table: pd.DataFrame) -> Chart:

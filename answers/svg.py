@@ -370,8 +370,9 @@ def draw_matrix(values: Floats, bin_width: float, noun: str) -> str:
 def draw_ramp(x: float, y: float, low: str, high: str) -> list[str]:
     """Return the key of the colours, with its lowest and highest value."""
     low_width = _LETTER_WIDTH * len(low) + 4
-    squares = np.arange(len(RAMP))
-    parts = _squares(squares, x + low_width + 14.0 * squares, np.full(len(RAMP), y), 12)
+    levels = np.arange(len(RAMP))
+    left = np.asarray(x + low_width + 14.0 * levels, dtype=np.float64)
+    parts = _squares(levels, left, np.full(len(RAMP), y), 12)
     edge = x + low_width + 14 * len(RAMP) + 4
     return [draw_label(x, y + 10, low, "quiet"), *parts, draw_label(edge, y + 10, high, "quiet")]
 

@@ -17,7 +17,7 @@ from toruscast._slow import pandas as pd
 from toruscast.answers import svg
 from toruscast.answers.blocks import Chart
 from toruscast.answers.table import Column, Table, records
-from toruscast.text import joined, rounded, seconds
+from toruscast.text import joined, rounded, seconds, time_unit
 
 from .app import CommandGroup
 from .options import (
@@ -174,9 +174,7 @@ def upgrade(source: _ApplicationOptions, options: _UpgradeOptions, output: PageO
         table = with_published(table, "codesign-upgrades")
     content = {"processes": base.processes, "memory": base.memory, "ratios": records(table)}
     printed, notes = _tabulate_upgrades(table)
-    label = table["requirement"] + " " + table["upgrade"]
-    charts = _draw_bars(table.assign(label=label), "label", "ratio", "", "Ratio after the upgrade")
-    _write_answer(output, printed, table, content, below=notes, charts=charts)
+    _write_answer(output, printed, table, content, below=notes)
 
 
 def _tabulate_upgrades(table: pd.DataFrame) -> tuple[Table, list[str]]:
@@ -240,7 +238,7 @@ def systems(source: _ApplicationOptions, options: _SystemOptions, output: PageOu
         table = with_published(table, "codesign-systems")
     printed, notes = _tabulate_systems(table)
     content = {"systems": records(table)}
-    charts = _draw_bars(table, "system", "wall_time", "s", "Wall time, s, of the largest problem")
+    charts = _draw_times(table)
     _write_answer(output, printed, table, content, _describe_fastest(table), notes, charts)
 
 
@@ -313,11 +311,7 @@ def share(source: _ApplicationOptions, options: _ShareOptions, output: PageOutpu
     table = tc.scaling.share_system(source.read(), system, options.shares, options.of)
     names = ["share", "application", "processes", "memory", "n", "largest_problem", "of_alone"]
     columns = [replace(each, digits=3) for each in Table(table[names]).visible_columns]
-    label = table["share"].map("share {:g}".format)
-    charts = _draw_bars(
-        table.assign(label=label), "label", "largest_problem", "", "Largest problem"
-    )
-    _write_answer(output, Table(table, columns), table, {"shares": records(table)}, charts=charts)
+    _write_answer(output, Table(table, columns), table, {"shares": records(table)})
 
 
 @sub_command("models", command)
@@ -336,13 +330,15 @@ def models(source: _ApplicationOptions, output: PageOutput) -> None:
     output.write_table(head, table, below=notes, content=content)
 
 
-def _draw_bars(table: pd.DataFrame, label: str, value: str, unit: str, lead: str) -> list[Chart]:
-    """Return a chart with the known values of each application."""
+def _draw_times(table: pd.DataFrame) -> list[Chart]:
+    """Return the wall times of each application on the systems that it fits on."""
     charts = []
-    for i, (name, part) in enumerate(table.dropna(subset=[value]).groupby("application")):
-        bars = [(value.replace("_", " "), "best", part[value].tolist())]
-        draw = partial(svg.draw_bars, part[label].tolist(), bars, 1.0, unit)
-        charts.append(Chart(f"bars-{i}", str(name), f"{lead}.", draw))
+    known = table.dropna(subset=["wall_time"])
+    for i, (name, part) in enumerate(known.groupby("application", sort=False)):
+        scale, unit = time_unit(part["wall_time"])
+        bars = [("wall time", "best", part["wall_time"].tolist())]
+        draw = partial(svg.draw_bars, part["system"].tolist(), bars, scale, unit)
+        charts.append(Chart(f"times-{i}", str(name), f"Wall time, {unit}.", draw))
     return charts
 
 

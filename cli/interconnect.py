@@ -50,11 +50,6 @@ class _WhatIfOptions:
     beta: float | None = option("Use this constant without a fit.", "N", needs=("alpha",))
 
 
-@dataclass(frozen=True)
-class _FigureOptions:
-    figure: str | None = option("Draw the curves (.svg, .png or .pdf).", "FILE", group="Output")
-
-
 @click.group("interconnect", cls=CommandGroup)
 def command() -> None:
     """Fit the cost of latency and bandwidth for an application, and predict other networks.
@@ -113,7 +108,7 @@ def what_if(runs: _RunFileOptions, options: _WhatIfOptions, output: PageOutput) 
 
 
 @sub_command("speed-up", command)
-def speed_up(runs: _RunFileOptions, options: _FigureOptions, output: PageOutput) -> None:
+def speed_up(runs: _RunFileOptions, output: PageOutput) -> None:
     """Split every run into communication and computation; report its speed-up and the limit.
 
     FILE needs a column tasks. The speed-up is relative to the run with the fewest tasks and equal
@@ -121,11 +116,9 @@ def speed_up(runs: _RunFileOptions, options: _FigureOptions, output: PageOutput)
     latency, and of infinite speed.
 
     \b
-    toruscast interconnect speed-up lsdyna-interconnect --figure speedup.svg
+    toruscast interconnect speed-up lsdyna-interconnect --figures curves
     """  # noqa: D301
-    output.check({"--figure": options.figure})
-    if options.figure is not None:
-        answers.figures.check_figure_path(options.figure)
+    output.check()
     jobs = runs.read()
     model = tc.scaling.fit_interconnect(jobs)
     table = tc.scaling.speedups(jobs, model)
@@ -133,8 +126,6 @@ def speed_up(runs: _RunFileOptions, options: _FigureOptions, output: PageOutput)
         published = pd.read_csv(datasets.table_path("lsdyna-published"), comment="#")
         limits = published[published["scenario"] == "speed-up limit"].set_index("job")["elapsed"]
         table["published"] = table["job"].map(limits).where(table["interconnect"] == "HF2")
-    if options.figure is not None:
-        answers.scaling.save_speedup_figure(table, options.figure)
     chart = answers.scaling.speedup_chart(table)
     _write_answer(output, model, table, "runs", chart)
 

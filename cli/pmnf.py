@@ -80,13 +80,13 @@ def command() -> None:
 
     FILE is in Extra-P's text, JSON or JSON-lines format, an Extra-P project, in TaLPas's format, a
     folder of Cube profiles, or a CSV table with a row per repetition, a column "value", one for
-    each parameter, and optional columns "callpath" and "metric"; "-" is stdin. All commands but
-    plot, which draws a figure, write their tables with --json and --csv.
+    each parameter, and optional columns "callpath" and "metric"; "-" is stdin. All commands
+    write their tables with --json and --csv.
 
     \b
     toruscast pmnf fit times.txt
     toruscast pmnf predict times.txt --at p=1024,n=9000
-    toruscast pmnf plot times.txt model.svg --callpath main
+    toruscast pmnf fit times.txt --callpath main --figures models
     """  # noqa: D301
 
 
@@ -313,9 +313,22 @@ class _TopOptions:
     top: int = top_option(MAX_ROWS)
 
 
+@dataclass(frozen=True)
+class _ChartOptions:
+    at: Point | None = option(  # noqa: RUF009
+        "Values of all parameters but one in the charts, which were measured.",
+        "NAME=VALUE,..",
+        type=read_point,
+    )
+
+
 @sub_command("fit", command)
 def fit(
-    measured: _MeasurementOptions, search: _FitOptions, table_size: _TopOptions, output: PageOutput
+    measured: _MeasurementOptions,
+    charted: _ChartOptions,
+    search: _FitOptions,
+    table_size: _TopOptions,
+    output: PageOutput,
 ) -> None:
     """Fit a model to every call path and metric of FILE.
 
@@ -331,7 +344,8 @@ def fit(
     table, rows = [], []
     charts: list[answers.blocks.Chart] = []
     for models, selected in measured.fit(search):
-        charts += answers.scaling.model_charts(models, selected, search.options)
+        fixed = None if charted.at is None else charted.at[1]
+        charts += answers.scaling.model_charts(models, selected, search.options, fixed)
         notes, names, summary = models.notes(), models.measurements.parameters, models.rows()
         for k in selected:
             table.append({**summary[k], "notes": "; ".join(notes[k])})
@@ -382,9 +396,7 @@ def predict(
     summaries: list[dict[str, Any]] = []
     fitted = measured.fit(search)
     enough = [len(m.measurements.points) >= m.min_points for m, _ in fitted]
-    charts: list[answers.blocks.Chart] = []
     for (models, selected), has_enough in zip(fitted, enough, strict=True):
-        charts += answers.scaling.model_charts(models, selected, search.options)
         data = models.measurements
         X = _order_points(options.at, data.parameters)
         values, methods, notes = models.predict(X), models.predicts_by(), models.notes()
@@ -411,7 +423,7 @@ def predict(
     has_methods = any(row["predicts_by"] != "formula" for row in rows)
     columns = [name for name in rows[0] if has_methods or name != "predicts_by"]
     content = {"predictions": rows, "models": summaries}
-    _write_table(output, pd.DataFrame(rows), content, columns, table_size.top, charts)
+    _write_table(output, pd.DataFrame(rows), content, columns, table_size.top)
     _print_notes(output, summaries)
 
 
@@ -463,54 +475,6 @@ def _make_columns(frame: Frame, names: Sequence[str] | None = None) -> list[Colu
         replace(columns[n], heading=headings.get(n, ""), priority=priorities.get(n, 0))
         for n in names or columns
     ]
-
-
-@dataclass(frozen=True)
-class _PlotOptions:
-    figure: str = argument("FIGURE")
-    metric: str | None = option("Only this metric.", "NAME", group="Input")
-    at: Point | None = option(  # noqa: RUF009
-        "Hold these parameters at a measured value.", "NAME=VALUE,..", type=read_point
-    )
-    interval: float = option(
-        "Probability of the band around a curve.", "LEVEL", default=0.9, type=PROBABILITY
-    )
-
-
-@sub_command("plot", command)
-def plot(measured: _MeasurementOptions, options: _PlotOptions, search: _FitOptions) -> None:
-    """Draw the model of one call path of FILE to FIGURE (.svg, .png or .pdf).
-
-    It is a curve over one parameter, with its interval. Hold the others at a value.
-
-    \b
-    toruscast pmnf plot times.txt model.svg --callpath main
-    toruscast pmnf plot times.txt model.png --callpath main --at n=5000
-    """  # noqa: D301
-    Output().check({"FIGURE": options.figure})
-    answers.figures.check_figure_path(options.figure)
-    matching = [
-        (models, k)
-        for models, selected in measured.fit(search)
-        for k in selected
-        if options.metric in (None, models.measurements.metrics[k])
-    ]
-    # Prefer an exact name to names that contain it.
-    exact = [m for m in matching if m[0].measurements.callpaths[m[1]] == measured.callpath]
-    matching = exact or matching
-    if len(matching) != 1:
-        pairs = [(m.measurements.callpaths[k], m.measurements.metrics[k]) for m, k in matching]
-        names = [f"{path} ({metric})" for path, metric in pairs]
-        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-        raise click.UsageError(
-            f"a figure shows one model: found {', '.join(names[:5]) or 'none'}{more}; "
-            "choose by --callpath and --metric"
-        )
-    models, k = matching[0]
-    held = {} if options.at is None else options.at[1]
-    answers.scaling.save_model_figure(
-        models, k, options.figure, search.options, held, options.interval
-    )
 
 
 @sub_command("variation", command)

@@ -75,7 +75,6 @@ LINES = {
     "pmnf errors": ["p.txt"],
     "pmnf fit": ["p.txt"],
     "pmnf plan": ["--values p=2,4,8,16,32", "p.txt"],
-    "pmnf plot": ["p.txt out.svg"],
     "pmnf predict": ["p.txt --at p=128"],
     "pmnf variation": ["p.txt"],
     "interconnect fit": ["lsdyna-interconnect"],

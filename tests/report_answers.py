@@ -13,7 +13,7 @@ def application():
     """A small halo, a torus, and mappings of which one has a hostile name."""
     comm = tc.patterns.halo_2d((4, 8), 4096, periodic=True)
     comm = tc.CommGraph(comm.n_tasks, comm.src, comm.dst, comm.nbytes, name=HOSTILE)
-    torus = tc.Torus((4, 2, 4))
+    torus = tc.Torus((4, 2, 4)).with_network(unknown_rules=())
     mappings = tc.strategies.sample(comm, torus, n=11)
     odd = tc.TaskMapping(mappings[3].node[::-1].copy(), torus, name=HOSTILE)
     return comm, torus, [odd, *mappings]

@@ -90,7 +90,8 @@ def test_packets_that_choose_their_way_have_no_pairs(found):
 @pytest.mark.parametrize("shape", [(5,), (3, 4), (2, 3, 4), (2, 2, 3, 2, 2), (16, 16, 16), (1, 8)])
 def test_every_link_has_a_place_of_its_own(shape):
     n = int(np.prod(shape))
-    cell, blocks = lay_out_links(shape)
+    cell, label, blocks = lay_out_links(shape)
+    assert label == (24 if cell >= 5 else 0)
     assert [block["dimension"] for block in blocks] == [k for k, s in enumerate(shape) if s > 1]
     for block in blocks:
         rings = n // shape[block["dimension"]]

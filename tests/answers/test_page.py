@@ -75,8 +75,8 @@ def test_every_chart_of_every_answer_is_a_picture(every, tmp_path):
 def test_the_busiest_link_of_a_collective_works_longest(every):
     found = every["mesh"]
     seconds = found.best.link_seconds()
-    for row, sent in zip(seconds, found.best.scores, strict=True):
-        assert row[sent.busiest_link] == pytest.approx(row.max())
+    for row, score in zip(seconds, found.best.scores, strict=True):
+        assert row[score.busiest_link] == pytest.approx(row.max())
 
 
 def test_more_samples_order_better_and_all_are_forecast_unseen(every):
@@ -200,8 +200,8 @@ def test_parts_that_do_not_follow_the_choice_name_their_mappings():
 
 
 def test_an_undecided_answer_has_a_badge_of_its_own_style(tmp_path):
-    comm, torus = tc.patterns.halo_2d((4, 4), 40_000, periodic=True), tc.Torus((4, 4))
-    torus = torus.with_network(unknown_rules=())
+    comm = tc.patterns.halo_2d((4, 4), 40_000, periodic=True)
+    torus = tc.Torus((4, 4)).with_network(unknown_rules=())
     found = tc.rank(comm, torus, tc.strategies.sample(comm, torus, n=8), budget=0)
     assert found.verdict.kind == "undecided"
     write_report(found, tmp_path / "a.html")

@@ -20,8 +20,8 @@ KINDS = {
     "measured": (*TRAFFIC, "observed"),
     "plan": (*TRAFFIC, "runs", "so-far", "observed"),
     "first-plan": TRAFFIC,
-    "mesh": ("layouts", "collectives", "chips-0", "chips-1"),
-    "trained": ("observed", "growth"),
+    "mesh": ("layouts", "collectives", "chips-0", "chips-1", "chips-0-baseline"),
+    "trained": ("observed", "growth", "importance"),
     "learned": ("observed",),
     "search": (*TRAFFIC, "progress"),
     "simulation": ("limits", "spread", "timeline"),
@@ -112,8 +112,14 @@ def test_the_parts_of_a_step_stand_behind_its_links(browser, pages):
 
 def test_a_click_on_a_link_names_its_pairs(browser, pages):
     with opened(browser, pages["forecast"]) as page:
-        page.locator("#map-a").click(position={"x": 5, "y": 19})
+        page.locator("#map-a").hover(position={"x": 40, "y": 19})
+        hovered = page.inner_text("#link-details")
+        page.locator("#map-a").click(position={"x": 29, "y": 19})
         assert page.inner_text("#link-details").startswith("Link (")
+        assert page.inner_text("#link-details") != hovered
+        page.locator("#map-a").click(position={"x": 40, "y": 19})
+        assert page.inner_text("#link-details") == hovered
+        assert ", busiest link (" in page.inner_text("#name-a")
 
 
 def test_all_parts_of_a_page_are_of_the_mappings_that_are_chosen_or_name_theirs(browser, pages):

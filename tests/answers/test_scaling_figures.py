@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from toruscast.answers.scaling import ModelCurve, save_model_figure, save_speedup_figure
+from toruscast.answers.figures import save_svg
+from toruscast.answers.scaling import ModelCurve, model_charts, speedup_chart
 from toruscast.cli import main
 from toruscast.errors import InputError
 from toruscast.scaling import FitOptions, Measurements, fit_many
@@ -22,6 +23,11 @@ def fitted(n_parameters, function, repetitions=1, name="solve"):
     points = np.array(list(itertools.product(*(GRID[k] for k in names))), dtype=float)
     values = np.array([[function(*x)] * repetitions for x in points])
     return fit_many(Measurements(names, points, values[None], [name], ["seconds"]))
+
+
+def save_model_figure(models, path, file, fixed=None):
+    [chart] = model_charts(models, [path], fixed=fixed)
+    save_svg(chart.draw(), file)
 
 
 def shapes(path, kind):
@@ -145,7 +151,7 @@ def test_a_speed_up_has_a_plot_for_each_base(tmp_path):
             "infinite_speed": [1.0, 3.7, 1.0, 3.8],
         }
     )
-    save_speedup_figure(table, tmp_path / "s.svg")
+    save_svg(speedup_chart(table).draw(), tmp_path / "s.svg")
     text = words(tmp_path / "s.svg")
     assert "over 1 task" in text
     assert "over 2 tasks" in text
@@ -164,31 +170,31 @@ def file(tmp_path):
 
 
 def run(*arguments):
-    return CliRunner().invoke(main, ["pmnf", "plot", *map(str, arguments)])
+    return CliRunner().invoke(main, ["pmnf", "fit", *map(str, arguments)])
 
 
-def test_command(file, tmp_path):
-    for name in ("a.svg", "b.svg"):
-        # A name in full is meant even where it is a part of another.
-        result = run(file, tmp_path / name, "--callpath", "main")
+def test_the_command_draws_each_model(file, tmp_path):
+    for name in ("a", "b"):
+        result = run(file, "--figures", tmp_path / name)
         assert result.exit_code == 0, result.stderr
-    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+    names = {"model-0.svg", "model-1.svg"}
+    assert {path.name for path in (tmp_path / "a").iterdir()} == names
+    assert all(
+        (tmp_path / "a" / n).read_bytes() == (tmp_path / "b" / n).read_bytes() for n in names
+    )
 
 
 @pytest.mark.parametrize(
     ("figure", "arguments", "message"),
     [
-        ("a.svg", [], "main (time), main->f (time)"),
-        ("a.svg", ["--callpath", "main", "--metric", "bytes"], "found none"),
-        ("a.svg", ["--callpath", "main", "--at", "p=5"], "no parameter is left"),
-        ("a.svg", ["--callpath", "main", "--at", "p"], "found p, expected NAME=VALUE"),
-        ("a.svg", ["--callpath", "main", "--at", "p=nan"], "NAME=NUMBER, 0 or more"),
-        ("a.jpg", ["--callpath", "main"], "unknown suffix"),
-        ("none/a.svg", ["--callpath", "main"], "no such folder"),
+        ("a", ["--at", "p=5"], "no parameter is left"),
+        ("a", ["--at", "p"], "found p, expected NAME=VALUE"),
+        ("a", ["--at", "p=nan"], "NAME=NUMBER, 0 or more"),
+        ("none/a", [], "no such folder"),
     ],
 )
 def test_command_with_wrong_input(file, tmp_path, figure, arguments, message):
-    result = run(file, tmp_path / figure, *arguments)
+    result = run(file, "--figures", tmp_path / figure, *arguments)
     assert result.exit_code == 2
     assert message in result.stderr
     assert len(result.stderr.splitlines()) == 1

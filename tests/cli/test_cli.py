@@ -392,3 +392,15 @@ def test_options_that_exclude_each_other_are_refused(inputs, line, one, other, m
     names = {one.split()[0], other.split()[0]}
     assert "exclude each other" in result.stderr
     assert names < set(result.stderr.split())
+
+
+def test_help_lists_rare_options_on_request():
+    short, full = (
+        CliRunner().invoke(main, ["rank", name]).stdout for name in ("--help", "--help-all")
+    )
+    assert len(short.splitlines()) <= 60
+    assert "--out FILE" in short
+    assert "--help-all" in short
+    for name in ("--trips", "--cluster", "--rcc", "--log-file"):
+        assert name not in short
+        assert name in full

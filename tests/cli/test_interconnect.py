@@ -20,14 +20,16 @@ def table(result):
 
 
 def test_speed_up(tmp_path):
-    drawn = tmp_path / "speedup.svg"
+    drawn = tmp_path / "curves"
     rows = table(
-        run("interconnect", "speed-up", "lsdyna-interconnect", "--csv", "-", "--figure", drawn)
+        run("interconnect", "speed-up", "lsdyna-interconnect", "--csv", "-", "--figures", drawn)
     )
     known = rows[rows["published"].notna()]
     assert known["job"].tolist() == ["DP-32"]
     assert (known["zero_latency"].round() == known["published"]).all()
-    assert all(f"over 1 task, {kind}" in drawn.read_text() for kind in ("SP", "DP"))
+    assert all(
+        f"over 1 task, {kind}" in (drawn / "speed-up.svg").read_text() for kind in ("SP", "DP")
+    )
     assert rows.loc[rows["job"] == "DP-2", "communication"].isna().all()
 
 

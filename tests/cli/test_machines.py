@@ -33,3 +33,10 @@ def test_a_twisted_slice_is_reported_in_one_line(capsys):
     )
     for text in ("tpu_v4:4x4x8:untwisted", "tpu_v4:4x4x8:twisted", "tpu_v4:4x4x4"):
         assert run(capsys, *words, "--torus", text)[2] == ""
+
+
+def test_a_narrow_terminal_shows_what_is_typed(monkeypatch, capsys):
+    monkeypatch.setattr("toruscast.cli.output.PLAIN_WIDTH", 40)
+    _, shown, _ = run(capsys, "machines")
+    assert "bluegene_q:4x4x4x4x2" in shown
+    assert "\nbluegene_q " in shown

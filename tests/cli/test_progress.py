@@ -29,6 +29,16 @@ def test_the_bar_shows_what_is_done(monkeypatch):
     assert "1/100" in screen.getvalue()
 
 
+def test_the_bar_of_a_finished_stage_names_the_whole_work(monkeypatch):
+    screen = terminal(monkeypatch)
+    with show_progress("Ranking") as move:
+        move("features", 1, 2)
+        move("features", 2, 2)
+        screen.truncate(0)
+    assert "Ranking" in screen.getvalue()
+    assert "2/2" not in screen.getvalue()
+
+
 def test_no_bar_with_quiet_or_without_a_terminal(monkeypatch):
     screen = terminal(monkeypatch)
     quiet = click.Context(click.Command("rank"))

@@ -65,11 +65,9 @@ def test_how_to_search(tmp_path):
     one = json.loads(run("fit", path, "--max-terms", 1, "--json", "-").stdout)["models"][0]
     assert one["formula"].count("p") == 1
     assert run("predict", path, "--at", "p=64", "--noise", "normal").exit_code == 0
-    plotted = run("plot", path, tmp_path / "m.svg", "--noise", "bounded", "--max-terms", 1)
-    assert plotted.exit_code == 0
-    assert "90 % interval" in (tmp_path / "m.svg").read_text()
-    assert run("plot", path, tmp_path / "m.svg", "--interval", 0.5).exit_code == 0
-    assert "50 % interval" in (tmp_path / "m.svg").read_text()
+    options = ("--noise", "bounded", "--max-terms", 1, "--figures", tmp_path / "f")
+    assert run("fit", path, *options).exit_code == 0
+    assert "90 % interval" in (tmp_path / "f" / "model-0.svg").read_text()
 
 
 def test_terms_to_search(tmp_path):
