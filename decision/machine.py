@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from toruscast.typing import Floats
+
 from .posterior import (
     AVERAGED,
     FULL,
@@ -14,7 +16,6 @@ from .posterior import (
     RUN,
     TIME,
     ErrorComponent,
-    Floats,
     Hyperparameters,
     Kernel,
     Posterior,

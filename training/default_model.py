@@ -14,17 +14,16 @@ from importlib import resources
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toruscast._slow import pandas as pd
 from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.routing.messages import mean_message_packets
 from toruscast.routing.routing import has_multiple_routes
+from toruscast.typing import Floats
 
 from .feature_sets import BOUND, Target, seconds_of
 from .residuals import BOUND_TOLERANCE, PriorPrediction, ResidualCalibration
 
-Floats = NDArray[np.float64]
 ROUNDS_APART = "rounds_apart"
 """Column of `RoutedTraffic.rounds_apart` that `predict_prior` needs."""
 ROUNDS = "dependent rounds"

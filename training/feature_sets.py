@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toruscast._features import FEATURES, RoutedTraffic, extract_blocks
 from toruscast._features.table import TIME_COLUMN
@@ -19,6 +18,7 @@ from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.routing import Routing
 from toruscast.simulation.flows import flow_messages
 from toruscast.text import closest
+from toruscast.typing import Floats
 from toruscast.validation import repeated
 
 from .store import LABELS
@@ -203,7 +203,6 @@ def references_to_try(routing: Routing, simulate: bool) -> tuple[str, ...]:
     return tuple(name for name in REFERENCES if name != "flow_time" or routing == "deterministic")
 
 
-Floats = NDArray[np.float64]
 # Relative difference between sums in another order.
 _ROUNDING = 1e-12
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from toruscast._features import FEATURES
 from toruscast._slow import pandas as pd
@@ -16,6 +16,7 @@ from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping, Workload
 from toruscast.routing.messages import mean_message_packets
 from toruscast.text import factor
+from toruscast.typing import Floats
 from toruscast.validation import check_type, job_count, one_of, whole_number
 
 from . import feature_sets
@@ -27,8 +28,6 @@ from .residuals import (
     TargetReference,
     TargetTransform,
 )
-
-Floats = NDArray[np.float64]
 
 
 class FittedModel:

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from joblib import parallel_config
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.utils import check_random_state
@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
+from toruscast.typing import Floats
 
 from . import feature_sets
 from .feature_sets import Target
@@ -22,7 +23,6 @@ from .fitted import FittedModel, check_parameters, warn_of_unit
 from .metrics import rcc
 from .residuals import Forest, TargetTransform, cross_validate
 
-Floats = NDArray[np.float64]
 # Minimum leaf size for corrections, which are mostly noise of single mappings.
 _CORRECTION_LEAF = 5
 # Unit, in standard deviations, to which targets of measured times are rounded.

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from toruscast._jit import kernel
 from toruscast._slow import model_selection, scipy
 from toruscast.errors import InputError
+from toruscast.typing import Floats
 from toruscast.validation import whole_number
 
 from .feature_sets import LOWER_BOUND, Target, seconds_of
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from sklearn.ensemble import ExtraTreesRegressor
 
 
-Floats = NDArray[np.float64]
 # Simulated times may be below a bound by this factor, because their clock is discrete.
 BOUND_TOLERANCE = 0.999
 # Relative excess of a coarse time over the lower bound at which corrections have half their full
@@ -157,8 +157,8 @@ class Forest(NamedTuple):
     left: NDArray[np.int32]
     right: NDArray[np.int32]
     feature: NDArray[np.int32]
-    threshold: NDArray[np.float64]
-    value: NDArray[np.float64]
+    threshold: Floats
+    value: Floats
 
     @classmethod
     def from_estimator(cls, forest: ExtraTreesRegressor) -> Self:
@@ -173,7 +173,7 @@ class Forest(NamedTuple):
             np.concatenate([tree.value.ravel() for tree in trees]),
         )
 
-    def predict(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    def predict(self, matrix: Floats) -> Floats:
         """Return the prediction of each tree for each row of features, ``(n_trees, n)``."""
         # scikit-learn fits the thresholds to features in single precision.
         single = np.ascontiguousarray(matrix, dtype=np.float32)
@@ -188,10 +188,10 @@ def _predict_trees(
     left: NDArray[np.int32],
     right: NDArray[np.int32],
     feature: NDArray[np.int32],
-    threshold: NDArray[np.float64],
-    value: NDArray[np.float64],
+    threshold: Floats,
+    value: Floats,
     matrix: NDArray[np.float32],
-    values: NDArray[np.float64],
+    values: Floats,
 ) -> None:
     """Follow each row of ``matrix`` from the root of each tree to a leaf."""
     root = 0
