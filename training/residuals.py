@@ -235,14 +235,13 @@ class ResidualCalibration:
         return cls(floor, residuals, common, deviations)
 
     def quantile(self, coverage: float) -> float:
-        """Return the quantile of the absolute residuals for an interval of this coverage.
+        """Return the half width of an interval with this coverage, in units of the scale.
 
-        The rank is interpolated, so that the mean coverage is met. Conformal prediction, with a
-        guarantee for finite samples, would use the next whole rank.
+        It contains this share of the residuals of a group, in this share of the groups, so that the
+        coverage does not rely on groups that are easy to predict.
         """
-        ordered = np.sort(np.abs(self.residuals))
-        rank = (ordered.size + 1) * coverage
-        return float(np.interp(rank, np.arange(1, ordered.size + 1), ordered))
+        widths = [_quantile(np.abs(common + self.deviations), coverage) for common in self.common]
+        return _quantile(np.array(widths), coverage)
 
     def warn_if_too_few(self, coverage: float) -> None:
         """Warn if the coverage needs more residuals than there are."""
@@ -254,6 +253,15 @@ class ResidualCalibration:
                 f"{coverage:.4g}, which need {needed}",
                 stacklevel=3,
             )
+
+
+def _quantile(values: Floats, coverage: float) -> float:
+    """Return a quantile whose rank is interpolated, so that the mean coverage is met.
+
+    Conformal prediction, with a guarantee for finite samples, would use the next whole rank.
+    """
+    rank = (values.size + 1) * coverage
+    return float(np.interp(rank, np.arange(1, values.size + 1), np.sort(values)))
 
 
 @dataclass(frozen=True, eq=False)
