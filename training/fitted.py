@@ -52,6 +52,7 @@ class FittedModel:
     calibration_: ResidualCalibration | None
     log_: bool
     bounded_: bool
+    nodes_: tuple[int, int] | None
     n_features_in_: int
     feature_names_in_: Any
     n_samples_: int
@@ -117,6 +118,7 @@ class FittedModel:
             centre = self.relative_.logs(reference, centre)
             scale = scale * reference.correction_scale**self.relative_.power
             min_times = reference.min_times if self.bounded_ else min_times
+        scale = scale * (1 + _WIDENING * self._doublings(feature_sets.node_counts(X)))
         return PriorPrediction(matrix, centre, scale, self.calibration_, min_times, self.log_)
 
     def _feature_matrix(self, X: Any) -> Floats:
@@ -124,6 +126,15 @@ class FittedModel:
         if names is not None:
             X = feature_sets.check_finite(feature_sets.columns_of(X, names))
         return np.asarray(X, dtype=np.float64)
+
+    def _doublings(self, nodes: Floats) -> Floats | float:
+        """Doublings of the size between tori and the nearest one of the training samples."""
+        if self.nodes_ is None or not nodes.size:
+            return 0.0
+        least, most = self.nodes_
+        return np.asarray(
+            np.log2(np.maximum(nodes, most) / most * least / np.minimum(nodes, least))
+        )
 
     def _target_reference(self, X: Any) -> TargetReference:
         reference = feature_sets.REFERENCE.get(self.target, self.reference)
@@ -144,6 +155,9 @@ class FittedModel:
         return np.clip(normalised, -1e30, 1e30)
 
 
+# Increase of intervals per doubling of the nodes beyond the training sizes. With it, models of 64
+# and 128 nodes cover times on 1,024 (`python -m studies run small_large`).
+_WIDENING = 1 / 2
 # Times are within a factor of about ten of coarse times and lower bounds; a wrong unit is a factor
 # of a thousand.
 _UNIT_RATIO = 100
@@ -177,6 +191,20 @@ def check_traffic(workload: Workload) -> None:
     """Raise `InputError` if no message is sent, because all times would be 0."""
     if not any(phase.whole_messages.any() for phase in workload):
         raise InputError("at most half a message on every edge: no times to learn")
+
+
+def check_size(model: FittedModel, n_nodes: int) -> None:
+    """Raise `InputError` if a model of plain seconds was trained on other sizes of tori."""
+    if model.target != "time" or model.nodes_ is None:
+        return
+    least, most = model.nodes_
+    if not least <= n_nodes <= most:
+        sizes = f"{least}" if least == most else f"{least} to {most}"
+        raise InputError(
+            "a model of plain seconds does not apply to another size of torus",
+            found=f"{n_nodes} nodes, trained on {sizes}",
+            expected="a model with the target 'slowdown' or 'correction'",
+        )
 
 
 def warn_of_routing(model: FittedModel, problem: MappingProblem) -> None:
@@ -262,8 +290,9 @@ def predict_prior(
     if isinstance(model, DefaultModel):
         prior = model.prior_prediction(features, kinds, problem.derive(mean_message_packets))
         return prior, model.unseen(kinds)
+    check_size(model, problem.torus.n_nodes)
     warn_of_routing(model, problem)
     trained = model.provenance_.get("kinds", kinds)
     unseen = tuple(kind for kind in kinds if kind not in trained)
     warn_of_distance(model, features, unseen)
-    return model.prior_prediction(features), unseen
+    return model.prior_prediction(features.assign(torus=str(problem.torus))), unseen

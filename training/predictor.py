@@ -71,6 +71,9 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
         splits, such as for corrections with fewer than ten samples.
     feature_least_, feature_most_ : ndarray, shape (n_features,)
         Minimum and maximum of each feature in the training samples.
+    nodes_ : tuple of int or None
+        Minimum and maximum number of nodes of the training tori, if the table has a column
+        ``torus``. Intervals are wider for other sizes.
     provenance_ : dict
         Provenance of the samples: routing, seed, command. ``held_out_rcc``: RCC within groups of
         the cross-validated predictions and of the release bound, if that is a column.
@@ -156,6 +159,8 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
         self.log_ = bool(is_relative or y.min() > 0)
         self.bounded_ = reference is not None and bool((y >= reference.min_times).all())
         self.n_samples_ = matrix.shape[0]
+        nodes = feature_sets.node_counts(X)
+        self.nodes_ = (int(nodes.min()), int(nodes.max())) if nodes.size else None
         provenance = getattr(X, "attrs", {}).get("provenance")
         self.provenance_ = dict(provenance) if isinstance(provenance, Mapping) else {}
         self.feature_least_, self.feature_most_ = matrix.min(axis=0), matrix.max(axis=0)
