@@ -26,10 +26,8 @@ BOUND = "release bound"
 
 def samples(family: str, shape: tuple[int, ...], n_jobs: int) -> pd.DataFrame:
     """Simulate mappings of a graph of a family onto a torus that it fills."""
-    torus, rng = (
-        tc.Torus(shape),
-        np.random.default_rng([*shape, (*FAMILIES, *OTHERS).index(family)]),
-    )
+    torus, number = tc.Torus(shape), (*FAMILIES, *OTHERS).index(family)
+    rng = np.random.default_rng([*shape, number])
     comm = draw(family, torus.n_nodes, torus.network.payload, PACKETS, rng)
     mappings = tc.strategies.sample(comm, torus, n=MAPPINGS, seed=1)
     names = (*FEATURE_SETS["coarse"], *FEATURE_SETS["relative"], "coarse_time")
@@ -77,6 +75,7 @@ def run(inputs: Inputs) -> Findings:
             Target(f"90 % intervals hold (not above), {name}", held, 0.95, "at most"),
             Target(f"90 % intervals hold, {name}, families not learned from", held_others, 0.85),
         ]
+    others = " and ".join(OTHERS)
     return Findings(
         f"Times of {MAPPINGS} mappings of each graph are simulated; messages have {PACKETS:g} "
         "packets in the byte-weighted mean. One model of each kind learns from the small tori of "
@@ -86,9 +85,9 @@ def run(inputs: Inputs) -> Findings:
         f"{targets[0].reached:.3f}, at worst {targets[1].reached:.3f} behind it; *coarse "
         f"simulation* {targets[5].reached:.3f}, at worst {targets[6].reached:.3f} behind. "
         f"Intervals of 90 % hold {targets[2].reached:.0%} and {targets[7].reached:.0%} of the "
-        f"times, {targets[4].reached:.0%} and {targets[9].reached:.0%} for {' and '.join(OTHERS)}, "
-        "which are not in training. Folds keep a torus together (`fit(..., groups=)`), and intervals "
-        "widen with the size.",
+        f"times, {targets[4].reached:.0%} and {targets[9].reached:.0%} for {others}, "
+        "which are not in training. Folds keep a torus together (`fit(..., groups=)`), and "
+        "intervals widen with the size.",
         {"cases": table},
         {"RCC, and share of times within intervals": shown.reset_index()},
         tuple(targets),
@@ -100,7 +99,8 @@ STUDY = Study(
     title="Large tori forecast from small ones",
     text=(
         "Six families of graphs are simulated on tori of 64 and 128 nodes. They and two others are "
-        "forecast on tori of 512 and 1,024. **All times are simulated; none was measured on a machine.**"
+        "forecast on tori of 512 and 1,024. **All times are simulated; none was measured on a "
+        "machine.**"
     ),
     needs="nothing",
     parts={"From small to large": run},
