@@ -118,7 +118,11 @@ class FittedModel:
             centre = self.relative_.logs(reference, centre)
             scale = scale * reference.correction_scale**self.relative_.power
             min_times = reference.min_times if self.bounded_ else min_times
-        scale = scale * (1 + _WIDENING * self._doublings(feature_sets.node_counts(X)))
+        nodes = feature_sets.node_counts(X)
+        if self.nodes_ is not None and nodes.size:
+            least, most = self.nodes_
+            ratio = np.maximum(nodes, most) / most * least / np.minimum(nodes, least)
+            scale = scale * (1 + _WIDENING * np.log2(ratio))
         return PriorPrediction(matrix, centre, scale, self.calibration_, min_times, self.log_)
 
     def _feature_matrix(self, X: Any) -> Floats:
@@ -126,15 +130,6 @@ class FittedModel:
         if names is not None:
             X = feature_sets.check_finite(feature_sets.columns_of(X, names))
         return np.asarray(X, dtype=np.float64)
-
-    def _doublings(self, nodes: Floats) -> Floats | float:
-        """Doublings of the size between tori and the nearest one of the training samples."""
-        if self.nodes_ is None or not nodes.size:
-            return 0.0
-        least, most = self.nodes_
-        return np.asarray(
-            np.log2(np.maximum(nodes, most) / most * least / np.minimum(nodes, least))
-        )
 
     def _target_reference(self, X: Any) -> TargetReference:
         reference = feature_sets.REFERENCE.get(self.target, self.reference)

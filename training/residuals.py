@@ -237,31 +237,15 @@ class ResidualCalibration:
     def quantile(self, coverage: float) -> float:
         """Return the half width of an interval with this coverage, in units of the scale.
 
-        It contains this share of the residuals of a group, in this share of the groups, so that the
-        coverage does not rely on groups that are easy to predict.
+        It contains this share of the residuals of a group, in this share of the groups. Ranks are
+        interpolated, so that the mean coverage is met. Conformal prediction, with a guarantee for
+        finite samples, would use the next whole rank.
         """
-        widths = [_quantile(np.abs(common + self.deviations), coverage) for common in self.common]
-        return _quantile(np.array(widths), coverage)
-
-    def warn_if_too_few(self, coverage: float) -> None:
-        """Warn if the coverage needs more residuals than there are."""
-        # Without rounding, 0.9 / (1 - 0.9) is slightly more than 9.
-        needed = math.ceil(round(coverage / (1 - coverage), 6))
-        if self.residuals.size < needed:
-            warnings.warn(
-                f"{self.residuals.size} samples are too few for intervals with coverage "
-                f"{coverage:.4g}, which need {needed}",
-                stacklevel=3,
-            )
-
-
-def _quantile(values: Floats, coverage: float) -> float:
-    """Return a quantile whose rank is interpolated, so that the mean coverage is met.
-
-    Conformal prediction, with a guarantee for finite samples, would use the next whole rank.
-    """
-    rank = (values.size + 1) * coverage
-    return float(np.interp(rank, np.arange(1, values.size + 1), np.sort(values)))
+        widths = [
+            np.quantile(np.abs(common + self.deviations), coverage, method="weibull")
+            for common in self.common
+        ]
+        return float(np.quantile(widths, coverage, method="weibull"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,7 +285,17 @@ class PriorPrediction:
         if not 0 < coverage < 1:
             raise InputError("bad coverage", found=coverage, expected="between 0 and 1")
         calibration = self.require_calibration()
-        calibration.warn_if_too_few(coverage)
+        # Without rounding, 0.9 / (1 - 0.9) is slightly more than 9.
+        needed, n_samples = (
+            math.ceil(round(coverage / (1 - coverage), 6)),
+            calibration.residuals.size,
+        )
+        if n_samples < needed:
+            warnings.warn(
+                f"{n_samples} samples are too few for intervals with coverage {coverage:.4g}, which "
+                f"need {needed}",
+                stacklevel=3,
+            )
         half = calibration.quantile(coverage) * self.scale
         return np.stack([self.times(self.centre - half), self.times(self.centre + half)], axis=1)
 
