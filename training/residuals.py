@@ -286,15 +286,13 @@ class PriorPrediction:
             raise InputError("bad coverage", found=coverage, expected="between 0 and 1")
         calibration = self.require_calibration()
         # Without rounding, 0.9 / (1 - 0.9) is slightly more than 9.
-        needed, n_samples = (
-            math.ceil(round(coverage / (1 - coverage), 6)),
-            calibration.residuals.size,
-        )
+        needed = math.ceil(round(coverage / (1 - coverage), 6))
+        n_samples = calibration.residuals.size
         if n_samples < needed:
             warnings.warn(
-                f"{n_samples} samples are too few for intervals with coverage {coverage:.4g}, which "
-                f"need {needed}",
-                stacklevel=3,
+                f"{n_samples} samples are too few for intervals with coverage "
+                f"{coverage:.4g}, which need {needed}",
+                stacklevel=2,
             )
         half = calibration.quantile(coverage) * self.scale
         return np.stack([self.times(self.centre - half), self.times(self.centre + half)], axis=1)
