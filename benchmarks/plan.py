@@ -5,7 +5,9 @@
 Measured: the emulated torus of `--data`, one repetition a run, drawn at random, or the mean of a
 mapping's repetitions. Simulated: two captured applications and four generated ones of 64 tasks, 84
 candidates each; a run is the time on a network whose FIFOs follow another rule than the one that
-the plan simulates, and a constant as large as the median of them all, times noise.
+the plan simulates, and a constant as large as the median of them all, times noise. Octrees are
+planned from predictions alone, on a machine that takes half as long again as the simulated network,
+and a constant.
 
 A start is three mappings drawn at random; then the plan chooses, until it has enough or a quarter
 of the mappings have been run. The random order runs that many mappings, each once, and takes the
@@ -43,7 +45,7 @@ from toruscast.simulation import simulate
 Floats = NDArray[np.float64]
 STARTS = 20
 BEGUN = 3
-HOST, CAPTURED = "4x4x4", ("lammps-lj-64", "espresso-si-64")
+HOST, LARGE_HOST, CAPTURED = "4x4x4", "8x8x8", ("lammps-lj-64", "espresso-si-64")
 GENERATED = {"octree": 16.0, "unstructured mesh": 8.0, "multigrid": 8.0, "transposes": 8.0}
 """Kinds of generated graphs, and packets of their mean message."""
 NOISES = {
@@ -127,6 +129,26 @@ def simulated() -> Iterator[Machine]:
             )
 
 
+def predicted() -> Iterator[Machine]:
+    """Yield octrees whose times the plan predicts without simulations."""
+    for host in (HOST, LARGE_HOST):
+        torus = tc.torus(host)
+        rng = np.random.default_rng(5)
+        comm = draw("octree", torus.n_nodes, torus.network.payload, GENERATED["octree"], rng)
+        mappings = strategies.sample(comm, torus, n=84, seed=1)
+        network = np.array([simulate(comm, torus, each).time for each in mappings])
+        true = np.median(network) + 1.5 * network
+        run = "noise of 1 %"
+        yield Machine(
+            f"octree on {host}, without simulations",
+            run,
+            plan(comm, torus, mappings, simulate=0),
+            true,
+            true <= true.min() * (1 + NOISES[run][0]),
+            lambda i, rng, t=true: blurred(t[i], NOISES["noise of 1 %"], rng),
+        )
+
+
 def graphs() -> Iterator[tuple[str, CommGraph]]:
     """Yield two captured applications and four generated ones."""
     for name in CAPTURED:
@@ -204,7 +226,7 @@ def main() -> None:
     arguments = parser.parse_args()
     there = [] if arguments.data is None else [arguments.data / "emulated-torus"]
     rows = []
-    for machine in chain(*map(measured, there), simulated()):
+    for machine in chain(*map(measured, there), simulated(), predicted()):
         rows.append(score(machine))
         print(pd.Series(rows[-1]).to_string(), "\n", flush=True)
     arguments.out.mkdir(parents=True, exist_ok=True)

@@ -24,10 +24,10 @@ from toruscast.mapping import Torus
 from toruscast.mapping.machines import TorusLike, as_torus
 from toruscast.notebook import Result
 from toruscast.text import counted, joined, percent, shown_name
+from toruscast.typing import Floats
 from toruscast.validation import SECONDS, check_type, real_number
 
 Kind = Literal["message", "stream", "collective"]
-Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _OSU_TITLE = re.compile(

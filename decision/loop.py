@@ -26,12 +26,12 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast.typing import Floats
 from toruscast.validation import one_of, real_number, whole_number
 
 from .posterior import (
     FULL,
     Draws,
-    Floats,
     Indices,
     Posterior,
     expected_rcc,

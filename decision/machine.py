@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from toruscast.typing import Floats
+
 from .posterior import (
     AVERAGED,
     FULL,
@@ -14,10 +16,10 @@ from .posterior import (
     RUN,
     TIME,
     ErrorComponent,
-    Floats,
     Hyperparameters,
     Kernel,
     Posterior,
+    student_t_scales,
 )
 from .simulations import HOPS_PER_SECOND, MAX_HOPS, CandidateSimulator, coarse_error
 
@@ -82,7 +84,9 @@ def machine_posterior(
     # The slope of the machine replaces the narrower one of a prediction, "distance".
     names = ("prior", MACHINE, "slope")
     noises = _NOISES if noise is None else (noise,)
-    grid, weights = hyperparameter_grid(len(means), constants, noises)
+    # Runs show how wrong a forecast is, so they set the scale of its errors.
+    prior_scales = student_t_scales() if simulator is None else np.ones(1)
+    grid, weights = hyperparameter_grid(len(means), constants, noises, prior_scales)
     return replace(
         prior,
         prior_means=means,
@@ -95,11 +99,12 @@ def machine_posterior(
 
 
 def hyperparameter_grid(
-    n_networks: int, constants: Sequence[float], noises: Sequence[float]
+    n_networks: int, constants: Sequence[float], noises: Sequence[float], prior_scales: Floats
 ) -> tuple[list[Hyperparameters], Floats]:
     """Return the hyperparameters of a machine, and their prior weights."""
     grid = [
-        Hyperparameters(1.0, constant, scale, noise, network)
+        Hyperparameters(float(prior_scale), constant, scale, noise, network)
+        for prior_scale in prior_scales
         for network in range(n_networks)
         for constant in constants
         for scale in _MACHINE_SCALES

@@ -8,7 +8,6 @@ from functools import cached_property
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.dummy import DummyRegressor
 from sklearn.model_selection import KFold, cross_val_predict
@@ -21,10 +20,10 @@ from toruscast.training.feature_sets import REFERENCES, feature_set
 from toruscast.training.metrics import r2, rcc_told_apart, regret
 from toruscast.training.predictor import TimePredictor
 from toruscast.training.residuals import TargetTransform
+from toruscast.typing import Floats
 
 from .runs import SIGNIFICANCE, NothingToLearnError, Runs, check_enough, possible_rcc, tied_share
 
-Floats = NDArray[np.float64]
 # Minimum relative reduction of the held-out error for which features are used.
 _MIN_GAIN = 0.1
 # Errors below the usual precision of written times count as 0.

@@ -19,7 +19,6 @@ from toruscast.decision.posterior import (
     RUN,
     TIME,
     Draws,
-    Floats,
     Hyperparameters,
     Indices,
     Posterior,
@@ -39,6 +38,7 @@ from toruscast.training import fitted
 from toruscast.training.default_model import DefaultModel
 from toruscast.training.fitted import Model
 from toruscast.training.model_file import load_model
+from toruscast.typing import Floats
 from toruscast.validation import (
     SEED,
     Progress,

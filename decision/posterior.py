@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from toruscast._jit import kernel
 from toruscast._lazy import lazy
 from toruscast.training.residuals import PriorPrediction
+from toruscast.typing import Floats
 from toruscast.workers import SingleBlasThread
 
-Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 TIME, FULL, COARSE, RUN, MACHINE, AVERAGED = "time", "full", "coarse", "run", "machine", "averaged"

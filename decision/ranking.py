@@ -37,6 +37,7 @@ from toruscast.training.feature_sets import (
 from toruscast.training.fitted import Model, predict_prior
 from toruscast.training.metrics import score_answer
 from toruscast.training.model_file import load_model
+from toruscast.typing import Floats
 from toruscast.validation import (
     SEED,
     Progress,
@@ -50,7 +51,7 @@ from toruscast.validation import (
 
 from . import machine
 from .loop import Budget, Decision, Goal, decide
-from .posterior import RUN, Floats, Indices, Posterior, expected_rcc
+from .posterior import RUN, Indices, Posterior, expected_rcc
 from .results import (
     SUMMED_PROFILE_FACTORS,
     TABLE_FEATURES,

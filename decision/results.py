@@ -18,9 +18,10 @@ from toruscast.notebook import Result
 from toruscast.text import counted, probability, seconds, shown_name
 from toruscast.training.default_model import DefaultModel
 from toruscast.training.fitted import Model
+from toruscast.typing import Floats
 
 from .loop import REGRET, SURE, Goal
-from .posterior import Floats, Posterior
+from .posterior import Posterior
 
 if TYPE_CHECKING:
     from toruscast.decision.measured import RunModel

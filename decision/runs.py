@@ -20,6 +20,7 @@ from toruscast.formats.times import MAPPING, MeasuredRun, read_runs
 from toruscast.mapping import TaskMapping
 from toruscast.notebook import NotebookCard
 from toruscast.text import counted, factor, percent, seconds
+from toruscast.typing import Floats
 
 MIN_MAPPINGS = 6
 SIGNIFICANCE = 0.01
@@ -27,7 +28,6 @@ SIGNIFICANCE = 0.01
 # Maximum number of mappings whose pairs are compared.
 _MAX_PAIRED = 1500
 
-Floats = NDArray[np.float64]
 Times = Any
 """A file of `read_runs`, a dict of names to seconds (one or several), a table, or `Runs`."""
 # Times of one application differ by a factor of a few; milliseconds among seconds by a thousand.

@@ -27,10 +27,11 @@ from toruscast.simulation.flows import flow_messages
 from toruscast.simulation.simulator import simulate_packets
 from toruscast.simulation.state import LARGEST_PACKET
 from toruscast.training.residuals import correction_scale
+from toruscast.typing import Floats
 from toruscast.validation import Routing
 from toruscast.workers import Task
 
-from .posterior import COARSE, ErrorComponent, Floats, Indices, Kernel, Posterior
+from .posterior import COARSE, ErrorComponent, Indices, Kernel, Posterior
 
 SURE_BOUND = "sure_bound"
 """Property of `RoutedTraffic`: no simulated time is below it, even after rounding."""

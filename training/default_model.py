@@ -14,23 +14,22 @@ from importlib import resources
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toruscast._slow import pandas as pd
 from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.routing.messages import mean_message_packets
 from toruscast.routing.routing import has_multiple_routes
+from toruscast.typing import Floats
 
 from .feature_sets import BOUND, Target, seconds_of
 from .residuals import BOUND_TOLERANCE, PriorPrediction, ResidualCalibration
 
-Floats = NDArray[np.float64]
 ROUNDS_APART = "rounds_apart"
 """Column of `RoutedTraffic.rounds_apart` that `predict_prior` needs."""
 ROUNDS = "dependent rounds"
 PHASES = "phases between barriers"
 ADAPTIVE = "packets that choose their way"
-SHORT = "messages of a packet or less"
+SHORT = "messages of less than a packet"
 SEVERAL = "several tasks a node"
 ONE_EXCHANGE = "one exchange"
 """Kind of traffic for which `classify_traffic` returns no kinds."""
@@ -66,7 +65,7 @@ def classify_traffic(problem: MappingProblem, mappings: Sequence[TaskMapping]) -
         kinds.append(ROUNDS if problem.workload.dependent else PHASES)
     if has_multiple_routes(problem):
         kinds.append(ADAPTIVE)
-    if problem.derive(mean_message_packets) <= 1:
+    if problem.derive(mean_message_packets) < 1:
         kinds.append(SHORT)
     if any(mapping.tasks_per_node > 1 for mapping in mappings):
         kinds.append(SEVERAL)
@@ -134,21 +133,26 @@ class DefaultModel:
     ) -> PriorPrediction:
         """Predict the times of an application's mappings.
 
-        The first of ``kinds`` determines the ratio. If the model has not learned from one of them,
-        the kind with the largest residuals does.
+        The first learned kind of ``kinds`` determines the ratio. The intervals are the widest of
+        ``kinds``, or of all kinds if the model has not learned one of them.
         """
+        names = [name for name in kinds if name in self.kinds] or [ONE_EXCHANGE]
         if self.unseen(kinds):
-            kind = max(self.kinds.values(), key=lambda kind: kind.calibration.quantile(0.9))
-        else:
-            kind = self.kinds[(*kinds, ONE_EXCHANGE)[0]]
-        log_ratio = kind.ratio.log_ratios(covariates(features, packets))
+            names += self.kinds
+        regressors = covariates(features, packets)
+        log_ratios = [self.kinds[name].ratio.log_ratios(regressors) for name in names]
+        intervals = [
+            (scale_of_log_ratio(log_ratio), self.kinds[name].calibration)
+            for name, log_ratio in zip(names, log_ratios, strict=True)
+        ]
+        scale, calibration = max(intervals, key=lambda each: each[0].mean() * each[1].quantile(0.9))
         bound = seconds_of(features, BOUND)
         shares = features[list(SHARES)].to_numpy(dtype=np.float64)
         return PriorPrediction(
             features=np.column_stack([shares, np.log(bound)]) / _FEATURE_UNIT,
-            centre=np.log(bound) + log_ratio,
-            scale=scale_of_log_ratio(log_ratio),
-            calibration=kind.calibration,
+            centre=np.log(bound) + log_ratios[0],
+            scale=scale,
+            calibration=calibration,
             min_times=BOUND_TOLERANCE * bound,
         )
 

@@ -19,6 +19,7 @@ from sklearn.model_selection import KFold, LeaveOneGroupOut
 from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.scaling import PMNFRegressor
+from toruscast.typing import Floats
 from toruscast.validation import (
     SEED,
     Progress,
@@ -36,7 +37,6 @@ from .metrics import METRICS, rcc_ties_halved, rcc_told_apart, regret, tau_b
 from .predictor import TimePredictor
 
 logger = logging.getLogger(__name__)
-Floats = NDArray[np.float64]
 Split = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Training rows and test rows."""
 
@@ -424,7 +424,7 @@ def _score_block(part: pd.DataFrame) -> dict[str, object]:
     }
 
 
-def predict_held_out(samples: pd.DataFrame, model: TimePredictor) -> NDArray[np.float64]:
+def predict_held_out(samples: pd.DataFrame, model: TimePredictor) -> Floats:
     """Return the predictions of a five-fold cross-validation, seconds, ``(n_samples,)``."""
     folds = KFold(min(5, len(samples)), shuffle=True, random_state=0)
     forecasts = forecast_splits(samples, {"model": model}, list(folds.split(samples)))

@@ -9,16 +9,17 @@ from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toruscast._features import FEATURES, RoutedTraffic, extract_blocks
 from toruscast._features.table import TIME_COLUMN
 from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
+from toruscast.formats import readers
 from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.routing import Routing
 from toruscast.simulation.flows import flow_messages
 from toruscast.text import closest
+from toruscast.typing import Floats
 from toruscast.validation import repeated
 
 from .store import LABELS
@@ -203,7 +204,6 @@ def references_to_try(routing: Routing, simulate: bool) -> tuple[str, ...]:
     return tuple(name for name in REFERENCES if name != "flow_time" or routing == "deterministic")
 
 
-Floats = NDArray[np.float64]
 # Relative difference between sums in another order.
 _ROUNDING = 1e-12
 
@@ -281,6 +281,17 @@ def seconds_of(table: object, name: str) -> Floats:
         expected = "positive seconds"
         raise InputError(f"bad {name} of row {bad[0]}", found=seconds[bad[0]], expected=expected)
     return seconds
+
+
+def node_counts(table: object) -> Floats:
+    """Return the nodes of each sample's torus; nothing for tables without tori that can be read."""
+    if "torus" not in getattr(table, "columns", ()):
+        return np.empty(0)
+    names, index = np.unique(table["torus"].astype(str), return_inverse=True)  # type: ignore[index]
+    try:
+        return np.array([readers.torus(name).n_nodes for name in names], dtype=np.float64)[index]
+    except InputError:
+        return np.empty(0)
 
 
 def normalisation(values: Floats) -> tuple[Floats, Floats]:

@@ -7,14 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from toruscast._slow import pandas as pd
 from toruscast._slow import scipy
 from toruscast.errors import InputError
+from toruscast.typing import Floats
 from toruscast.validation import whole_number
-
-Floats = NDArray[np.float64]
 
 
 def wrong_pairs(observed: ArrayLike, predicted: ArrayLike) -> int:
@@ -153,7 +152,7 @@ METRICS_OF_RUNS = METRICS | {"rcc": rcc_told_apart}
 """Metrics of measured times; pairs of equal times do not count."""
 
 
-def score_answer(table: pd.DataFrame, bound: NDArray[np.float64]) -> dict[str, float]:
+def score_answer(table: pd.DataFrame, bound: Floats) -> dict[str, float]:
     """Score a ranking whose candidates were all simulated afterwards."""
     observed, predicted = table["observed_time"], table["time"]
     scores: dict[str, float] = {}

@@ -134,6 +134,7 @@ def save_predictor(
         "n_samples": int(model.n_samples_),
         "log": bool(model.log_),
         "bounded": bool(model.bounded_),
+        "nodes": model.nodes_,
         "provenance": provenance or dict(getattr(model, "provenance_", {})),
     }
     try:
@@ -248,6 +249,11 @@ def _build_model(metadata: dict[str, Any], arrays: dict[str, Any]) -> FittedMode
     model.n_samples_ = whole_number(metadata["n_samples"], "number of samples", 1, 2**53)
     model.log_ = bool(metadata["log"])
     model.bounded_ = bool(metadata["bounded"])
+    nodes = metadata.get("nodes")
+    model.nodes_ = None
+    if nodes is not None:
+        least, most = (whole_number(count, "number of nodes", 1, 2**53) for count in nodes)
+        model.nodes_ = (least, most)
     is_calibrated = any(name.startswith("calibration_") for name in arrays)
     schema = model_file_schema(
         n_features, model.target, is_log=model.log_, is_calibrated=is_calibrated

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from joblib import parallel_config
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.utils import check_random_state
@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
+from toruscast.typing import Floats
 
 from . import feature_sets
 from .feature_sets import Target
@@ -22,7 +23,6 @@ from .fitted import FittedModel, check_parameters, warn_of_unit
 from .metrics import rcc
 from .residuals import Forest, TargetTransform, cross_validate
 
-Floats = NDArray[np.float64]
 # Minimum leaf size for corrections, which are mostly noise of single mappings.
 _CORRECTION_LEAF = 5
 # Unit, in standard deviations, to which targets of measured times are rounded.
@@ -71,6 +71,9 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
         splits, such as for corrections with fewer than ten samples.
     feature_least_, feature_most_ : ndarray, shape (n_features,)
         Minimum and maximum of each feature in the training samples.
+    nodes_ : tuple of int or None
+        Minimum and maximum number of nodes of the training tori, if the table has a column
+        ``torus``. Intervals are wider for other sizes.
     provenance_ : dict
         Provenance of the samples: routing, seed, command. ``held_out_rcc``: RCC within groups of
         the cross-validated predictions and of the release bound, if that is a column.
@@ -156,6 +159,8 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
         self.log_ = bool(is_relative or y.min() > 0)
         self.bounded_ = reference is not None and bool((y >= reference.min_times).all())
         self.n_samples_ = matrix.shape[0]
+        nodes = feature_sets.node_counts(X)
+        self.nodes_ = (int(nodes.min()), int(nodes.max())) if nodes.size else None
         provenance = getattr(X, "attrs", {}).get("provenance")
         self.provenance_ = dict(provenance) if isinstance(provenance, Mapping) else {}
         self.feature_least_, self.feature_most_ = matrix.min(axis=0), matrix.max(axis=0)

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from toruscast._jit import kernel
 from toruscast._slow import model_selection, scipy
 from toruscast.errors import InputError
+from toruscast.typing import Floats
 from toruscast.validation import whole_number
 
 from .feature_sets import LOWER_BOUND, Target, seconds_of
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from sklearn.ensemble import ExtraTreesRegressor
 
 
-Floats = NDArray[np.float64]
 # Simulated times may be below a bound by this factor, because their clock is discrete.
 BOUND_TOLERANCE = 0.999
 # Relative excess of a coarse time over the lower bound at which corrections have half their full
@@ -157,8 +157,8 @@ class Forest(NamedTuple):
     left: NDArray[np.int32]
     right: NDArray[np.int32]
     feature: NDArray[np.int32]
-    threshold: NDArray[np.float64]
-    value: NDArray[np.float64]
+    threshold: Floats
+    value: Floats
 
     @classmethod
     def from_estimator(cls, forest: ExtraTreesRegressor) -> Self:
@@ -173,7 +173,7 @@ class Forest(NamedTuple):
             np.concatenate([tree.value.ravel() for tree in trees]),
         )
 
-    def predict(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    def predict(self, matrix: Floats) -> Floats:
         """Return the prediction of each tree for each row of features, ``(n_trees, n)``."""
         # scikit-learn fits the thresholds to features in single precision.
         single = np.ascontiguousarray(matrix, dtype=np.float32)
@@ -188,10 +188,10 @@ def _predict_trees(
     left: NDArray[np.int32],
     right: NDArray[np.int32],
     feature: NDArray[np.int32],
-    threshold: NDArray[np.float64],
-    value: NDArray[np.float64],
+    threshold: Floats,
+    value: Floats,
     matrix: NDArray[np.float32],
-    values: NDArray[np.float64],
+    values: Floats,
 ) -> None:
     """Follow each row of ``matrix`` from the root of each tree to a leaf."""
     root = 0
@@ -235,25 +235,17 @@ class ResidualCalibration:
         return cls(floor, residuals, common, deviations)
 
     def quantile(self, coverage: float) -> float:
-        """Return the quantile of the absolute residuals for an interval of this coverage.
+        """Return the half width of an interval with this coverage, in units of the scale.
 
-        The rank is interpolated, so that the mean coverage is met. Conformal prediction, with a
-        guarantee for finite samples, would use the next whole rank.
+        It contains this share of the residuals of a group, in this share of the groups. Ranks are
+        interpolated, so that the mean coverage is met. Conformal prediction, with a guarantee for
+        finite samples, would use the next whole rank.
         """
-        ordered = np.sort(np.abs(self.residuals))
-        rank = (ordered.size + 1) * coverage
-        return float(np.interp(rank, np.arange(1, ordered.size + 1), ordered))
-
-    def warn_if_too_few(self, coverage: float) -> None:
-        """Warn if the coverage needs more residuals than there are."""
-        # Without rounding, 0.9 / (1 - 0.9) is slightly more than 9.
-        needed = math.ceil(round(coverage / (1 - coverage), 6))
-        if self.residuals.size < needed:
-            warnings.warn(
-                f"{self.residuals.size} samples are too few for intervals with coverage "
-                f"{coverage:.4g}, which need {needed}",
-                stacklevel=3,
-            )
+        widths = [
+            np.quantile(np.abs(common + self.deviations), coverage, method="weibull")
+            for common in self.common
+        ]
+        return float(np.quantile(widths, coverage, method="weibull"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,7 +285,15 @@ class PriorPrediction:
         if not 0 < coverage < 1:
             raise InputError("bad coverage", found=coverage, expected="between 0 and 1")
         calibration = self.require_calibration()
-        calibration.warn_if_too_few(coverage)
+        # Without rounding, 0.9 / (1 - 0.9) is slightly more than 9.
+        needed = math.ceil(round(coverage / (1 - coverage), 6))
+        n_samples = calibration.residuals.size
+        if n_samples < needed:
+            warnings.warn(
+                f"{n_samples} samples are too few for intervals with coverage "
+                f"{coverage:.4g}, which need {needed}",
+                stacklevel=2,
+            )
         half = calibration.quantile(coverage) * self.scale
         return np.stack([self.times(self.centre - half), self.times(self.centre + half)], axis=1)
 

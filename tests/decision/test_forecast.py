@@ -118,6 +118,9 @@ def test_plain_times_of_other_messages_are_used_with_a_warning():
     model = tc.train(COMM, TORUS, n=20, seed=2, model=learner, n_splits=1).model
     with pytest.warns(UserWarning, match="outside the range of the training samples in"):
         tc.rank(patterns.halo_3d((4, 4, 2), 65536), TORUS, CANDIDATES, model=model)
+    large, torus = patterns.halo_3d((4, 4, 4), 4096), Torus((4, 4, 4))
+    with pytest.raises(InputError, match=r"plain seconds .* found 64 nodes, trained on 32"):
+        tc.rank(large, torus, strategies.sample(large, torus, n=4, seed=1), model=model)
 
 
 def test_a_model_of_a_small_partition_serves_a_larger_one_and_says_what_is_too_far(tmp_path):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
+from studies.unseen.graphs import draw
 from toruscast import InputError
 from toruscast.decision import plan
 from toruscast.decision.machine import machine_posterior
@@ -188,6 +189,31 @@ def test_sure_answers_are_right_as_often_as_they_say():
     # Three standard errors below what is said.
     share = np.mean(certainties)
     assert np.mean(right) >= share - 3 * np.sqrt(share * (1 - share) / len(right))
+
+
+@pytest.mark.slow
+def test_statements_from_predictions_alone_are_kept():
+    torus = Torus((4, 4, 4))
+    comm = draw("octree", 64, torus.network.payload, 16.0, np.random.default_rng(5))
+    mappings = strategies.sample(comm, torus, n=84, seed=1)
+    network = np.array([simulate(comm, torus, mapping).time for mapping in mappings])
+    true = np.median(network) + 1.5 * network
+    names = [mapping.name for mapping in mappings]
+    losses = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        runs = plan(comm, torus, mappings, noise=0.01, simulate=0)
+        chosen = [mappings[i] for i in rng.permutation(len(names))[:3]]
+        while not runs.is_enough and runs.n_runs < 40:
+            for mapping in chosen:
+                noise = np.exp(0.01 * rng.standard_normal())
+                runs.observe(mapping, true[names.index(mapping.name)] * noise)
+            chosen = runs.ask()
+        if runs.is_enough:
+            loss = true[names.index(runs.best.name)] / true.min() - 1
+            losses.append(loss - runs.verdict.tolerance)
+    assert np.mean(np.array(losses) <= 0) >= 0.85
+    assert max(losses) <= 0.05
 
 
 def test_nothing_run_names_the_forecast_best_first():

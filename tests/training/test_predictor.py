@@ -7,7 +7,13 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from toruscast.errors import InputError
-from toruscast.training import FEATURE_SETS, TimePredictor, feature_set
+from toruscast.training import (
+    FEATURE_SETS,
+    TimePredictor,
+    feature_set,
+    load_predictor,
+    save_predictor,
+)
 from toruscast.training.residuals import ResidualCalibration
 
 
@@ -460,3 +466,23 @@ def test_intervals_of_too_few_samples_come_with_a_warning():
     model.predict_interval(X, 0.8)
     small().fit(X[:9], y[:9]).predict_interval(X, 0.9)
     small().fit(X, y).predict_interval(X, 0.95)
+
+
+def test_intervals_widen_with_the_distance_in_size(tmp_path):
+    rng = np.random.default_rng(4)
+    table = pd.DataFrame({"max_bytes": rng.random(60), "torus": ["4x4x4", "4x4x8"] * 30})
+    times = 1e-6 * (1 + table["max_bytes"]) * rng.lognormal(0, 0.1, 60)
+    model = TimePredictor(["max_bytes"], n_estimators=20).fit(table, times)
+    assert model.nodes_ == (64, 128)
+    save_predictor(model, tmp_path / "m.npz")
+    again = load_predictor(tmp_path / "m.npz")
+    assert again.nodes_ == (64, 128)
+
+    def width(model, **torus):
+        low, high = model.predict_interval(table[["max_bytes"]].assign(**torus)).T
+        return np.log(high / low)
+
+    for each in (model, again):
+        for torus, factor in (("8x16", 1), ("4x4", 2), ("16x16", 1.5), ("8x8x16", 2.5)):
+            np.testing.assert_allclose(width(each, torus=torus), factor * width(each))
+    np.testing.assert_array_equal(width(model, torus="of some kind"), width(model))
