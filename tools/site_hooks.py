@@ -68,6 +68,11 @@ def on_files(files: Files, config: Any) -> Files:
     return files
 
 
+def on_post_page(output: str, **_: Any) -> str:
+    """Name the dialog of the search for screen readers, which the theme does not."""
+    return output.replace('role="dialog"', 'role="dialog" aria-label="Search"', 1)
+
+
 def on_post_build(config: Any) -> None:
     """Write the search's worker where a page from disk finds it."""
     site = Path(config.site_dir)
