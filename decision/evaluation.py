@@ -337,7 +337,8 @@ def _check_sets(
     columns = set(table.columns)
     if not sets:
         sets = {name: names for name, names in FEATURE_SETS.items() if columns.issuperset(names)}
-        sets = sets or {"all": tuple(features_only(table).select_dtypes("number"))}
+        numbers = features_only(table).select_dtypes("number")
+        sets = sets or {"all": tuple(map(str, numbers.columns))}
     missing = [name for names in sets.values() for name in names if name not in columns]
     if missing:
         raise InputError(

@@ -430,7 +430,8 @@ class MappingComparison:
 
     def table(self) -> pd.DataFrame:
         """Return the compared mappings, the best first."""
-        source = "simulated" if self.objective == TIME else "computed"
+        source = "averaged" if self.problem.torus.network.unknown_rules else "simulated"
+        source = source if self.objective == TIME else "computed"
         rows = {
             key: _make_row(each.mapping, each.value, source, each.origin)
             for key, each in self.measured.items()

@@ -285,11 +285,12 @@ def seconds_of(table: object, name: str) -> Floats:
 
 def node_counts(table: object) -> Floats:
     """Return the nodes of each sample's torus; nothing for tables without tori that can be read."""
-    if "torus" not in getattr(table, "columns", ()):
+    if not isinstance(table, pd.DataFrame) or "torus" not in table:
         return np.empty(0)
-    names, index = np.unique(table["torus"].astype(str), return_inverse=True)  # type: ignore[index]
+    names, index = np.unique(table["torus"].to_numpy(dtype=str), return_inverse=True)
     try:
-        return np.array([readers.torus(name).n_nodes for name in names], dtype=np.float64)[index]
+        counts = [readers.torus(str(name)).n_nodes for name in names]
+        return np.asarray(np.array(counts, dtype=np.float64)[index])
     except InputError:
         return np.empty(0)
 

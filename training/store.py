@@ -282,7 +282,7 @@ def _read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
     if twice := repeated(names):
         raise text.fault("column named twice", rows[0][0] - 1, twice[0], "each name once")
     table = pd.DataFrame([cells for _, cells in rows], columns=names, dtype=object)
-    for name in table.columns.difference(LABELS):
+    for name in table.columns.difference(list(LABELS)):
         numbers = pd.to_numeric(table[name], errors="coerce")
         is_text = (numbers.isna() & (table[name] != "")).to_numpy()
         if not is_text.any():
