@@ -438,7 +438,7 @@ def load_torus(options: TorusOptions, unused: Collection[str] = ()) -> Torus:
 
 @dataclass(frozen=True)
 class LoadedProblem:
-    """A mapping problem, the origin of its traffic, and the changes of its network."""
+    """A mapping problem, where its traffic came from, and what was changed in its network."""
 
     application: LoadedTraffic
     problem: MappingProblem

@@ -88,7 +88,7 @@ class _MappingOptions(CandidateOptions):
     top: int = top_option(10)
 
     def check(self, packets: _PacketOptions) -> None:
-        """Raise if no mapping is given, or an option that has no effect."""
+        """Raise if no mapping is given, or if an option has no effect."""
         if not (self.mapping or self.mappings or self.candidates or packets.flows):
             raise click.UsageError("missing --mapping, or --mappings or --candidates for many")
         of_one = ("interval", "out", "trace", "links_path", "report", "figures")
@@ -282,7 +282,7 @@ def _rank_mappings(
         task = workers.Task(_simulate_flows, problem, packets.flow_error)
     else:
         unit, method = "packet-hops", f"{work.routing} routing"
-        # Count real packets, because the coarsening is chosen during the simulation.
+        # Count real packets, not coarse ones: the coarsening is chosen only during the simulation.
         sizes = [
             packets.repeat * tc.RoutedTraffic(problem, mapping).packet_hops for mapping in mappings
         ]

@@ -180,7 +180,7 @@ class Decision:
         return int((others >= best).all(axis=0).sum())
 
     def draws(self) -> Draws:
-        """Draw joint times of the best simulated candidates and their likeliest rivals."""
+        """Sample the joint times of the best candidates and of the rivals most likely to win."""
         best = np.flatnonzero(self.times == self.best_time)
         return self.posterior.sample(np.concatenate([best, self.likely_rivals()[0]]))
 

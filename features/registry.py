@@ -283,7 +283,7 @@ def max_path_bytes(traffic: RoutedTraffic) -> float:
 
 @register_feature("avg_path_bytes", unit="B")
 def avg_path_bytes(traffic: RoutedTraffic) -> float:
-    """Mean over the messages of the sum of link bytes along the route."""
+    """Sum of the link bytes along the route of a message, averaged over messages."""
     return _ratio(traffic.along_routes.total, traffic.n_network_edges)
 
 

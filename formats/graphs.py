@@ -140,7 +140,7 @@ class GraphOptions:
 
 
 def check_collectives(path: AnyPath, n_edges: int) -> None:
-    """Raise `InputError` if collectives with ``n_edges`` edges are too large for the file size."""
+    """Raise `InputError` if collectives have far more edges than the file size allows."""
     check_claim(path, _COLLECTIVE_EDGE_BYTES * n_edges, counted(n_edges, "message"))
 
 

@@ -152,7 +152,7 @@ METIS = Dialect(
 A line with the numbers of vertices and edges and the code `fmt`, then a line for each vertex: its
 size and weights, then its neighbours, counted from 1, with edge weights, each as `fmt` states. An
 edge sends its weight as bytes in both directions (1 without weights). Vertex sizes and weights are
-not used. Written weights are whole numbers, the mean of the two directions.
+not used. Weights are written as whole numbers: each is the mean of the weights of both directions.
 """,
     example="% a ring of four\n4 4 001\n2 10 4 40\n1 10 3 20\n2 20 4 30\n1 40 3 30\n",
 )

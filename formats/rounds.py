@@ -206,7 +206,7 @@ MIN_SHARE = 0.25
 
 @dataclass(frozen=True)
 class Events:
-    """Events of all ranks, rank after rank in program order; e events of t tasks."""
+    """Events of all ranks, sorted by rank and, within a rank, in program order."""
 
     # (t + 1): events of task i are first[i] to first[i + 1].
     first: Ints

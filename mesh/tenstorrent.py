@@ -210,7 +210,7 @@ def is_bindings(source: Source) -> bool:
 
 
 def read_bindings(source: Source, options: MappingOptions) -> TaskMapping:
-    """Return the mapping of ranks to their visible devices, or else to their host ranks."""
+    """Return the visible devices of each rank; without such a list, the host ranks."""
     text = source.text
     entries: list[tuple[int, dict[str, str]]] = []
     inside = False

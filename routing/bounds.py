@@ -210,7 +210,7 @@ class StretchBounds:
 
     @property
     def may_choose_routes(self) -> bool:
-        """Whether packets may choose their route, so that link bounds are estimates."""
+        """Whether packets may choose their route. The bounds of links are then estimates."""
         return has_multiple_routes(self.routes.problem)
 
     @lazy

@@ -285,7 +285,7 @@ def _scale_size(task: Stage, size: str, part: float) -> Sequence[tuple[Powers, f
 
 
 def tpool(task: Expression, workers: int) -> Expression:
-    """Return a pool of workers, each of which runs the whole `task` on its items.
+    """Return a pool of workers; each worker applies the complete `task` to the items it is given.
 
     Examples
     --------

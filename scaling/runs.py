@@ -276,7 +276,7 @@ def _compute_spread(covariance: Floats) -> float:
 def _compute_costs(
     cost: str | Formula | SupportsFormula, names: Sequence[str], points: Floats
 ) -> Floats:
-    """Return the cost of each point, which must be positive."""
+    """Return the cost of each point; raise if a cost is not positive."""
     formula = Formula(Formula.from_model(cost, place="cost").text, names, place="cost")
     value = formula(**dict(zip(names, points.T, strict=True)))
     price: Floats = np.broadcast_to(np.asarray(value, dtype=float), len(points))

@@ -133,7 +133,7 @@ def _enqueue_message(state: State, m: int, now: int) -> int:
 
 @bare_kernel
 def inject_packet(state: State, f: int, now: int) -> int:
-    """Inject the next packet of a FIFO, and return it; NONE without a packet or without space."""
+    """Inject the next packet of a FIFO and return it; NONE if it is empty or has no space."""
     fifo = state.packets.fifo[f]
     queue = state.packets.fifo[queue_fifo(state, f)]
     m = queue.head

@@ -317,7 +317,7 @@ class Simulation(MessageTimes[PacketSpan]):
 
     @property
     def packet_hops(self) -> int:
-        """Links crossed by all simulated packets."""
+        """Number of links crossed, summed over all simulated packets."""
         return int(self.packets.sum())
 
     @property

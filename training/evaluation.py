@@ -259,7 +259,7 @@ def rcc_gains(
 
 
 def baseline_scores(table: pd.DataFrame, n_splits: int, seed: int) -> pd.DataFrame:
-    """Return the RCC of `BASELINES` in the format, and on the splits, of `repeated_splits`."""
+    """Return the RCC of `BASELINES` on the splits of `repeated_splits`, in the same format."""
     splits = random_splits(len(table), n_splits, seed=seed)
     observed = table["time"].to_numpy(dtype=np.float64)
     rows = [
@@ -494,7 +494,7 @@ def evaluate_metrics(
     n_jobs: int = 1,
     progress: Callable[[int, int], object] | None = None,
 ) -> MetricEvaluation:
-    """Measure the gain by metrics over the set ``prior`` and over the best named set of a table.
+    """Measure how much metrics improve on the set ``prior``, and on the best named set of a table.
 
     Within each workload and torus, predictors with and without the metrics train on two thirds of
     the mappings and predict the others, on the same splits.

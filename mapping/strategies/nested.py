@@ -85,7 +85,7 @@ def _list_tiles(placement: Placement) -> list[str]:
     parameters="SIZES: a tile of the task grid, here {grid}, a size for each of its dimensions",
 )
 def tile(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
-    """Place tiles of the task grid on near-cubic blocks of the torus and its slots.
+    """Place tiles of the task grid on near-cubic blocks of nodes, and fill all slots of a node.
 
     Tasks that are neighbours in a flat tile can be far apart in its block.
     """

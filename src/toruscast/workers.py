@@ -270,7 +270,7 @@ def _run_in_pool(
 
 
 def _iterate_until_error(items: Iterable[Any], errors: list[Exception]) -> Iterator[Any]:
-    """Yield items until an error, and store it, because any thread may consume the items."""
+    """Yield items until an error, which is stored because other threads may consume the items."""
     try:
         yield from items
     except Exception as error:
