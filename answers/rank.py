@@ -183,12 +183,12 @@ class _RankingBlocks:
             *ranking.change_columns(self.time),
             Column("source", "source before" if checked else "source"),
             *([Column("time", "time before", "seconds")] if checked else []),
-            Column("low", f"{percent(self.result.coverage)} interval", "seconds", None, 2, "high"),
+            Column("low", f"{percent(self.result.coverage)} interval", "seconds", None, 4, "high"),
             Column("p_best", "P(best)", "share"),
-            Column("lower_bound", kind="seconds", priority=3),
-            Column("max_bytes", "max link", "bytes", priority=4),
-            Column("avg_hops_per_byte", "hops per byte", "number", priority=5),
-            Column("max_FIFO", "max FIFO", "count", priority=6),
+            Column("lower_bound", kind="seconds", priority=5),
+            Column("max_bytes", "max link", "bytes", priority=6),
+            Column("avg_hops_per_byte", "hops per byte", "number", priority=7),
+            Column("max_FIFO", "max FIFO", "count", priority=8),
         ]
         is_exact = (table["low"] == table["high"]).all()
         return Table(

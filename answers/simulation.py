@@ -38,6 +38,7 @@ from .table import Column, Table, records
 _N_LINKS, _N_PHASES, _N_OTHER = 5, 5, 3
 # Points of the timeline.
 _N_MOMENTS = 120
+_DETAILS = "Links, buffers, messages and FIFOs"
 _TABLES: Mapping[str, tuple[str, Sequence[Column]]] = {
     "busiest_links": (
         "Busiest links",
@@ -112,7 +113,7 @@ def answer(result: Simulation, why: Reasons | None = None, *, setting: str = "")
         *_phase_sections(result),
         spread,
         *(Section(table.title, [table], only="terminal") for table in details),
-        Section("Links, buffers, messages and FIFOs", details, folded=True, only="page"),
+        *([Section(_DETAILS, details, folded=True, only="page")] if details else []),
         traffic.traffic_section(),
     ]
     content = _content(result, reasons, links)

@@ -80,7 +80,8 @@ class Column:
     digits : int, optional
         Significant digits; decimals of ``decimal``, ``signed``, ``share`` and ``change``.
     priority : int, optional
-        A narrow terminal leaves out the highest first, and always shows 0.
+        A narrow terminal leaves out the highest first, and always shows 0. A terminal of 80
+        columns leaves out those above 3.
     to : str, optional
         Column of the upper end if this one is the lower end of an interval. The cell is empty if
         the ends are equal.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # Maximum characters in a line of a link map.
 _MAX_MAP_WIDTH = 32
 # A terminal up to this wide shows columns up to this priority.
-_NARROW, _MAX_PRIORITY = 80, 1
+_NARROW, _MAX_PRIORITY = 80, 3
 # A character of a private area for spaces at which lines do not break.
 _NO_BREAK = "\ue000"
 # Minimum width of a wrapped text, and maximum lines of a heading above its unit.

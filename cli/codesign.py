@@ -30,7 +30,7 @@ from .options import (
     refuse_options,
     sub_command,
 )
-from .output import PageOutput
+from .output import Output
 
 # Half a unit of the last published digit of ratios.
 RATIO_ROUNDING = 0.05
@@ -145,7 +145,7 @@ class _UpgradeOptions:
 
 
 @sub_command("upgrade", command)
-def upgrade(source: _ApplicationOptions, options: _UpgradeOptions, output: PageOutput) -> None:
+def upgrade(source: _ApplicationOptions, options: _UpgradeOptions, output: Output) -> None:
     """Ratios of a process's requirements after an upgrade to those before.
 
     The problem fills the memory before and after. The table also has the growth of the ratio with
@@ -220,7 +220,7 @@ class _SystemOptions:
 
 
 @sub_command("systems", command)
-def systems(source: _ApplicationOptions, options: _SystemOptions, output: PageOutput) -> None:
+def systems(source: _ApplicationOptions, options: _SystemOptions, output: Output) -> None:
     """Largest problem and shortest wall time on each system.
 
     The wall time is that of the requirement that takes longest at the full rate of the system, for
@@ -299,7 +299,7 @@ class _ShareOptions:
 
 
 @sub_command("share", command)
-def share(source: _ApplicationOptions, options: _ShareOptions, output: PageOutput) -> None:
+def share(source: _ApplicationOptions, options: _ShareOptions, output: Output) -> None:
     """Largest problems of two applications that share a system.
 
     \b
@@ -315,7 +315,7 @@ def share(source: _ApplicationOptions, options: _ShareOptions, output: PageOutpu
 
 
 @sub_command("models", command)
-def models(source: _ApplicationOptions, output: PageOutput) -> None:
+def models(source: _ApplicationOptions, output: Output) -> None:
     """Show requirement models with their notes."""
     output.check()
     applications = source.read()
@@ -343,7 +343,7 @@ def _draw_times(table: pd.DataFrame) -> list[Chart]:
 
 
 def _write_answer(
-    output: PageOutput,
+    output: Output,
     printed: Table,
     table: pd.DataFrame,
     content: dict[str, Any],

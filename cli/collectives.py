@@ -23,7 +23,7 @@ from .options import (
     sub_command,
     tasks_option,
 )
-from .output import PageOutput
+from .output import Output
 from .problem import load_torus
 from .slow import flows
 
@@ -46,7 +46,7 @@ class _CollectiveOptions(MappingFileOptions):
 
 @sub_command("collectives")
 def command(
-    machine: TorusOptions, options: _CollectiveOptions, seed: SeedOptions, output: PageOutput
+    machine: TorusOptions, options: _CollectiveOptions, seed: SeedOptions, output: Output
 ) -> None:
     """Rank the algorithms of a collective for a torus, a size and a mapping.
 

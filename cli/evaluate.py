@@ -30,7 +30,7 @@ from .options import (
     splits_option,
     sub_command,
 )
-from .output import PageOutput
+from .output import Output
 from .problem import load_application, load_torus
 from .slow import training_samples
 
@@ -74,7 +74,7 @@ def command(
     source: SampleSourceOptions,
     options: _EvaluateOptions,
     work: WorkOptions,
-    output: PageOutput,
+    output: Output,
 ) -> None:
     """Measure how well feature sets predict held-out mappings.
 

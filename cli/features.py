@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import click
 
@@ -105,14 +105,6 @@ def command(
             progress=lambda done: progress("features", done, n),
         )
         table = _write_blocks(blocks, append, keep_all=output.json_path is not None)
-    output.write_json(
-        {
-            **loaded.describe(),
-            "routing": work.routing,
-            "omitted": list(map(asdict, problem.workload.omitted)),
-            "features": records(table) if output.json_path is not None else [],
-        }
-    )
     columns = list(table.columns)
     if names is None:
         has_time = "time" in table.columns
@@ -120,7 +112,12 @@ def command(
     tasks = counted(problem.n_tasks, "task")
     n_mappings = occupancy.n_mappings
     head = f"{counted(n_mappings, 'mapping')} of {tasks} on torus {problem.torus}: {occupancy}."
-    output.print_answer(_make_answer(head, table, columns, n_mappings, problem.workload.omitted))
+    answer = _make_answer(head, table, columns, n_mappings, problem.workload.omitted)
+    rows = records(table) if output.json_path is not None else []
+    content = {**loaded.describe(), "routing": work.routing, "features": rows}
+    # The CSV file has been written.
+    replace(output, csv_path=None).write_files(replace(answer, content=content))
+    output.print_answer(answer)
 
 
 def _write_blocks(

@@ -16,7 +16,7 @@ from toruscast.text import closest, percent, seconds
 
 from .app import CommandGroup
 from .options import LevelOptions, argument, option, sub_command
-from .output import PageOutput
+from .output import Output
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def command() -> None:
 
 
 @sub_command("fit", command)
-def fit(runs: _RunFileOptions, intervals: LevelOptions, output: PageOutput) -> None:
+def fit(runs: _RunFileOptions, intervals: LevelOptions, output: Output) -> None:
     """Fit the constants, and split the time of every run into communication and computation.
 
     A job needs runs on two interconnects.
@@ -81,7 +81,7 @@ def fit(runs: _RunFileOptions, intervals: LevelOptions, output: PageOutput) -> N
 
 
 @sub_command("what-if", command)
-def what_if(runs: _RunFileOptions, options: _WhatIfOptions, output: PageOutput) -> None:
+def what_if(runs: _RunFileOptions, options: _WhatIfOptions, output: Output) -> None:
     """Predict elapsed times with half and no latency, double bandwidth, and infinite speed.
 
     \b
@@ -108,7 +108,7 @@ def what_if(runs: _RunFileOptions, options: _WhatIfOptions, output: PageOutput) 
 
 
 @sub_command("speed-up", command)
-def speed_up(runs: _RunFileOptions, output: PageOutput) -> None:
+def speed_up(runs: _RunFileOptions, output: Output) -> None:
     """Split every run into communication and computation; report its speed-up and the limit.
 
     FILE needs a column tasks. The speed-up is relative to the run with the fewest tasks and equal
@@ -138,7 +138,7 @@ _RATIOS: dict[str, tuple[Kind, int]] = {
 
 
 def _write_answer(
-    output: PageOutput,
+    output: Output,
     model: tc.scaling.Interconnect,
     table: pd.DataFrame,
     key: str,

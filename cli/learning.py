@@ -20,7 +20,7 @@ from toruscast.text import closest
 
 from .mappings import stream_files
 from .options import PLUGIN_SET, SampleSourceOptions, TrafficOptions, WorkOptions, refuse_options
-from .output import PageOutput
+from .output import Output
 from .problem import load_problem
 from .slow import metrics, training_application
 
@@ -91,7 +91,7 @@ class LearningSession:
     traffic: TrafficOptions
     source: SampleSourceOptions
     work: WorkOptions
-    output: PageOutput
+    output: Output
     omitted: Sequence[Omission] | None = None
     """Traffic that the reader omitted, set when the traffic is read."""
 

@@ -25,7 +25,7 @@ from .options import (
     sub_command,
     times_option,
 )
-from .output import Output, PageOutput
+from .output import Output
 from .problem import load_application
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 _MACHINE_COLUMNS = [
     Column("machine", kind="name"),
-    Column("what", priority=0),
+    Column("what"),
     Column("torus", "such as", "name"),
-    Column("nodes", kind="count"),
+    Column("nodes", kind="count", priority=2),
 ]
 _MACHINE_NOTES = (
     "A name alone has the sizes in the table. 'toruscast machines NAME' lists the sources.",
@@ -145,7 +145,7 @@ class _CalibrateOptions:
 
 
 @sub_command("calibrate")
-def calibrate(options: _CalibrateOptions, output: PageOutput) -> None:
+def calibrate(options: _CalibrateOptions, output: Output) -> None:
     """Fit the network constants of a machine to microbenchmarks.
 
     Reads the output of OSU's latency, bandwidth and message-rate tests, IMB and nccom-test, and a

@@ -70,6 +70,13 @@ class Output:
     """Where results are written. If a file is "-", stdout contains only that file."""
 
     GROUP: ClassVar = "Output"
+    report: str | None = option("Write the answer with its charts as an HTML page.", "FILE.html")
+    figures: str | None = option(
+        "Write the charts and the link map of the answer as files into FOLDER.", "FOLDER", rare=True
+    )
+    figure_format: Literal["svg", "png", "pdf"] = option(
+        "File format of the figures.", default="svg", needs=("figures",), rare=True
+    )
     json_path: str | None = option("Write the result as JSON.", "FILE|-", "--json")
     csv_path: str | None = option("Write the table as CSV.", "FILE|-", "--csv")
     quiet: bool = option(
@@ -80,9 +87,6 @@ class Output:
         "Append log messages to FILE, one line of JSON each.", "FILE", "--log-file", rare=True
     )
     links_path: str | None = None
-    report: str | None = None
-    figures: str | None = None
-    figure_format: Literal["svg", "png", "pdf"] = "svg"
     progress = staticmethod(show_progress)
     message = staticmethod(print_message)
 
@@ -167,17 +171,8 @@ class Output:
 
         The entries of ``metadata`` come before those of the answer in the JSON file.
         """
-        if self.report is not None:
-            command = shlex.join(["toruscast", *sys.argv[1:]])
-            with show_progress("Writing the report"):
-                answers.html.write_page(answer, self.report, inputs=[("command", command)])
-        if self.figures is not None:
-            with show_progress("Drawing the figures"):
-                answers.figures.write_figures(answer, self.figures, self.figure_format)
         self.write_files(answer, metadata)
         self.print_answer(answer)
-        if self.report is not None:
-            self.print_line(f"Page: {self.report}")
 
     def write_table(
         self, head: str | answers.blocks.Headline, *blocks: answers.blocks.Block, **more: Any
@@ -188,7 +183,14 @@ class Output:
     def write_files(
         self, answer: answers.blocks.Answer, metadata: dict[str, Any] | None = None
     ) -> None:
-        """Write the requested JSON and CSV files of an answer."""
+        """Write the requested files of an answer."""
+        if self.report is not None:
+            command = shlex.join(["toruscast", *sys.argv[1:]])
+            with show_progress("Writing the report"):
+                answers.html.write_page(answer, self.report, inputs=[("command", command)])
+        if self.figures is not None:
+            with show_progress("Drawing the figures"):
+                answers.figures.write_figures(answer, self.figures, self.figure_format)
         self.write_json({**(metadata or {}), **answer.to_dict()})
         if self.csv_path is not None and answer.table is not None:
             write_text(answers.table.csv_text(answer.table.frame), self.csv_path)
@@ -197,24 +199,13 @@ class Output:
         """Print an answer, unless a file is written to stdout."""
         if self.is_stdout_free:
             answers.terminal.print_answer(answer, self.console(), self.verbose)
+        if self.report is not None:
+            self.print_line(f"Page: {self.report}")
 
     def write_json(self, content: dict[str, Any]) -> None:
         """Write the JSON file if it is requested."""
         if self.json_path is not None:
             write_text(format_json(content), self.json_path)
-
-
-@dataclass(frozen=True)
-class PageOutput(Output):
-    """Output with a page and figures."""
-
-    report: str | None = option("Write the answer with its charts as an HTML page.", "FILE.html")
-    figures: str | None = option(
-        "Write the charts and the link map of the answer as files into FOLDER.", "FOLDER", rare=True
-    )
-    figure_format: Literal["svg", "png", "pdf"] = option(
-        "File format of the figures.", default="svg", needs=("figures",), rare=True
-    )
 
 
 def write_text(text: str, path: str) -> None:

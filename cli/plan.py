@@ -29,7 +29,7 @@ from .options import (
     times_option,
     top_option,
 )
-from .output import Output, PageOutput, check_output_folder
+from .output import Output, check_output_folder
 from .problem import load_problem
 from .slow import decision_results, run_loop, times
 
@@ -169,7 +169,7 @@ def command(
     options: _RunOptions,
     launch: _ScriptOptions,
     work: WorkOptions,
-    output: PageOutput,
+    output: Output,
 ) -> None:
     """Choose the next mapping to run on the machine, and stop when the runs suffice.
 

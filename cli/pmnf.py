@@ -31,7 +31,7 @@ from .options import (
     sub_command,
     top_option,
 )
-from .output import Output, PageOutput, write_text
+from .output import Output, write_text
 from .progress import show_progress
 from .slow import formula, scaling_fit, scaling_models, stages
 
@@ -328,7 +328,7 @@ def fit(
     charted: _ChartOptions,
     search: _FitOptions,
     table_size: _TopOptions,
-    output: PageOutput,
+    output: Output,
 ) -> None:
     """Fit a model to every call path and metric of FILE.
 
@@ -380,7 +380,7 @@ def predict(
     options: _PredictOptions,
     search: _FitOptions,
     table_size: _TopOptions,
-    output: PageOutput,
+    output: Output,
 ) -> None:
     """Fit FILE, and predict every call path and metric at other points.
 

@@ -32,7 +32,7 @@ from .options import (
     times_option,
     top_option,
 )
-from .output import Output, PageOutput
+from .output import Output
 from .problem import LoadedProblem, load_problem
 
 # Simulations that take more minutes than this are announced.
@@ -107,7 +107,7 @@ def command(
     limits: _BudgetOptions,
     work: WorkOptions,
     best: MappingFile,
-    output: PageOutput,
+    output: Output,
 ) -> None:
     """Find the fastest of several mappings of an application on a torus.
 

@@ -23,7 +23,7 @@ from .options import (
     sub_command,
     top_option,
 )
-from .output import PageOutput
+from .output import Output
 from .problem import load_problem
 
 
@@ -59,7 +59,7 @@ def search(
     options: _SearchOptions,
     work: WorkOptions,
     best: MappingFile,
-    output: PageOutput,
+    output: Output,
 ) -> None:
     """Search for a faster mapping than yours and those of all strategies.
 
@@ -115,7 +115,7 @@ class _ExplainOptions(MappingFileOptions):
 
 @sub_command("explain")
 def explain(
-    traffic: TrafficOptions, options: _ExplainOptions, work: WorkOptions, output: PageOutput
+    traffic: TrafficOptions, options: _ExplainOptions, work: WorkOptions, output: Output
 ) -> None:
     """Explain the time of a mapping.
 

@@ -33,7 +33,7 @@ from .options import (
     sub_command,
     top_option,
 )
-from .output import Output, PageOutput, check_output_folder, write_text
+from .output import Output, check_output_folder, write_text
 from .problem import LoadedProblem, describe_occupancy, load_problem, read_time
 from .progress import format_json
 from .slow import flows, reasons, routing, simulation_trace, simulator, workers
@@ -162,7 +162,7 @@ class _RecordOptions:
 
 
 @dataclass(frozen=True)
-class _SimulationOutput(PageOutput):
+class _SimulationOutput(Output):
     links_path: str | None = option("Write the link counters as CSV.", "FILE.csv|-", "--links")
 
 

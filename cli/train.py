@@ -20,7 +20,7 @@ from .options import (
     splits_option,
     sub_command,
 )
-from .output import PageOutput
+from .output import Output
 from .slow import training_application
 
 
@@ -48,7 +48,7 @@ def command(
     source: SampleSourceOptions,
     options: _TrainOptions,
     work: WorkOptions,
-    output: PageOutput,
+    output: Output,
 ) -> None:
     """Train a predictor, measure its quality on held-out mappings, and save it.
 

@@ -23,7 +23,7 @@ from toruscast.cli.options import (
     refuse_options,
     sub_command,
 )
-from toruscast.cli.output import PageOutput, write_text
+from toruscast.cli.output import Output, write_text
 from toruscast.cli.problem import load_torus
 from toruscast.cli.slow import (
     format_registry,
@@ -130,7 +130,7 @@ _TEXTS: dict[str, Callable[[tc.MeshLayouts], str]] = {
 Targets = list[tuple[str, str]]
 
 
-def parse_targets(files: Sequence[str], output: PageOutput) -> Targets:
+def parse_targets(files: Sequence[str], output: Output) -> Targets:
     """Return form and path of each file; the form is empty if the suffix determines it."""
     targets: Targets = []
     for text in files:
@@ -172,7 +172,7 @@ def command(
     step: StepOptions,
     options: MeshOptions,
     work: WorkerOptions,
-    output: PageOutput,
+    output: Output,
 ) -> None:
     """Rank the layouts of a sharded model on a torus.
 
@@ -202,7 +202,7 @@ def _rank_layouts(
     step: StepOptions,
     options: MeshOptions,
     work: WorkerOptions,
-    output: PageOutput,
+    output: Output,
 ) -> None:
     targets = parse_targets(options.files, output)
     traffic = step.traffic or tc.read_hlo(step.hlo or "", **step.hlo_arguments)
@@ -253,7 +253,7 @@ def _rank_slices(
     step: StepOptions,
     options: MeshOptions,
     work: WorkerOptions,
-    output: PageOutput,
+    output: Output,
 ) -> None:
     n_chips = options.slices or 0
     one_slice = ("devices", "devices_per_chip", "compare", "changes", "placements")

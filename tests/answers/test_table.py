@@ -102,15 +102,24 @@ def test_without_columns_all_of_the_frame_are_shown():
     ]
 
 
+def test_80_columns_leave_out_the_details():
+    columns = [Column("mapping", kind="name"), Column("p_best"), Column("bytes", priority=4)]
+    assert "bytes" in drawn(Table(FRAME, columns), 81)
+    assert "bytes" not in drawn(Table(FRAME, columns), 80)
+
+
 def test_a_narrow_terminal_keeps_the_name_and_drops_the_least_important():
     wide, narrow, tiny = (drawn(Table(FRAME, COLUMNS), width) for width in (120, 54, 20))
     assert "deterministic" in wide
     assert "no room" not in wide
-    assert "P(best)" in wide
-    assert not any(each in narrow for each in ("P(best)", "interval", "max link", "routing"))
+    assert "(all: routing deterministic)" in narrow
+    assert "(no room for: max link)" in narrow
+    assert "P(best)" in narrow
     assert "calc" in tiny
     assert "4.20" in tiny
-    assert "(no room for: #, vs default)" in " ".join(tiny.split())
+    assert "(no room for: #, vs default, 90 % interval, P(best), max link)" in " ".join(
+        tiny.split()
+    )
     assert "\x1b" not in wide + narrow + tiny
 
 
@@ -123,7 +132,9 @@ def test_lines_break_between_words_but_not_before_a_unit():
         lines = [line for line in file.getvalue().splitlines() if line]
         assert " ".join(lines) == f"{text} {text}"
         assert not any(line.startswith(("GB/s", "us", "% ", "ms")) for line in lines)
-        shown = drawn(Table(pd.DataFrame({"name": ["a"], "text": [text]})), width + 12)
+        columns = [Column("name", kind="name"), Column("text", priority=0)]
+        table = Table(pd.DataFrame({"name": ["a"], "text": [text]}), columns)
+        shown = drawn(table, width + 20)
         words = {word for word in shown.split() if not word.startswith("-")}
         assert words <= {*text.split(), "Head", "name", "text", "a"}
 
