@@ -85,7 +85,7 @@ def machine_posterior(
     names = ("prior", MACHINE, "slope")
     noises = _NOISES if noise is None else (noise,)
     # Runs show how wrong a forecast is, so they set the scale of its errors.
-    prior_scales = student_t_scales() if simulator is None else np.ones(1)
+    prior_scales = student_t_scales(3) if simulator is None else np.ones(1)
     grid, weights = hyperparameter_grid(len(means), constants, noises, prior_scales)
     return replace(
         prior,
