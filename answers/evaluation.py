@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from toruscast._slow import pandas as pd
 from toruscast.decision.evaluation import Evaluation
 from toruscast.text import counted, joined
@@ -100,11 +102,12 @@ def answer(found: Evaluation) -> Answer:
 def rcc_chart(found: Evaluation) -> Chart:
     """Return the RCC of each set and of each order without learning, with intervals."""
     table = _rcc_intervals(found)
+    numbers = table[["rcc", "low", "high"]].to_numpy(dtype=np.float64)
     rows = [
-        svg.Row(row.name, row.rcc, "best" if row.name == found.best else "other", row.low, row.high)
-        for row in table.itertuples()
+        svg.Row(name, rcc, "best" if name == found.best else "other", low, high)
+        for name, (rcc, low, high) in zip(map(str, table["name"]), numbers.tolist(), strict=True)
     ]
-    begin = min(0.5, table[["rcc", "low"]].min(axis=None))
+    begin = min(0.5, float(numbers[:, :2].min()))
     return Chart(
         "sets",
         "Pairs in the right order",
@@ -119,7 +122,7 @@ def _rcc_intervals(found: Evaluation) -> pd.DataFrame:
     if found.added is None:
         scores = pd.concat([found.scores, found.baselines]).rename(columns={"predictor": "name"})
     by_name = scores.groupby("name")["rcc"]
-    ends = by_name.quantile([0.025, 0.975]).unstack().set_axis(["low", "high"], axis=1)
+    ends = by_name.quantile(np.array([0.025, 0.975])).unstack().set_axis(["low", "high"], axis=1)
     table = by_name.mean().to_frame().join(ends)
     return table.sort_values("rcc", ascending=False, kind="stable").reset_index()
 
