@@ -108,7 +108,9 @@ def spectral(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     sizes = placement.torus.shape
     best: NDArray[Any] = np.arange(placement.n_tasks) // placement.capacity
     min_cost = np.inf
-    # Several BLAS threads take ten times the processor time of one.
+    # Several BLAS threads take ten times the processor time of one. The limit covers the libraries
+    # that are loaded, so SciPy's must be.
+    assert scipy.linalg
     with threadpool_limits(1, "blas"):
         for layout in find_layouts(placement, sum(size > 1 for size in sizes), rng):
             for assignment in _assign_dimensions(layout, placement.torus):
