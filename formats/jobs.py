@@ -166,14 +166,15 @@ _RANKFILE = LauncherOption(
         ("PRTE_MCA_rmaps_default_mapping_policy", "rankfile:file={file}"),
     ),
 )
+_HOSTS = "toruscast.hosts"
 # Hydra assigns ranks to the lines in order, and hosts may repeat.
 _HYDRA = LauncherOption(
-    "hostfile", "toruscast.hosts", ("-machinefile", "{file}"), (), (("HYDRA_HOST_FILE", "{file}"),)
+    "hostfile", _HOSTS, ("-machinefile", "{file}"), (), (("HYDRA_HOST_FILE", "{file}"),)
 )
 _VCOORD = LauncherOption("vcoord", "toruscast.vcoord", ("--vcoordfile", "{file}"))
 _SRUN = LauncherOption(
     "hostfile",
-    "toruscast.hosts",
+    _HOSTS,
     ("--distribution=arbitrary",),
     (("SLURM_HOSTFILE", "{file}"),),
     (("SLURM_DISTRIBUTION", "arbitrary"),),

@@ -29,7 +29,7 @@ ROUNDS_APART = "rounds_apart"
 ROUNDS = "dependent rounds"
 PHASES = "phases between barriers"
 ADAPTIVE = "packets that choose their way"
-SHORT = "messages of less than a packet"
+SHORT = "messages of a packet or less"
 SEVERAL = "several tasks a node"
 ONE_EXCHANGE = "one exchange"
 """Kind of traffic for which `classify_traffic` returns no kinds."""
@@ -68,7 +68,7 @@ def classify_traffic(problem: MappingProblem, mappings: Sequence[TaskMapping]) -
         kinds.append(ROUNDS if problem.workload.dependent else PHASES)
     if has_multiple_routes(problem):
         kinds.append(ADAPTIVE)
-    if problem.derive(mean_message_packets) < 1:
+    if problem.derive(mean_message_packets) <= 1:
         kinds.append(SHORT)
     if any(mapping.tasks_per_node > 1 for mapping in mappings):
         kinds.append(SEVERAL)

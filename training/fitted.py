@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from toruscast._features import FEATURES
 from toruscast._slow import pandas as pd
-from toruscast.errors import InputError
+from toruscast.errors import InputError, InputWarning
 from toruscast.mapping import MappingProblem, TaskMapping, Workload
 from toruscast.routing.messages import mean_message_packets
 from toruscast.text import factor
@@ -252,7 +252,7 @@ def warn_of_unit(times: Floats, reference: Floats, name: str) -> None:
         return
     text = f"the median time is {factor(ratio)} {name}: are the times in seconds?"
     # The warning points to the caller of `fit` or `rank`.
-    warnings.warn(text, stacklevel=3)
+    warnings.warn(InputWarning(text), stacklevel=3)
 
 
 def check_parameters(given: Mapping[str, Any]) -> None:

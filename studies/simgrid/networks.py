@@ -13,7 +13,7 @@ _FAST_MEMORY = 1e15
 def whole(shape: tuple[int, ...]) -> tc.Torus:
     """Return a torus with all that we know of a Blue Gene/Q besides its links."""
     torus = tc.Torus(shape, bandwidth=BANDWIDTH, tie_break="simgrid")
-    return torus.with_network(hop_latency=HOP)
+    return torus.with_network(hop_latency=HOP, unknown_rules=())
 
 
 def links_alone(shape: tuple[int, ...]) -> tc.Torus:

@@ -17,7 +17,7 @@ from toruscast.mapping.network import RULES
 TORUS = Torus((4, 4)).with_network(unknown_rules=())
 HALO = patterns.halo_2d((4, 4), 16384, periodic=True)
 MAPPINGS = strategies.sample(HALO, TORUS, n=6, seed=1)
-STUDY = Path(__file__).parents[2] / "docs" / "studies" / "real_mpi.md"
+STUDY = Path(__file__).parents[2] / "studies" / "results" / "real_mpi.md"
 MONITORED = "".join(
     "# POINT TO POINT\n"
     + "".join(f"E\t{a}\t{b}\t4096 bytes\t2 msgs sent\t0,0\n" for b in range(4) if a != b)
@@ -69,7 +69,7 @@ def test_what_is_proved_is_proved_for_the_graph():
 def test_the_command_says_that_a_profile_is_summed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "app.prof").write_text(MONITORED)
-    line = "rank --comm app.prof --torus 2x2 --candidates 4 --json out.json"
+    line = "rank --comm app.prof --torus 2x2 --candidates 4 -v --json out.json"
     with pytest.raises(SystemExit) as ended:
         main(line.split())
     assert ended.value.code == 0

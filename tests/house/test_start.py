@@ -19,8 +19,8 @@ GRAPHS = {"scipy.linalg", "scipy.sparse"}
 TRAFFIC = "--comm ring.csv --torus 2x2x2"
 MAY_IMPORT = {
     "--help": set(),
-    f"rank {TRAFFIC} --candidates 4": WORK,
-    f"plan {TRAFFIC} --candidates 4 --out next": WORK,
+    f"rank {TRAFFIC} --candidates 4": WORK | GRAPHS,
+    f"plan {TRAFFIC} --candidates 4 --out next": WORK | GRAPHS,
     f"features {TRAFFIC} --candidates 2": WORK,
     f"simulate {TRAFFIC} --candidates 2": WORK,
     f"explain {TRAFFIC} --mapping identity": WORK | GRAPHS,

@@ -71,5 +71,3 @@ def test_the_command_shows_both(samples):
         "prior",
         "release bound",
     }
-    shown = CliRunner().invoke(main, [*given, "--splits", "2"])
-    assert "Small to large: 8 samples train, the 8 of halo-4x4x8 on 4x4x8" in shown.output
