@@ -101,10 +101,10 @@ def rcc_chart(found: Evaluation) -> Chart:
     """Return the RCC of each set and of each order without learning, with intervals."""
     table = _rcc_intervals(found)
     rows = [
-        svg.Row(row.name, row.rcc, "best" if row.name == found.best else "other", row.low, row.high)
-        for row in table.itertuples()
+        svg.Row(name, rcc, "best" if name == found.best else "other", low, high)
+        for name, rcc, low, high in (row.values() for row in records(table))
     ]
-    begin = min(0.5, table[["rcc", "low"]].min(axis=None))
+    begin = min(0.5, *table["rcc"].tolist(), *table["low"].tolist())
     return Chart(
         "sets",
         "Pairs in the right order",
@@ -119,8 +119,8 @@ def _rcc_intervals(found: Evaluation) -> pd.DataFrame:
     if found.added is None:
         scores = pd.concat([found.scores, found.baselines]).rename(columns={"predictor": "name"})
     by_name = scores.groupby("name")["rcc"]
-    ends = by_name.quantile([0.025, 0.975]).unstack().set_axis(["low", "high"], axis=1)
-    table = by_name.mean().to_frame().join(ends)
+    low, high = (by_name.quantile(share) for share in (0.025, 0.975))
+    table = pd.DataFrame({"rcc": by_name.mean(), "low": low, "high": high})
     return table.sort_values("rcc", ascending=False, kind="stable").reset_index()
 
 

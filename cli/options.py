@@ -244,7 +244,7 @@ def _make_parameter(declared: Field[Any], hint: Any, group: str, rare: bool) -> 
     default = None if declared.default is MISSING else declared.default
     if default not in (None, (), False):
         settings.setdefault("show_default", True)
-    settings = {"group": group, "rare": rare} | settings
+    settings = dict[str, Any](group=group, rare=rare) | settings
     if default is not None:
         # click counts an option as given if its default is set, even to None.
         settings["default"] = default
