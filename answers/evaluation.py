@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from toruscast._slow import pandas as pd
 from toruscast.decision.evaluation import Evaluation
 from toruscast.text import counted, joined
@@ -102,12 +100,11 @@ def answer(found: Evaluation) -> Answer:
 def rcc_chart(found: Evaluation) -> Chart:
     """Return the RCC of each set and of each order without learning, with intervals."""
     table = _rcc_intervals(found)
-    numbers = table[["rcc", "low", "high"]].to_numpy(dtype=np.float64)
     rows = [
         svg.Row(name, rcc, "best" if name == found.best else "other", low, high)
-        for name, (rcc, low, high) in zip(map(str, table["name"]), numbers.tolist(), strict=True)
+        for name, rcc, low, high in (row.values() for row in records(table))
     ]
-    begin = min(0.5, float(numbers[:, :2].min()))
+    begin = min(0.5, *table["rcc"].tolist(), *table["low"].tolist())
     return Chart(
         "sets",
         "Pairs in the right order",
@@ -122,8 +119,8 @@ def _rcc_intervals(found: Evaluation) -> pd.DataFrame:
     if found.added is None:
         scores = pd.concat([found.scores, found.baselines]).rename(columns={"predictor": "name"})
     by_name = scores.groupby("name")["rcc"]
-    ends = by_name.quantile(np.array([0.025, 0.975])).unstack().set_axis(["low", "high"], axis=1)
-    table = by_name.mean().to_frame().join(ends)
+    low, high = (by_name.quantile(share) for share in (0.025, 0.975))
+    table = pd.DataFrame({"rcc": by_name.mean(), "low": low, "high": high})
     return table.sort_values("rcc", ascending=False, kind="stable").reset_index()
 
 

@@ -244,7 +244,7 @@ def _make_parameter(declared: Field[Any], hint: Any, group: str, rare: bool) -> 
     default = None if declared.default is MISSING else declared.default
     if default not in (None, (), False):
         settings.setdefault("show_default", True)
-    settings |= {"group": settings.get("group", group), "rare": settings.get("rare", rare)}
+    settings = dict[str, Any](group=group, rare=rare) | settings
     if default is not None:
         # click counts an option as given if its default is set, even to None.
         settings["default"] = default
@@ -621,16 +621,15 @@ class MappingFileOptions(FormatOptions):
 
 @dataclass(frozen=True)
 class CandidateOptions(MappingFileOptions):
-    """Candidate mappings: those of files, or made for the traffic and the torus."""
+    """Candidate mappings: those of files, or a sample of the strategies."""
 
     mappings: tuple[str, ...] = multi_option(
         f"A folder of mapping files; one file ({MAPPING_HELP}); or lines of name,node,node,...",
         "FILE|FOLDER",
     )
     candidates: int | Literal["orders"] | None = option(
-        "Instead of --mappings: N mappings, the permutations of the dimensions and placements by "
-        "the traffic before disturbed and random ones; or orders, the rank orders of the machine's "
-        "launcher, such as rank-map-bynode on Fugaku.  "
+        "Instead of --mappings: N mappings of the strategies, of very different quality; or "
+        "orders, the rank orders of the machine's launcher, such as rank-map-bynode on Fugaku.  "
         "[default: 84]",
         f"N|{ORDERS}",
         type=CANDIDATE_COUNT,
@@ -660,9 +659,8 @@ class SampleSourceOptions(MappingFileOptions):
     mappings: tuple[str, ...] = multi_option(MEASURED_HELP, "FILE|FOLDER", needs=("times",))
     samples: str | None = option(
         "File of samples. With --comm, simulated samples are stored there, and an interrupted run "
-        "resumes from it; otherwise the samples are read from it. A table made elsewhere, CSV or "
-        "Parquet, needs a column time (s); its other columns of numbers are features.",
-        "FILE",
+        "resumes from it; otherwise the samples are read from it.",
+        "FILE.parquet",
         group="Input",
     )
 
