@@ -621,15 +621,16 @@ class MappingFileOptions(FormatOptions):
 
 @dataclass(frozen=True)
 class CandidateOptions(MappingFileOptions):
-    """Candidate mappings: those of files, or a sample of the strategies."""
+    """Candidate mappings: those of files, or made for the traffic and the torus."""
 
     mappings: tuple[str, ...] = multi_option(
         f"A folder of mapping files; one file ({MAPPING_HELP}); or lines of name,node,node,...",
         "FILE|FOLDER",
     )
     candidates: int | Literal["orders"] | None = option(
-        "Instead of --mappings: N mappings of the strategies, of very different quality; or "
-        "orders, the rank orders of the machine's launcher, such as rank-map-bynode on Fugaku.  "
+        "Instead of --mappings: N mappings, the permutations of the dimensions and placements by "
+        "the traffic before disturbed and random ones; or orders, the rank orders of the machine's "
+        "launcher, such as rank-map-bynode on Fugaku.  "
         "[default: 84]",
         f"N|{ORDERS}",
         type=CANDIDATE_COUNT,
@@ -659,8 +660,9 @@ class SampleSourceOptions(MappingFileOptions):
     mappings: tuple[str, ...] = multi_option(MEASURED_HELP, "FILE|FOLDER", needs=("times",))
     samples: str | None = option(
         "File of samples. With --comm, simulated samples are stored there, and an interrupted run "
-        "resumes from it; otherwise the samples are read from it.",
-        "FILE.parquet",
+        "resumes from it; otherwise the samples are read from it. A table made elsewhere, CSV or "
+        "Parquet, needs a column time (s); its other columns of numbers are features.",
+        "FILE",
         group="Input",
     )
 
