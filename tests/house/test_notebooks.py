@@ -26,6 +26,7 @@ def test_there_are_two():
     assert len(NOTEBOOKS) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_gives_what_it_shows(path, tmp_path):
     stored = nbformat.read(path, as_version=4)

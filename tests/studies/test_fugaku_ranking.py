@@ -130,6 +130,7 @@ def test_fit_finds_planted_times():
     assert np.median(np.abs(again / planted - 1)) < 0.02
 
 
+@pytest.mark.slow
 def test_the_whole_study_on_a_part(part, tmp_path):
     found, left_out = run(["fugaku"], tmp_path, Inputs(data=part.parent), STUDIES, quiet=True)
     assert not left_out
