@@ -24,7 +24,9 @@ def agree(shown, given):
 
 
 def not_given(shown, given):
-    """Return the lines of a page that agree with no line and no sentence of an output."""
-    sentences = re.split(r"(?<=\.) ", " ".join(given.split()))
-    known = [*given.splitlines(), *sentences]
+    """Return the lines of a page that agree with no line and no wrapped sentence of an output."""
+    lines = given.splitlines()
+    known = list(lines)
+    for k in range(len(lines)):
+        known += re.split(r"(?<=\.) ", " ".join(" ".join(lines[k : k + 4]).split()))
     return [line for line in shown.splitlines() if not any(agree(line, each) for each in known)]

@@ -60,6 +60,7 @@ def run(line):
     assert ended.value.code == 0, line
 
 
+@pytest.mark.filterwarnings("ignore:most mappings are outside")
 @pytest.mark.parametrize("page", [README, *GUIDE], ids=lambda page: page.stem)
 def test_walk_throughs_can_be_repeated(page, tmp_path, monkeypatch, capsys):
     """Blocks run in order; one behind which a file is named is that file."""

@@ -16,6 +16,8 @@ ROOT = Path(__file__).parents[2]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 PICTURES = sorted((ROOT / "docs").rglob("*.svg"))
 pytestmark = pytest.mark.filterwarnings("ignore:::mkdocs", "ignore:::material", "ignore:::pymdownx")
+# The theme's script, which this test leaves out, makes blocks of code focusable.
+AXE = {"rules": {"scrollable-region-focusable": {"enabled": False}}}
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
 
 
@@ -135,7 +137,7 @@ def test_axe_finds_no_fault_on_any_page(site, browser, scheme):
     faults = {}
     for path in sorted(site.rglob("*.html")):
         page.goto(path.as_uri())
-        found = axe.Axe().run(page).response["violations"]
+        found = axe.Axe().run(page, options=AXE).response["violations"]
         own = [f"{each['id']}: {each['nodes'][0]['html'][:120]}" for each in found]
         if own:
             faults[str(path.relative_to(site))] = own
