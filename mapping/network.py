@@ -115,7 +115,7 @@ class Network:
     an MPI send on its cores. The memory bandwidth is that of STREAM on a node. Vendors rarely
     publish the buffer sizes of torus routers, so 32 packets is an assumption. With smaller buffers,
     packets for a hot link block others, and the time depends more on chance (figures in
-    `docs/studies/measurements.md`).
+    `benchmarks/measurements.md`).
 
     Blue Gene's routers follow the bubble rule (Puente et al., "The adaptive bubble router", J.
     Parallel Distrib. Comput. 61, 2001). Datelines are due to Dally and Seitz ("Deadlock-free
