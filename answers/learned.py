@@ -314,7 +314,7 @@ def _importance_frame(model: TimePredictor | FittedModel) -> pd.DataFrame:
         {"feature": model.feature_names_in_, "importance": model.feature_importances_}
     )
     known = {name: FEATURES[name].description for name in frame["feature"] if name in FEATURES}
-    frame["meaning"] = frame["feature"].map(known).fillna("")
+    frame["meaning"] = [known.get(str(name), "") for name in frame["feature"]]
     return frame.sort_values("importance", ascending=False, kind="stable")[:10]
 
 

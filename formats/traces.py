@@ -295,6 +295,8 @@ def _write_goal(workload: Workload, path: Path) -> None:
     if len(workload) > 1 and not workload.dependent:
         found, expected = f"{len(workload)} phases", "dependent rounds, or one phase"
         raise InputError("GOAL has no barrier between phases", found=found, expected=expected)
+    if not any(phase.n_edges for phase in workload):
+        raise InputError("no message to write", expected="GOAL schedules with a send")
     lines: list[list[str]] = [[] for _ in range(workload.n_tasks)]
     finished: dict[int, str] = {}
     for number, phase in enumerate(workload, start=1):

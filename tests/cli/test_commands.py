@@ -222,7 +222,6 @@ def test_rank_calls_an_estimate_by_its_name(run):
             assert row.observed_time == pytest.approx(time)
             assert row.lower_bound <= time
         assert ("Estimated time for each part" in text) == (routing == "adaptive")
-        assert ("Minimum time for each part" in text) == (routing == "deterministic")
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,7 @@ def test_several_phases_several_tasks_and_adaptive_routing():
     assert found.value <= found.initial_value
     low, high = found.gain_interval
     assert low <= found.gain <= high
-    assert found.table["source"].iloc[0] == "simulated"
+    assert found.table["source"].iloc[0] == "averaged"
 
 
 def test_a_registered_feature_is_an_objective():
