@@ -215,7 +215,7 @@ def test_rank_with_a_model_and_given_mappings(run, folder):
 def test_rank_calls_an_estimate_by_its_name(run):
     line = "rank --comm halo.csv --torus 4x4 --network known --candidates 5 --check"
     for routing in ("deterministic", "adaptive"):
-        run(f"{line} --routing {routing} --csv routed.csv").stdout
+        run(f"{line} --routing {routing} --csv routed.csv")
         for row in pd.read_csv("routed.csv").itertuples():
             mapping = strategies.make(row.mapping, HALO, TORUS, seed=1)
             time = simulate(HALO, TORUS, mapping, routing=routing).time
