@@ -235,7 +235,7 @@ def draw_heat_lines(torus: Torus, busy: Floats, width: int) -> list[tuple[str, s
     """Return for each dimension its name, a line for its plus links and one for its minus links.
 
     Each character compares the busiest link at one coordinate with the busiest link of all. If a
-    dimension has more than ``width`` coordinates, a character stands for several.
+    dimension has more than ``width`` coordinates, a character represents several.
     """
     max_busy = float(busy.max()) or 1.0
     links = np.moveaxis(busy.reshape(torus.n_nodes, torus.ndim, 2), 0, -1)

@@ -32,7 +32,7 @@ _KINDS = ("best", "yours", "third", "other")
 class ModelCurve:
     """Measurements of one call path along the one parameter that is not fixed.
 
-    ``fixed`` holds values of the other parameters. Those that were not varied may be left out.
+    ``fixed`` gives the values of the other parameters; omit those that did not vary.
     """
 
     def __init__(self, models: Models, path: int, fixed: Mapping[str, float]) -> None:

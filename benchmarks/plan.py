@@ -112,7 +112,7 @@ def measured(folder: Path) -> Iterator[Machine]:
 def simulated() -> Iterator[Machine]:
     """Yield applications on a network of another rule, with a constant and noise."""
     for name, comm in graphs():
-        torus = tc.torus(HOST)
+        torus = tc.torus(HOST).with_network(unknown_rules=())
         mappings = strategies.sample(comm, torus, n=84, seed=1)
         planned = plan(comm, torus, mappings)
         real = torus.with_network(fifo_rule="first_dimension", feeding="packets")
@@ -132,7 +132,7 @@ def simulated() -> Iterator[Machine]:
 def predicted() -> Iterator[Machine]:
     """Yield octrees whose times the plan predicts without simulations."""
     for host in (HOST, LARGE_HOST):
-        torus = tc.torus(host)
+        torus = tc.torus(host).with_network(unknown_rules=())
         rng = np.random.default_rng(5)
         comm = draw("octree", torus.n_nodes, torus.network.payload, GENERATED["octree"], rng)
         mappings = strategies.sample(comm, torus, n=84, seed=1)

@@ -412,7 +412,7 @@ class LayoutScorer:
             sum(t.runs * self._score(t, groups, buckets[i]).time for i, t in own.items())
             for _, groups in (walks if own else walks[:1])
         ]
-        # Of walks whose times differ by rounding alone, take the simplest.
+        # Times may differ only by rounding; then prefer the simplest walk.
         best = next(i for i, time in enumerate(times) if time <= min(times) * (1 + 1e-9))
         layout, groups = walks[best]
         for i, traffic in own.items():

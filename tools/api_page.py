@@ -33,7 +33,7 @@ What `import toruscast as tc` offers, a page each. The packages `tc.mapping`, `t
 """
 
 
-class Entry(NamedTuple):
+class ApiPage(NamedTuple):
     """A public object: its name, its full path, its group and the first line about it."""
 
     name: str
@@ -48,7 +48,7 @@ class Entry(NamedTuple):
         return f"reference/api/{folder}/{self.name}.md"
 
 
-def entries() -> list[Entry]:
+def entries() -> list[ApiPage]:
     """Return all public classes and functions, group by group."""
     public = [getattr(toruscast, name) for name in toruscast.__all__]
     found = [_entry(value) for value in public if inspect.isclass(value) or callable(value)]
@@ -59,11 +59,13 @@ def entries() -> list[Entry]:
     return sorted(found, key=lambda each: (order.index(each.group), each.name.lower(), each.name))
 
 
-def _entry(value: Any) -> Entry:
+def _entry(value: Any) -> ApiPage:
     module = value.__module__
     (group,) = (group for group, packages in GROUPS.items() if module.split(".")[1] in packages)
     summary = (inspect.getdoc(value) or "").split("\n\n")[0]
-    return Entry(value.__name__, f"{module}.{value.__qualname__}", group, " ".join(summary.split()))
+    return ApiPage(
+        value.__name__, f"{module}.{value.__qualname__}", group, " ".join(summary.split())
+    )
 
 
 def pages() -> dict[str, str]:

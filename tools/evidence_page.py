@@ -37,7 +37,7 @@ Four texts in the repository compare more of the accelerators and sizes:
 _ROUNDS, _SUM = "rounds, averaged networks", "sum, simulated"
 
 
-class Entry(NamedTuple):
+class Finding(NamedTuple):
     """A study: bars of its chart, sentences, tables in docs/studies/tables or benchmarks."""
 
     title: str
@@ -55,7 +55,7 @@ def pages() -> dict[str, str]:
     return {"evidence.md": text, **charts}
 
 
-def _section(name: str, entry: Entry) -> str:
+def _section(name: str, entry: Finding) -> str:
     links = [
         f"`{path}`" if path.startswith("benchmarks") else f"[{path}](studies/tables/{path})"
         for path in entry.tables
@@ -67,13 +67,13 @@ def _section(name: str, entry: Entry) -> str:
     )
 
 
-def _chart(entry: Entry) -> str:
+def _chart(entry: Finding) -> str:
     names, values = list(entry.bars), [float(value) for value in entry.bars.values()]
     unit = "%" if entry.unit.endswith("%") else ""
     return svg.standalone_svg(svg.draw_bars(names, [(entry.title, "best", values)], 1.0, unit))
 
 
-def _live() -> Entry:
+def _live() -> Finding:
     gains = _table("real_mpi_live/gains").set_index("program")["searched"]
     order = _table("real_mpi_live/order").set_index("program")[_ROUNDS].drop("mean")
     named = _table("real_mpi_live/named").set_index("program")[_ROUNDS]
@@ -90,7 +90,7 @@ Over all
 worst; the mapping that was named first took {_percent(named.max())} longer than the best at
 worst."""
     bars = {name.removesuffix(", 4x4").replace("LAMMPS, ", ""): gain for name, gain in here.items()}
-    return Entry(
+    return Finding(
         "Real MPI programs, launched and measured",
         bars,
         "measured time saved on 4x4, %",
@@ -99,7 +99,7 @@ worst."""
     )
 
 
-def _real_mpi() -> Entry:
+def _real_mpi() -> Finding:
     order = _table("real_mpi/order").set_index("program")
     named = _table("real_mpi/named")
     mean = order.loc["mean"]
@@ -115,7 +115,7 @@ A profile that sums all bytes orders {mean[_SUM]:.3f} of the pairs right, a trac
 These networks were chosen on the same programs. The mapping named from a trace took at most
 {_percent(named[_ROUNDS].max(), 1)} longer than the best measured one, from a profile up to
 {_percent(named[_SUM].max())}."""
-    return Entry(
+    return Finding(
         "Profile or trace, measured",
         bars,
         "RCC",
@@ -124,7 +124,7 @@ These networks were chosen on the same programs. The mapping named from a trace 
     )
 
 
-def _emulated() -> Entry:
+def _emulated() -> Finding:
     table = _table("emulated_torus/forecasts")
     lines = table[table["method"] == "line and features"].set_index("case")
     text = f"""57 mappings of two patterns were measured on an emulated 4x4x4 torus of TCP links.
@@ -132,7 +132,7 @@ Two thirds of them
 train, the others are predicted: RCC {lines["rcc_apart"].min():.3f} to
 {lines["rcc_apart"].max():.3f} for pairs more than 5 % apart. The 90 % intervals hold
 {_percent(lines["within"].min())} to {_percent(lines["within"].max())} of the held-out times."""
-    return Entry(
+    return Finding(
         "Learned from measured runs",
         lines["rcc_apart"].to_dict(),
         "RCC of pairs more than 5 % apart",
@@ -141,7 +141,7 @@ train, the others are predicted: RCC {lines["rcc_apart"].min():.3f} to
     )
 
 
-def _decisions() -> Entry:
+def _decisions() -> Finding:
     race = pd.read_csv(_RESULTS / "race-summary.csv").set_index("candidates")
     sets = int(race["sets"].sum())
     decided = {n: round(float((race[n] * race["sets"]).sum())) for n in ("proved", "sure")}
@@ -154,12 +154,12 @@ candidates is {race["rcc"].min():.2f} to {race["rcc"].max():.2f}, and 90 % inter
 simulated."""
     bars = race["simulations"].to_dict()
     title = "Simulations until the fastest is known"
-    return Entry(
+    return Finding(
         title, bars, "median number of simulations", text, ("benchmarks/results/race-summary.csv",)
     )
 
 
-def _unseen() -> Entry:
+def _unseen() -> Finding:
     cases = _table("unseen/cases")
     mean = cases.groupby("orders")["rcc_5"].mean()
     regret = cases.groupby("orders")["regret"].mean()
@@ -170,7 +170,7 @@ real packets. Without a simulation RCC is {mean["default model"]:.3f} and the re
 {_percent(regret["default model"], 1)}; packets merged by sixteen reach
 {mean["16 packets in one"]:.3f} and {_percent(regret["16 packets in one"], 1)}. Long messages
 and adaptive routing are the hard cases."""
-    return Entry(
+    return Finding(
         "Applications never seen",
         mean[orders].to_dict(),
         "RCC of pairs more than 5 % apart, mean",
@@ -179,7 +179,7 @@ and adaptive routing are the hard cases."""
     )
 
 
-def _larger() -> Entry:
+def _larger() -> Finding:
     cases = _table("small_large/cases")
     mean = cases.groupby("orders")["rcc"].mean()
     held = cases.groupby("orders")["held"].mean()
@@ -188,12 +188,12 @@ predict 512 and 1,024
 nodes. Features of the routes reach RCC {mean["routes"]:.3f}, the release bound without learning
 {mean["release bound"]:.3f}, and a corrected coarse simulation {mean["coarse simulation"]:.3f}.
 Their 90 % intervals hold {_percent(held["routes"])} and {_percent(held["coarse simulation"])}."""
-    return Entry(
+    return Finding(
         "Larger machines from small ones", mean.to_dict(), "RCC", text, ("small_large/cases.csv",)
     )
 
 
-def _sc13() -> Entry:
+def _sc13() -> Finding:
     best = _table("sc13/hybrids-16384-best")
     moves = best[best["varies"] > 1.3]
     transfer = _table("sc13/transfer").set_index("learner")
@@ -206,10 +206,10 @@ measured times) and is above the prior features in {(moves["rcc"] > moves["prior
 {transfer.loc["H5", "rcc"]:.3f}."""
     bars = {f"{row.benchmark}, {row.size}": row.rcc for row in best.itertuples()}
     names = ("sc13/hybrids-16384-best.csv", "sc13/transfer.csv", "sc13/figures.csv")
-    return Entry("The published experiments, repeated", bars, "RCC", text, names)
+    return Finding("The published experiments, repeated", bars, "RCC", text, names)
 
 
-def _simgrid() -> Entry:
+def _simgrid() -> Finding:
     table = _table("simgrid/applications").set_index("application")
     text = f"""SimGrid and our simulators order 24 mappings of each shipped application. With the
 same assumptions the
@@ -217,10 +217,10 @@ order is the same (RCC {table["links alone"].min():.3f}); with headers, software
 reception it is {table["whole machine"].min():.3f} or more. Packets, whose buffers are finite, give
 {table["packets"].min():.3f} to {table["packets"].max():.3f}."""
     names = ("simgrid/applications.csv", "simgrid/single-messages.csv")
-    return Entry("Another simulator", table["packets"].to_dict(), "RCC", text, names)
+    return Finding("Another simulator", table["packets"].to_dict(), "RCC", text, names)
 
 
-def _fugaku() -> Entry:
+def _fugaku() -> Finding:
     table = _table("fugaku/fugaku-summary")
     model = table[table["method"] == "model"].set_index("shape")
     text = f"""Algorithms of collectives on Fugaku, ranked with constants from eight nodes, beside
@@ -230,10 +230,12 @@ The mean RCC is {model.loc["4x4x4", "mean RCC"]:.3f} on 4x4x4 and
 {_percent(model.loc["64x64", "median regret@1"], 1)} longer than the fastest one on 64x64
 (median)."""
     names = ("fugaku/fugaku-summary.csv", "fugaku/fugaku-collectives.csv")
-    return Entry("Collectives on Fugaku, measured", model["mean RCC"].to_dict(), "RCC", text, names)
+    return Finding(
+        "Collectives on Fugaku, measured", model["mean RCC"].to_dict(), "RCC", text, names
+    )
 
 
-def _blue_gene() -> Entry:
+def _blue_gene() -> Finding:
     routes = _table("blue_gene/static-routes")
     counts = _table("blue_gene/link-counts").set_index("region")["correlation_all"]
     share = routes["reproduced"].sum() / routes["routes"].sum()
@@ -244,7 +246,7 @@ with the counted packets at {counts.max():.4f} in the code region whose pattern 
 the pattern is a guess, at {counts.min():.2f} to {counts.drop(counts.idxmax()).max():.2f}."""
     bars = {f"region {region}": value for region, value in counts.items()}
     names = ("blue_gene/static-routes.csv", "blue_gene/link-counts.csv")
-    return Entry(
+    return Finding(
         "Routes and link counters of Blue Gene",
         bars,
         "correlation of link loads with counted packets",
@@ -253,7 +255,7 @@ the pattern is a guess, at {counts.min():.2f} to {counts.drop(counts.idxmax()).m
     )
 
 
-def _blue_waters() -> Entry:
+def _blue_waters() -> Finding:
     table = _table("blue_waters/contention-bandwidths")
     mean = table[table["n_ranks"] == 128].groupby("dimension")["bandwidth"].max()
     grid = _table("blue_waters/multigrid").query("rows == 'all'").set_index("forecast")["rcc"]
@@ -263,10 +265,10 @@ dimension: X
 byte-hops order {grid["byte-hops alone"]:.3f} right, fitted constants {grid["constants alone"]:.3f},
 trees {grid["trees on the columns"]:.3f}."""
     names = ("blue_waters/contention-bandwidths.csv", "blue_waters/multigrid.csv")
-    return Entry("Contention on Blue Waters, measured", grid.to_dict(), "RCC", text, names)
+    return Finding("Contention on Blue Waters, measured", grid.to_dict(), "RCC", text, names)
 
 
-def _meshes() -> Entry:
+def _meshes() -> Finding:
     table = pd.read_csv(_RESULTS / "meshes.csv")
     gain = table.groupby("step")["jax_over_ours"].agg(["mean", "max"])
     text = f"""Layouts of {len(table.drop_duplicates(["slice", "mesh"]))} meshes beside those of
@@ -275,12 +277,12 @@ def _meshes() -> Entry:
 step, {gain["max"].max():.2f} times at most, and never slower. The gain is largest for rings over
 part of a dimension that does not wrap."""
     names = ("benchmarks/results/meshes.csv", "benchmarks/results/make_mesh.csv")
-    return Entry(
+    return Finding(
         "Meshes beside JAX's own order", gain["mean"].to_dict(), "times as fast, mean", text, names
     )
 
 
-def _search() -> Entry:
+def _search() -> Finding:
     table = pd.read_csv(_RESULTS / "search.csv")
     table = table[table["objective"] == "time"]
     value = table.pivot_table(index="case", columns="method", values="value")
@@ -293,7 +295,7 @@ graphs. They are {_percent(gain.median())} shorter in the median and {_percent(g
 most; {(gain < 0).sum()} of {len(gain)} are longer. On {(ours <= 1.001 * bound).sum()} of the graphs
 the search ends at the lower bound, so no mapping is faster."""
     names = ("benchmarks/results/search.csv",)
-    return Entry("Search beside Scotch, time saved", gain.to_dict(), "time saved, %", text, names)
+    return Finding("Search beside Scotch, time saved", gain.to_dict(), "time saved, %", text, names)
 
 
 def _percent(share: float, decimals: int = 0) -> str:

@@ -54,7 +54,7 @@ def _filled(nav: list[Any], docs: Path) -> list[Any]:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add a page for every public name of Python, and for every notebook as it stands."""
+    """Add a page for each public Python name and each notebook."""
     for page, content in api_page.pages().items():
         files.append(File.generated(config, page, content=content))
     for file in list(files):

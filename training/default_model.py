@@ -40,8 +40,8 @@ a message, at least 0. All but the first are means over the mappings, which keep
 bound."""
 # Scale of the residuals at a ratio of 1; it minimises the intervals of held-out applications.
 _MIN_SCALE = 0.03
-# Power of the waiting for links in dependent rounds: with it, bounds order measured times no worse
-# than those of a sum (`python -m studies run real_mpi`), and simulated times as without it.
+# Power of the waiting for links in dependent rounds. Chosen so that bounds order the measured
+# times of four programs no worse than those of a sum, and simulated times as without it.
 _WAITING_SHARE = 0.3
 # Unit of the features of the kernel; it maximises the likelihood of held-out applications after
 # one, three and six simulations.

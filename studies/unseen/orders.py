@@ -58,6 +58,12 @@ class Case:
     routing: tc.Routing
     packets: float
 
+    @property
+    def problem(self) -> tc.MappingProblem:
+        """The problem on the described network, because that is simulated for comparison."""
+        known = self.torus.with_network(unknown_rules=())
+        return tc.MappingProblem(self.workload, known, self.routing)
+
 
 def cases() -> list[Case]:
     """Draw the applications: short and long messages, adaptive ones, and three dependent rounds."""
@@ -89,8 +95,7 @@ def group_of(case: Case) -> str:
 
 def computed(case: Case, what: str, coarsening: int | None = None) -> Floats:
     """Return what the traffic of each candidate gives, with so many packets in one."""
-    problem = tc.MappingProblem(case.workload, case.torus, case.routing)
-    every = (RoutedTraffic(problem, each, coarsening) for each in case.mappings)
+    every = (RoutedTraffic(case.problem, each, coarsening) for each in case.mappings)
     return np.array([attrgetter(what)(each) for each in every])
 
 
@@ -101,22 +106,19 @@ def simulated(case: Case, coarsening: int) -> Floats:
 
 def forecast(case: Case) -> pd.DataFrame:
     """Return the default model's times and intervals, without a simulation."""
-    answer = tc.rank(
-        case.workload, case.torus, case.mappings, budget=0, routing=case.routing, n_jobs=1
-    )
+    answer = tc.rank(case.problem, mappings=case.mappings, budget=0, n_jobs=1)
     return answer.table.set_index("mapping").loc[[each.name for each in case.mappings]]
 
 
 def hops_of(case: Case, coarsening: int) -> float:
     """Return the packet-hops with so many packets in one, as a share of those with real ones."""
-    problem = tc.MappingProblem(case.workload, case.torus, case.routing)
-    return mean_hops(problem, case.mappings, coarsening) / mean_hops(problem, case.mappings)
+    hops = (mean_hops(case.problem, case.mappings, each) for each in (coarsening, 1))
+    return next(hops) / next(hops)
 
 
 def within(case: Case, share: float) -> Floats:
     """Return the times by which ``goal="order"`` orders for a part of the packet-hops."""
-    problem = tc.MappingProblem(case.workload, case.torus, case.routing)
-    candidates, simulator = describe_candidates(problem, case.mappings, load_default(), 1)
+    candidates, simulator = describe_candidates(case.problem, case.mappings, load_default(), 1)
     n = len(case.mappings)
     budget = Budget(n, share * n * simulator.hops() / HOPS_PER_SECOND, 1.0)
     ordered = decide(Decision(candidates.posterior, simulator, "order", budget))

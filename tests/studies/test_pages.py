@@ -22,7 +22,7 @@ PAGES = sorted(path.name for path in (DOCS / "tables").iterdir())
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_states_the_commit_of_its_figures(name):
     text = " ".join((RESULTS / f"{name}.md").read_text().split())
-    assert re.search(r"Figures of commit [0-9a-f]{10}", text)
+    assert re.search(r"(Figures of|tables stored by) commit [0-9a-f]{10}", text)
 
 
 def test_no_line_of_a_page_begins_a_quotation_or_a_list():
