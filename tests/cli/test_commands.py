@@ -215,12 +215,14 @@ def test_rank_with_a_model_and_given_mappings(run, folder):
 def test_rank_calls_an_estimate_by_its_name(run):
     line = "rank --comm halo.csv --torus 4x4 --network known --candidates 5 --check"
     for routing in ("deterministic", "adaptive"):
-        run(f"{line} --routing {routing} --csv routed.csv")
+        text = run(f"{line} --routing {routing} --csv routed.csv -v").stdout
         for row in pd.read_csv("routed.csv").itertuples():
             mapping = strategies.make(row.mapping, HALO, TORUS, seed=1)
             time = simulate(HALO, TORUS, mapping, routing=routing).time
             assert row.observed_time == pytest.approx(time)
             assert row.lower_bound <= time
+        assert ("Minimum time for each part" in text) == (routing == "deterministic")
+        assert ("Estimated time for each part" in text) == (routing == "adaptive")
 
 
 @pytest.mark.parametrize(
