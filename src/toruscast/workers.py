@@ -185,7 +185,10 @@ class Task(Generic[R]):
 
     def _run_in_processes(self, items: Iterable[Any], n_jobs: int) -> Iterator[tuple[int, R]]:
         from joblib.externals.loky import get_reusable_executor
+        from joblib.externals.loky.backend.resource_tracker import ensure_running
 
+        # Its start takes long enough for a signal, which would leave a lock registered for ever.
+        ensure_running()
         share = str(max(joblib.cpu_count() // n_jobs, 1))
         limits = {name: os.environ.get(name, share) for name in _THREADS}
         start = partial(
