@@ -142,7 +142,8 @@ def _assign_dimensions(layout: Sequence[LayoutAxis], torus: Torus) -> list[list[
         parent, choice = parent[is_new], choice[is_new]
         extended = log_nodes[parent]
         extended[np.arange(len(choice)), choice] += np.log(torus.shape[d])
-        best = np.argsort(((extended - target) ** 2).sum(axis=1), kind="stable")[:_BEAM_WIDTH]
+        distance = np.round(((extended - target) ** 2).sum(axis=1), _DECIMALS)
+        best = np.argsort(distance, kind="stable")[:_BEAM_WIDTH]
         log_nodes = extended[best]
         assignments = np.column_stack([assignments[parent], choice])[best]
     return [
@@ -196,6 +197,10 @@ _MIN_EIGENVECTORS, _GROUP_GAP = 16, 1.1
 _MIN_UNEXPLAINED, _HARMONICS, _MAX_REGRESSORS = 0.7, 2, 200
 # Tasks in the sample for independent component analysis.
 _MAX_ICA_TASKS = 2000
+# Further eigenvectors, which complete the last group of equal eigenvalues, and their tolerance.
+_EXTRA_EIGENVECTORS, _EQUAL = 32, 1e-9
+# Rounding errors, which differ between processors, must not order tasks.
+_DECIMALS = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,8 +213,8 @@ class LayoutAxis:
 
     @lazy
     def order(self) -> NDArray[np.int64]:
-        """Tasks by their place."""
-        return np.argsort(self.value, kind="stable")
+        """Tasks by their coordinate; equal up to rounding errors, by number."""
+        return np.argsort(np.round(self.value, _DECIMALS), kind="stable")
 
 
 def find_layouts(placement: Placement, n_dimensions: int, rng: Rng) -> Iterator[list[LayoutAxis]]:
@@ -257,14 +262,26 @@ def _slow_eigenvectors(
     scale = scipy.sparse.diags_array(1 / np.sqrt(degree))
     normal = (scale @ weight @ scale).tocsr()
     if n_tasks <= _MAX_DENSE:
-        largest = [n_tasks - n - 1, n_tasks - 1]
+        largest = [max(n_tasks - n - 1 - _EXTRA_EIGENVECTORS, 0), n_tasks - 1]
         values, vectors = scipy.linalg.eigh(normal.toarray(), subset_by_index=largest)
         values, vectors = values[::-1], vectors[:, ::-1]
+        groups = np.split(vectors, np.flatnonzero(-np.diff(values) > _EQUAL) + 1, axis=1)
+        vectors = np.hstack([_choose_basis(group) for group in groups])
     else:
         values, vectors = _filtered_eigenvectors(normal, n + 1, placement)
     slow = vectors[:, 1 : n + 1] / np.sqrt(degree)[:, None]
     slow -= slow.mean(axis=0)
     return 1 - values[1 : n + 1], np.asarray(slow / np.maximum(slow.std(axis=0), 1e-300))
+
+
+def _choose_basis(columns: NDArray[Any]) -> NDArray[Any]:
+    """Return an orthonormal basis that depends only on the space of the orthonormal columns.
+
+    Libraries return any basis of an eigenspace, and another one on another processor.
+    """
+    probe = np.random.default_rng(0).normal(size=columns.shape)
+    basis, triangle = np.linalg.qr(columns @ (columns.T @ probe))
+    return np.asarray(basis * np.where(np.diag(triangle) < 0, -1.0, 1.0))
 
 
 def _filtered_eigenvectors(
@@ -296,6 +313,7 @@ def _unmix_waves(mixed: NDArray[Any], rng: Rng) -> NDArray[Any]:
     values, vectors = np.linalg.eigh(np.cov(mixed.T).reshape(n, n))
     is_independent = values > 1e-9
     white = mixed @ (vectors[:, is_independent] / np.sqrt(values[is_independent]))
+    white = np.round(_choose_basis(white / np.sqrt(len(white))) * np.sqrt(len(white)), 9)
     n_sources = white.shape[1]
     rotation = np.linalg.qr(rng.normal(size=(n_sources, n_sources)))[0]
     sample = white
@@ -303,10 +321,12 @@ def _unmix_waves(mixed: NDArray[Any], rng: Rng) -> NDArray[Any]:
         sample = white[rng.choice(len(white), _MAX_ICA_TASKS, replace=False)]
     for _ in range(100):
         sources = sample @ rotation.T
-        update = (sources**3).T @ sample / sample.shape[0] - 3 * rotation
+        # The small share of the rotation keeps sources whose kurtosis does not order them.
+        update = (sources**3).T @ sample / sample.shape[0] - (3 - 1e-6) * rotation
         left, _, right = np.linalg.svd(update)
-        new = left @ right
-        is_converged = np.abs(np.abs((new * rotation).sum(axis=1)) - 1).max() < 1e-6
+        # Iterations would amplify rounding errors, which differ between processors.
+        new = np.round(left @ right, 9)
+        is_converged = np.abs(np.abs((new * rotation).sum(axis=1)) - 1).max() < 1e-8
         rotation = new
         if is_converged:
             break
@@ -326,18 +346,23 @@ def _pair_waves(
     share = (waves.T @ slow / len(slow)) ** 2
     lengths = 1 / np.sqrt(np.maximum(share @ eigenvalues / share.sum(axis=1), 1e-30))
     rings = []
-    pairs = np.unravel_index(np.argsort(correlation, axis=None), correlation.shape)
+    rounded = np.round(correlation, _DECIMALS)
+    pairs = np.unravel_index(np.argsort(rounded, axis=None, kind="stable"), correlation.shape)
     for i, j in zip(*pairs, strict=True):
         if correlation[i, j] > _MAX_PAIR_CORRELATION:
             break
         if {i, j} <= unpaired:
             unpaired -= {i, j}
-            angle = np.arctan2(waves[:, i], waves[:, j])
+            turn = np.arctan2(waves[:, i], waves[:, j]) / (2 * np.pi)
+            # Whole numbers, because -pi and pi are the same angle.
+            place = np.rint(turn * 10**_DECIMALS).astype(np.int64) % 10**_DECIMALS
             # Start the angle after the widest gap, to keep groups of tasks together.
-            ordered = np.sort(angle)
-            gaps = np.diff(np.append(ordered, ordered[0] + 2 * np.pi))
-            start = ordered[(gaps.argmax() + 1) % angle.size]
-            value = (angle - start + 1e-6) % (2 * np.pi)
+            ordered = np.sort(place)
+            gaps = np.diff(np.append(ordered, ordered[0] + 10**_DECIMALS))
+            # Equal gaps differ by the rounding.
+            widest = np.flatnonzero(gaps >= gaps.max() - 2)[0]
+            start = ordered[(widest + 1) % place.size]
+            value = (place - start) % 10**_DECIMALS * (2 * np.pi / 10**_DECIMALS)
             rings.append(LayoutAxis(value, float(lengths[[i, j]].mean()), True))
     lines = [LayoutAxis(waves[:, i], float(lengths[i]) / 2, False) for i in sorted(unpaired)]
     return rings + lines
@@ -361,7 +386,7 @@ def _find_next_dimensions(
     # Equal eigenvalues form a group; try each prefix of complete groups.
     for n in np.flatnonzero(eigenvalues[1:] > _GROUP_GAP * eigenvalues[:-1]) + 1:
         left, sizes, _ = np.linalg.svd(residuals[:, :n], full_matrices=False)
-        new = left[:, sizes > _MIN_UNEXPLAINED * np.sqrt(len(slow))] * np.sqrt(len(slow))
+        new = left[:, sizes > _MIN_UNEXPLAINED * np.sqrt(len(slow))]
         if new.size:
             return _pair_waves(_unmix_waves(new, rng), slow, eigenvalues)
     return []
