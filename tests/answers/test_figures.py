@@ -16,7 +16,8 @@ HEADS = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF"}
 
 @pytest.fixture(scope="module")
 def forecast():
-    halo, torus = tc.patterns.halo_2d((4, 4), 4096, periodic=True), tc.Torus((2, 4, 2))
+    halo = tc.patterns.halo_2d((4, 4), 4096, periodic=True)
+    torus = tc.Torus((2, 4, 2)).with_network(unknown_rules=())
     return make_answer(tc.rank(halo, torus, tc.strategies.sample(halo, torus, n=6), check=True))
 
 

@@ -29,8 +29,8 @@ def runs_of(table, times):
     return Runs.from_times(dict(zip(table.index, np.asarray(times).tolist(), strict=True)))
 
 
-@pytest.mark.parametrize("constant", [0.0, 50e-6, 1e-3, 1.0, 100.0])
-@pytest.mark.parametrize("slope", [0.02, 1.0, 30.0])
+@pytest.mark.parametrize("constant", [0.0, 1e-3, 100.0])
+@pytest.mark.parametrize("slope", [0.02, 30.0])
 def test_a_line_is_found_whatever_its_constants(constant, slope):
     table = samples()
     times = constant + slope * table["release_bound"]
@@ -118,7 +118,8 @@ def test_equal_times_and_few_mappings_teach_nothing():
 
 def test_times_that_have_nothing_to_do_with_the_network_are_refused():
     # Each of these orders follows one of the forecasts that are tried, by chance.
-    halo, torus = tc.patterns.halo_2d((8, 8), 16384), tc.Torus((4, 4, 4))
+    halo = tc.patterns.halo_2d((8, 8), 16384)
+    torus = tc.Torus((4, 4, 4)).with_network(unknown_rules=())
     mappings = tc.strategies.sample(halo, torus, n=14, seed=1)
     for seed in (0, 1, 13, 21, 22):
         order = np.random.default_rng(seed).permutation(len(mappings))

@@ -75,6 +75,7 @@ def test_the_wheel_holds_the_package_alone_and_reads_a_shipped_dataset(site, tmp
     assert (tmp_path / "a.csv").stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_the_wheel_ranks_a_shipped_dataset(site, tmp_path):
     words = ("--candidates", "4", "--no-simulation")
     told = toruscast(site, tmp_path, "rank", "--comm", "lammps-lj-64", "--torus", "4x4x4", *words)
