@@ -95,6 +95,7 @@ def test_train_saves_samples_and_a_model(folder):
     assert {row["metric"] for row in content["quality"]} >= {"rcc", "tau_b", "r2", "regret_1"}
 
 
+@pytest.mark.slow
 def test_train_and_evaluate_with_measured_times(run, folder, tmp_path):
     maps = strategies.sample(HALO, TORUS, n=20, seed=5)
     write_mappings(maps, tmp_path / "maps", torus=TORUS)

@@ -247,7 +247,12 @@ def test_no_shell_runs_the_name_of_a_mapping(run):
     assert not Path("PWNED").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+OTHER_SIGNALS = [
+    pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGTERM, signal.SIGHUP)
+]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, *OTHER_SIGNALS])
 def test_a_plan_that_is_ended_ends_its_script_and_resumes(run, number):
     slow = (
         f"[ -e again ] || {{ touch again; {MACHINE}; exit; }}; "
