@@ -1,16 +1,16 @@
-"""Forecast which task mapping of a parallel application runs fastest on a torus network.
+"""Predict which task mapping of a parallel application runs fastest on a torus network.
 
-Ten names do the work; ``help(toruscast.rank)`` and so on has an example of each.
+These ten functions cover most uses; ``help(toruscast.rank)`` shows an example.
 
-    torus("bluegene_q:1024")          a torus by its name or sizes, or of a file
-    read_workload("app.mpiP")         messages of an application; datasets.load("lammps-lj-64")
+    torus("bluegene_q:1024")          a torus from a name, sizes or a file
+    read_workload("app.mpiP")         the messages of an application
     read_mappings("maps/", torus)     candidate mappings; candidates(comm, torus) makes some
-    rank(comm, torus, mappings)       which is fastest, by how much, how sure, and why
-    plan(comm, torus, mappings, times="runs.csv")   which to run next on the machine
-    search(comm, torus, seconds=30)   a better mapping than the candidates
+    rank(comm, torus, mappings)       the fastest mapping, its gain, certainty and reasons
+    plan(comm, torus, mappings, times="runs.csv")   the mapping to run next on the machine
+    search(comm, torus, seconds=30)   a mapping that is faster than the candidates
     explain(comm, torus, mapping)     the causes of a mapping's time
     simulate(comm, torus, mapping)    its time, packet by packet; simulate_flows for gigabytes
-    write_mapping(mapping, "MPICH_RANK_ORDER")      the file that a launcher takes
+    write_mapping(mapping, "MPICH_RANK_ORDER")      the file for a launcher
     write_report(answer, "answer.html")             any of these answers as a page
 
 Every public name is listed in ``__init__.pyi`` and imported when first used, so ``import
