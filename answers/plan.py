@@ -45,8 +45,9 @@ def answer(
     setting: str = "",
     top: int = 10,
 ) -> Answer:
-    """Return the answer; ``upcoming`` are the next runs, and ``written`` the files for them.
+    """Return the answer.
 
+    ``upcoming`` are the mappings to run next, ``written`` holds advice for the file of each, and
     ``times`` is the file of the runs so far.
     """
     table, ranking = _sorted_table(plan), _ranking(plan)
@@ -169,7 +170,7 @@ def _headline(plan: Plan, ranking: CandidateRanking) -> Headline:
 
 def _describe_certainty(plan: Plan) -> str:
     verdict = plan.verdict
-    # The gain is estimated from samples, so it is never exactly 0.
+    # Do not print a gain of 0 %, because samples estimate the gain.
     limit = f"at most {percent(plan.gain, 1)}" if plan.gain >= 0.0005 else "< 0.1 %"
     gain = f"More runs would gain {limit}."
     if verdict.kind == "indistinguishable":
@@ -228,7 +229,7 @@ def _run_sections(plan: Plan) -> list[Section]:
     if runs is None or plan.n_runs < _MIN_RUNS:
         return []
     scale, unit = time_unit(runs.seconds)
-    number, best = np.arange(1, len(runs.which) + 1), plan.name_of(plan.best)
+    numbers, best = np.arange(1, len(runs.which) + 1), plan.name_of(plan.best)
     is_best = np.array([runs.names[i] == best for i in runs.which])
     kinds = (
         ("the best", "best", is_best & ~runs.is_outlier),
@@ -237,22 +238,17 @@ def _run_sections(plan: Plan) -> list[Section]:
     )
     series = [_run_series(runs, scale, *kind) for kind in kinds if kind[-1].any()]
     minimum = np.minimum.accumulate(runs.seconds) / scale
-    so_far = svg.Series("", "best", number, minimum, style="line")
+    so_far = svg.Series("", "best", numbers, minimum, style="line")
     draw = partial(svg.draw_plot, x_title="run", y_title=f"measured, {unit}", from_zero=False)
     charts = [
         Chart(
             "runs",
             "Runs, in the order of the table",
-            f"{counted(len(number), 'run')}, {seconds(runs.seconds.min())} to "
+            f"{counted(len(numbers), 'run')}, {seconds(runs.seconds.min())} to "
             f"{seconds(runs.seconds.max())}.",
             partial(draw, series),
         ),
-        Chart(
-            "so-far",
-            "Shortest time so far",
-            "",
-            partial(draw, [so_far]),
-        ),
+        Chart("so-far", "Shortest time so far", "", partial(draw, [so_far])),
     ]
     predicted = dict(zip(plan.names, plan.forecast_times(), strict=True))
     measured = plan.table.dropna(subset=["measured"])

@@ -102,7 +102,7 @@ def answer(result: Simulation, why: Reasons | None = None, *, setting: str = "")
     traffic = TrafficComparison(result.problem, [candidate])
     links = result.links()
     tables = _detail_tables(result, links)
-    # The third section lists the busiest links, as the tables below do.
+    # Omit the section of the busiest links, which are in the tables below.
     link_map, spread, *_ = traffic.link_sections()
     details = [_table(title, tables[key], columns) for key, (title, columns) in _TABLES.items()]
     details = [table for table in details if len(table)]
@@ -149,8 +149,8 @@ def comparison_answer(
 ) -> Answer:
     """Return the fastest of several mappings, and its limits.
 
-    ``results`` holds for each mapping a row as of `result_row`, and the bounds of its time, which
-    are ``estimated`` if packets may take several routes. ``error`` is that of the times.
+    ``results`` holds the `result_row` of each mapping and the bounds of its time, which are
+    ``estimated`` if packets may take several routes. ``error`` is the relative error of the times.
     """
     rows = [
         {
@@ -205,14 +205,14 @@ def comparison_answer(
 
 
 def result_row(time: float, link: str | None, busy: float) -> dict[str, Any]:
-    """Return a row about a mapping; ``link`` is its busiest link, None if no message needs one."""
+    """Return the row of a mapping; ``link`` is its busiest link, used for ``busy`` seconds."""
     return {"time": time, "busiest_link": link, "busy_share": busy / time if link else 0.0}
 
 
 def flow_result_row(result: FlowSimulation) -> tuple[dict[str, Any], Reasons]:
-    """Return a row of `comparison_answer`, and the bounds of the time."""
+    """Return the row of a mapping for `comparison_answer`, and the bounds of its time."""
     problem, mapping = result.problem, result.mapping
-    # Flows do not round to clock cycles, so the bound is exact.
+    # Unlike packets, flows do not round times to clock cycles, so use the exact bound.
     bound = time_bounds(problem, mapping).total
     reasons = replace(explain(problem, mapping, n=1), lower_bound=bound)
     links = reasons.links
@@ -253,7 +253,7 @@ def _compare_with_others(table: pd.DataFrame, error: float) -> str:
 
 
 def timeline_chart(result: MessageTimes[Any]) -> Chart:
-    """Return the numbers of sent and of arrived edges over the time."""
+    """Return a chart of the edges that were sent and that have arrived, over the time."""
     messages = result.messages()
     moments = np.linspace(0.0, result.end, _N_MOMENTS)
     n_sent = np.searchsorted(np.sort(messages["handed_over"]), moments, side="right")
@@ -274,15 +274,15 @@ def timeline_chart(result: MessageTimes[Any]) -> Chart:
 def _detail_tables(result: Simulation, links: pd.DataFrame) -> dict[str, pd.DataFrame]:
     torus, fifos = result.torus, result.fifos()
     used = links[links["packets"] > 0]
-    busiest = _largest(used, "busy_share", _N_LINKS)
-    fullest = _largest(used[used["delay"] > 0], "mean_buffered", _N_OTHER)
+    busiest = used.nlargest(_N_LINKS, "busy_share")
+    fullest = used[used["delay"] > 0].nlargest(_N_OTHER, "mean_buffered")
     fifos.insert(0, "label", [node_label(torus, node) for node in fifos["node"]])
     fifos["waited"] = fifos["mean_wait"] * fifos["packets"]
     return {
         "busiest_links": label_links(busiest, torus),
         "fullest_buffers": label_links(fullest, torus),
         "slowest_messages": slowest_messages(result, _N_OTHER),
-        "longest_waiting_fifos": _largest(fifos[fifos["waited"] > 0], "waited", _N_OTHER),
+        "longest_waiting_fifos": fifos[fifos["waited"] > 0].nlargest(_N_OTHER, "waited"),
     }
 
 
@@ -352,10 +352,6 @@ def _content(result: Simulation, reasons: Reasons, links: pd.DataFrame) -> dict[
         "mean_delay": float(links["delay"].mean()) if len(links) else 0.0,
         "network": asdict(result.torus.network),
     }
-
-
-def _largest(table: pd.DataFrame, column: str, n: int) -> pd.DataFrame:
-    return table.sort_values(column, ascending=False, kind="stable").head(n)
 
 
 def _summary_row(content: dict[str, Any]) -> pd.DataFrame:

@@ -22,7 +22,7 @@ _LABEL_WIDTH = 138
 _ROW_HEIGHT = 24
 # Approximate number of ticks on an axis.
 _N_TICKS = 4
-# Width of a bold letter.
+# Approximate width of a bold letter, in pixels.
 _LETTER_WIDTH = 7.2
 # Colours from idle to busiest in both themes.
 RAMP = ("#fcf6d4", "#feca8d", "#fd9668", "#f1605d", "#cd4071", "#9e2f7f", "#721f81", "#440f76")
@@ -41,7 +41,10 @@ class Row(NamedTuple):
 
 
 class Series(NamedTuple):
-    """Named points; ``style`` is points, line, dashed or dotted, by default that of the plot."""
+    """Named points of a plot.
+
+    ``style`` is points, line, dashed or dotted; by default, the style of the whole plot.
+    """
 
     name: str
     kind: str
@@ -52,11 +55,11 @@ class Series(NamedTuple):
 
 
 class Scales(NamedTuple):
-    """Axes of a plot, and what it shows besides series.
+    """Axes of a plot, and its parts besides the series.
 
-    Without ``ticks``, the horizontal axis has them at round values. ``head`` are lines above the
-    plot, ``area`` is an interval ``(x, low, high)`` at each x, and x values ``beyond`` this one
-    have no measurements.
+    ``ticks`` are those of the horizontal axis, by default at round values. ``head`` are lines of
+    text above the plot. ``area`` is a shaded band of intervals ``(x, low, high)``. The plot marks
+    x values above ``beyond`` as extrapolated.
     """
 
     log_x: bool = False
@@ -88,10 +91,10 @@ def draw_times(
     marked: Sequence[tuple[float, str]] = (),
     begin: float = 0.0,
 ) -> str:
-    """Return times as dots on lines from ``begin``, with intervals, and ticks in a last row.
+    """Return a row with a dot for each time, and its interval; the axis starts at ``begin``.
 
-    ``left_out`` describes the rows that are not drawn before the last row. ``marked`` are the
-    times and kinds of highlighted ticks.
+    ``ticks`` are times below the rows, and ``marked`` are the times and kinds of highlighted ticks.
+    ``left_out`` describes rows between the last two that are not drawn.
     """
     high = max([*(max(row.time, row.high) for row in rows), lower_bound, *ticks]) or 1.0
     right = WIDTH - 96
@@ -148,25 +151,24 @@ def draw_bars(
     unit: str,
     limits: Sequence[int] = (),
     totals: Sequence[float] = (),
-    begin: float = 0.0,
 ) -> str:
-    """Return bars by group for each series ``(name, kind, values)``.
+    """Return a group of bars for each name in ``groups``, with one bar per series.
 
-    Values in ``%`` are parts of 1. Each series has a group that is its limit, whose bar is solid;
-    without ``limits`` all bars are solid. ``totals`` are lines across all groups, one per series;
-    with them the last group continues the limit. The axis starts at ``begin``.
+    A series is ``(name, kind, values)``; values in the unit ``%`` are parts of 1. ``limits`` gives
+    the group of each series whose bar is solid; without them, all bars are solid. ``totals`` draws
+    a line per series across all groups. The bar of the last group then begins at the end of the
+    solid bar.
     """
     high = max([*totals, *(value for _, _, values in series for value in values)], default=1) or 1.0
     right = WIDTH - 64
 
     def x(value: float) -> float:
-        share = (value - begin) / (high - begin or 1.0)
-        return _LABEL_WIDTH + (right - _LABEL_WIDTH) * max(share, 0.0)
+        return _LABEL_WIDTH + (right - _LABEL_WIDTH) * max(value / high, 0.0)
 
     def with_unit(value: float) -> str:
-        return (
-            percent(value, digits=3) if unit == "%" else f"{number(value / scale)} {unit}".strip()
-        )
+        if unit == "%":
+            return percent(value, digits=3)
+        return f"{number(value / scale)} {unit}".strip()
 
     unnamed = [Series(name, kind, (), ()) for name, kind, _ in series] if not totals else ()
     legend, y = _draw_legend(unnamed, _LABEL_WIDTH, right, 10)
@@ -178,8 +180,8 @@ def draw_bars(
         for s, (name, kind, values) in enumerate(series):
             is_limit = bool(limits) and limits[s] == g
             is_rest = bool(totals) and g == len(groups) - 1
-            start = values[limits[s]] if is_rest else begin
-            left, width = x(start), x(start + values[g] - (0 if is_rest else begin)) - x(start)
+            start = values[limits[s]] if is_rest else 0.0
+            left, width = x(start), x(start + values[g]) - x(start)
             shade = kind if is_limit or not limits else f"{kind} pale"
             parts.append(
                 f'<rect x="{left:.1f}" y="{y:.0f}" width="{width:.1f}" height="{height}" '
@@ -224,9 +226,9 @@ def draw_plot(
     bands: Sequence[tuple[float, float, float]] = (),
     scales: Scales = _LINEAR,
 ) -> str:
-    """Return points or lines, with a legend if there are several series.
+    """Return a plot of points or lines, with a legend if there are several series.
 
-    ``diagonal`` marks equal coordinates; ``bands`` are vertical intervals ``(x, low, high)``.
+    ``diagonal`` draws the line y = x; ``bands`` are vertical intervals ``(x, low, high)``.
     """
     points = [np.array([each.x, each.y], dtype=float) for each in series]
     xs, ys = np.concatenate(points, axis=1)
@@ -288,7 +290,7 @@ def draw_plot(
 
 
 def stack_charts(charts: Sequence[str]) -> str:
-    """Return one chart with the charts below each other."""
+    """Return one chart in which the charts are below each other."""
     if len(charts) == 1:
         return charts[0]
     parts, y = [], 0.0
@@ -332,14 +334,17 @@ def _path(
 
 
 def _axis_share(value: float, low: float, high: float, log: bool) -> float:
-    """Return the position of a value on an axis, from 0 to 1; clipped below if logarithmic."""
+    """Return the position of a value on an axis, from 0 to 1.
+
+    On a logarithmic axis, smaller values than ``low`` are at 0.
+    """
     if log:
         return math.log(max(value, low) / low) / math.log(high / low)
     return (value - low) / (high - low)
 
 
 def draw_matrix(values: Floats, bin_width: float, noun: str) -> str:
-    """Return bytes between bins of consecutive tasks or nodes; darker is more."""
+    """Return a matrix of the bytes between bins of tasks or nodes; darker cells have more bytes."""
     n = len(values)
     side, left, top = 240.0, 60.0, 22.0
     cell = side / n
@@ -412,7 +417,7 @@ def _axis_range(values: Floats, from_zero: bool) -> tuple[float, float]:
     if not values.size:
         return 0.0, 1.0
     low = min(low, 0.0) if from_zero else low
-    # Smaller differences are rounding errors.
+    # Values that differ less are equal except for rounding errors.
     if high - low > 1e-9 * max(abs(low), abs(high)):
         return low, high
     return low - abs(low or 1.0) / 2, high + abs(high or 1.0) / 2
@@ -451,7 +456,7 @@ def _line(
 
 
 def draw_label(x: float, y: float, text: object, kind: str = "", anchor: str = "start") -> str:
-    """Return a text that begins, ends or has its middle at ``x``."""
+    """Return a text whose start, end or middle is at ``x``, depending on ``anchor``."""
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{_text(text)}</text>'
     )
@@ -474,7 +479,7 @@ def _standalone_style() -> str:
     colours = dict(re.findall(r"--(\w+): (#\w+)", style_sheet().partition("@media")[0]))
     rules = "".join(re.findall(r"^svg .*", style_sheet(), re.M))
     rules = re.sub(r"var\(--(\w+)\)", lambda match: colours[match[1]], rules)
-    # The rules are for one class, so that they do not affect a notebook.
+    # The rules select a class, because they must not affect other drawings in a notebook.
     return re.sub(r"\bsvg (?=[.\w])", ".toruscast ", rules)
 
 
@@ -487,9 +492,10 @@ def standalone_svg(svg: str, style: str = "") -> str:
 
 
 def draw_nodes(shape: Sequence[int], axes: str, numbers: Ints, size: int, title: str = "") -> str:
-    """Return the nodes of a torus, coloured by ``numbers`` ``(n_nodes,)`` less than ``size``.
+    """Return a drawing of the nodes of a torus, coloured by ``numbers`` from 0 to ``size`` - 1.
 
-    Each plane has the last two dimensions. Planes are side by side. Nodes with -1 are not drawn.
+    ``numbers`` has the shape ``(n_nodes,)``; nodes with -1 are not drawn. The last two dimensions
+    form planes, which are drawn side by side.
     """
     rows, columns = ([1, *shape] if len(shape) < 2 else shape)[-2:]
     planes = len(numbers) // (rows * columns)

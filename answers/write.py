@@ -25,7 +25,7 @@ from toruscast.typing import Ints
 
 from . import calibration, evaluation, html, learned, plan, rank, search, simulation, svg
 from .blocks import Answer, Chart
-from .candidates import bin_traffic
+from .candidates import draw_traffic
 from .figures import Figure
 from .table import Table
 
@@ -43,7 +43,11 @@ class Renderers(NamedTuple):
 
 
 _RENDERERS: Mapping[type, Renderers] = {
-    Ranking: Renderers(rank.answer, rank.times_chart, rank.candidate_table),
+    Ranking: Renderers(
+        rank.answer,
+        lambda ranking: rank.RankingBlocks(ranking).times_chart(),
+        lambda ranking: rank.RankingBlocks(ranking).candidate_table(),
+    ),
     Plan: Renderers(plan.answer, plan.times_chart, plan.candidate_table),
     MeshLayouts: Renderers(mesh.answer, mesh.times_chart, mesh.layouts),
     SearchResult: Renderers(search.answer, search.progress_chart, search.compared_table),
@@ -87,9 +91,9 @@ def notebook_html(thing: object) -> str:
     rows = table(thing).to_html(_N_ROWS) if table else ""
     drawing = chart(thing).draw() if chart else ""
     if isinstance(thing, CommGraph | Workload):
-        work = as_workload(thing)
-        binned = bin_traffic(work, np.arange(work.n_tasks), work.n_tasks)
-        drawing = svg.draw_matrix(*binned, "task")
+        workload = as_workload(thing)
+        n_tasks = workload.n_tasks
+        drawing = draw_traffic(workload, np.arange(n_tasks), n_tasks, "task")
     elif isinstance(thing, Torus):
         has_links = thing.link_exists.reshape(thing.n_nodes, -1).any(axis=1)
         numbers = np.where(has_links, np.arange(thing.n_nodes), -1)
@@ -102,7 +106,7 @@ def notebook_html(thing: object) -> str:
 
 
 def _draw_nodes(torus: Torus, numbers: Ints, n: int, noun: str) -> str:
-    """Return the nodes coloured by numbers less than ``n``; empty for a large torus."""
+    """Return the nodes coloured by their numbers below ``n``, or nothing for a large torus."""
     if torus.n_nodes > _MAX_NODES:
         return ""
     title = f"{noun} 0 (light) to {n - 1} (dark)"
@@ -110,10 +114,7 @@ def _draw_nodes(torus: Torus, numbers: Ints, n: int, noun: str) -> str:
 
 
 def write_report(
-    answer: Result,
-    path: str | os.PathLike[str],
-    *,
-    inputs: Sequence[tuple[str, str]] = (),
+    answer: Result, path: str | os.PathLike[str], *, inputs: Sequence[tuple[str, str]] = ()
 ) -> None:
     """Write the answer of a result as one HTML file that needs no network.
 

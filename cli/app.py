@@ -38,8 +38,6 @@ _MODULES = {
     "mesh": ("toruscast._mesh.command", "command"),
     "launch": ("toruscast.cli.mpi", "launch"),
     "trace": ("toruscast.cli.mpi", "trace"),
-    "search": ("toruscast.cli.search", "search"),
-    "machines": ("toruscast.cli.machines", "machines"),
     "calibrate": ("toruscast.cli.machines", "calibrate"),
     "explain": ("toruscast.cli.search", "explain"),
 }

@@ -29,13 +29,7 @@ from .options import (
     tasks_option,
 )
 from .output import Output
-from .problem import (
-    describe_occupancy,
-    divide_by_iterations,
-    format_graph,
-    load_torus,
-    read_traffic,
-)
+from .problem import Occupancy, divide_by_iterations, format_graph, load_torus, read_traffic
 from .slow import format_registry, permute
 
 
@@ -126,8 +120,7 @@ def _convert_graph(
         messages=graph.messages,
         **graph.reader_arguments,
     )
-    phases = [divide_by_iterations(phase, graph.iterations) for phase in workload]
-    workload = replace(workload, phases=phases)
+    workload = divide_by_iterations(workload, graph.iterations)
     comm = workload.total
     with output.progress("Writing"):
         tc.write_comm(workload, target, options.out_format)
@@ -174,7 +167,7 @@ def _convert_mappings(
         "out": target,
         "mappings": len(mappings),
         "tasks": mappings[0].n_tasks,
-        "occupancy": describe_occupancy(mappings),
+        "occupancy": str(Occupancy(mappings)),
         "advice": advice,
     }
     line = f"{counted(len(mappings), 'mapping')} of {counted(mappings[0].n_tasks, 'task')}"
@@ -185,11 +178,6 @@ def _convert_torus(options: _ConvertOptions, machine: TorusOptions) -> tuple[dic
     check_target(options.target)
     torus = load_torus(replace(machine, torus=options.source))
     advice = tc.write_torus(torus, options.target, options.out_format)
-    content = {
-        "out": options.target,
-        "torus": str(torus),
-        "nodes": torus.n_nodes,
-        "advice": advice,
-    }
+    content = {"out": options.target, "torus": str(torus), "nodes": torus.n_nodes, "advice": advice}
     line = f"{torus}, {counted(torus.n_nodes, 'node')}"
     return content, line + (f"; to use it: {advice}" if advice else "")

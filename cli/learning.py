@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -159,22 +159,15 @@ class LearningSession:
         run_model.model.provenance_ |= {"times": self.source.times}
         return run_model
 
-    def score(
-        self, table: pd.DataFrame, learners: Any, n_splits: int, **options: Any
-    ) -> pd.DataFrame:
-        """Score every learner on the same splits; ``options`` go to `repeated_splits`."""
+    def score_runs(self, run_model: RunModel, n_splits: int) -> pd.DataFrame:
+        """Return the scores of the model on held-out mappings of its runs, by random split."""
         with self.output.progress("Measuring quality") as progress:
             return tc.training.repeated_splits(
-                table,
-                learners,
+                run_model.table.assign(time=run_model.runs.times),
+                run_model.model,
                 n_splits=n_splits,
                 seed=self.work.seed,
+                metrics=metrics.METRICS_OF_RUNS,
                 n_jobs=self.work.jobs,
                 progress=progress,
-                **options,
             )
-
-    def score_runs(self, run_model: RunModel, learners: Any, n_splits: int) -> pd.DataFrame:
-        """Score learners on measured runs with the metrics for such."""
-        table = run_model.table.assign(time=run_model.runs.times)
-        return self.score(table, learners, n_splits, metrics=metrics.METRICS_OF_RUNS)

@@ -50,7 +50,7 @@ class _MachineArguments:
 
 
 @sub_command("machines")
-def machines(asked: _MachineArguments, output: Output) -> None:
+def command(asked: _MachineArguments, output: Output) -> None:
     """List the machines that --torus accepts, or describe one with its sources.
 
     A machine is written as its name, alone or with sizes. If the site or the job decides which

@@ -191,7 +191,8 @@ class Output:
         if self.figures is not None:
             with show_progress("Drawing the figures"):
                 answers.figures.write_figures(answer, self.figures, self.figure_format)
-        self.write_json({**(metadata or {}), **answer.to_dict()})
+        if self.json_path is not None:
+            write_text(format_json({**(metadata or {}), **answer.to_dict()}), self.json_path)
         if self.csv_path is not None and answer.table is not None:
             write_text(answers.table.csv_text(answer.table.frame), self.csv_path)
 
@@ -201,11 +202,6 @@ class Output:
             answers.terminal.print_answer(answer, self.console(), self.verbose)
         if self.report is not None:
             self.print_line(f"Page: {self.report}")
-
-    def write_json(self, content: dict[str, Any]) -> None:
-        """Write the JSON file if it is requested."""
-        if self.json_path is not None:
-            write_text(format_json(content), self.json_path)
 
 
 def write_text(text: str, path: str) -> None:

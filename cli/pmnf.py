@@ -49,13 +49,7 @@ ERROR_CLASSES = (5, 10, 15, 20)
 
 
 def read_point(text: str) -> Point:
-    """Read NAME=VALUE,NAME=VALUE with numbers.
-
-    Examples
-    --------
-    >>> read_point("p=2,n=1e3")
-    ('p=2,n=1e3', {'p': 2.0, 'n': 1000.0})
-    """
+    """Read NAME=VALUE,NAME=VALUE with numbers; return the text and the numbers by name."""
     values = collect_by_name("--at", [read_pair(part) for part in text.split(",")])
     with suppress(ValueError):
         numbers = {name: float(value) for name, value in values.items()}

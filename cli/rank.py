@@ -13,13 +13,7 @@ from toruscast import answers
 from toruscast.text import printable
 
 from .learning import COVERAGE, load_plugin
-from .mappings import (
-    MappingFile,
-    check_job,
-    is_folder_path,
-    load_mappings,
-    load_scattered_job,
-)
+from .mappings import MappingFile, check_job, is_folder_path, load_mappings, load_scattered_job
 from .options import (
     POSITIVE,
     CandidateOptions,
@@ -35,8 +29,8 @@ from .options import (
 from .output import Output
 from .problem import LoadedProblem, load_problem
 
-# Simulations that take more minutes than this are announced.
-_LONG = 2.0
+# A message announces simulations that take longer.
+_LONG_MINUTES = 2.0
 
 
 @dataclass(frozen=True)
@@ -198,7 +192,7 @@ def _limit_budget(
     n_simulations = len(mappings) if simulates_all else n_simulations
     minutes = tc.decision.simulation_minutes(problem, mappings, n_simulations)
     minutes = math.ceil(minutes / n_jobs)
-    if minutes <= _LONG:
+    if minutes <= _LONG_MINUTES:
         return budget
     advice = "omit --check to simulate fewer" if check else "--no-simulation avoids them"
     if not simulates_all:

@@ -34,7 +34,7 @@ from .options import (
     top_option,
 )
 from .output import Output, check_output_folder, write_text
-from .problem import LoadedProblem, describe_occupancy, load_problem, read_time
+from .problem import LoadedProblem, Occupancy, load_problem, read_time
 from .progress import format_json
 from .slow import flows, reasons, routing, simulation_trace, simulator, workers
 
@@ -244,7 +244,7 @@ def _simulate_one(
         )
     explanation = reasons.explain(problem, mapping, simulation=result)
     setting = f"{loaded.summary()}; mapping {printable(mapping.name)}, "
-    setting += f"{describe_occupancy([mapping])}; {work.routing} routing."
+    setting += f"{Occupancy([mapping])}; {work.routing} routing."
     answer = answers.simulation.answer(result, explanation, setting=setting)
     metadata = {
         **loaded.describe(),

@@ -97,7 +97,7 @@ def _learn_runs(session: LearningSession, names: tuple[str, ...], options: _Trai
     """Learn from measured times, and save the model with the best held-out score."""
     run_model = session.learn_runs(names)
     session.output.message(f"measuring quality on {options.splits} splits")
-    quality = tc.training.summarise(session.score_runs(run_model, run_model.model, options.splits))
+    quality = tc.training.summarise(session.score_runs(run_model, options.splits))
     tc.save_predictor(run_model.model, options.out, run_model.model.provenance_)
     setting = _describe_model(run_model.model, options.out)
     session.write_answer(
