@@ -369,7 +369,7 @@ class TrafficComparison:
         )
 
     def _content(self) -> dict[str, Any]:
-        """Return the numbers of the blocks for programs."""
+        """Return the numbers of the blocks as JSON entries."""
         parts, values, _ = self._bounds()
         tables = {
             "hops": self._hop_table,
@@ -387,7 +387,7 @@ class TrafficComparison:
         }
 
     def launcher_file(self) -> File | None:
-        """Return the best mapping as a launcher file; None if it is too long for a page."""
+        """Return the best mapping as a launcher file, or None if it is too long for a page."""
         if self.problem.workload.n_tasks > _MAX_LAUNCHER_LINES:
             return None
         return File("best.map", format_bluegene(self.best, self.problem.torus))

@@ -51,7 +51,7 @@ def _processor() -> str:
     return next(models, "") or name
 
 
-# Longest word of a table that does not break.
+# Longer words of a table may break.
 _MAX_WORD = 24
 # The page may run its own script and show its own images, but it may not load anything.
 _POLICY = (
@@ -105,7 +105,7 @@ def render_page(answer: Answer, inputs: Sequence[tuple[str, str]] = ()) -> str:
 
 
 def _render_section(section: Section, macros: Any) -> str:
-    """Return the blocks of a section as HTML, several charts side by side."""
+    """Return the blocks of a section as HTML, with consecutive charts side by side."""
     has_several = sum(isinstance(block, Chart) for block in section.blocks) > 1
     parts = []
     for are_charts, blocks in groupby(section.blocks, lambda block: isinstance(block, Chart)):
@@ -139,7 +139,7 @@ def _environment() -> jinja2.Environment:
 
 
 def _cell_html(column: Column, lines: tuple[str, ...]) -> Markup:
-    """Return a cell in which labels and several lines do not wrap, and only long words break."""
+    """Return a cell of a table; labels and cells of several lines do not wrap."""
     if len(lines) == 1 and column.kind != "label":
         is_long = max(map(len, lines[0].split()), default=0) > _MAX_WORD
         text = bind_units(lines[0])
@@ -153,7 +153,7 @@ def _asset(file: str) -> str:
 
 
 def json_block(key: str, value: Any) -> str:
-    """Return data for the script of the page, escaped so that they cannot end the element."""
+    """Return data for the script of the page; escapes keep the text from ending the element."""
     dumped = json.dumps(value, separators=(",", ":"), allow_nan=False, default=float)
     for character in "<>&\u2028\u2029":
         dumped = dumped.replace(character, f"\\u{ord(character):04x}")

@@ -37,7 +37,7 @@ _LABEL_WIDTH, _MIN_LABELLED = 24, 5
 # A page stores busy times in 1/250 of the busiest link; this value marks a missing link.
 STEPS, MISSING = 250, 255
 BARS = " ▁▂▃▄▅▆▇█"
-"""Characters of a terminal for a share of the busiest link, from idle to full."""
+"""Characters that a terminal prints for a busy time, from idle to the busiest link."""
 
 
 class Candidate(NamedTuple):
@@ -172,7 +172,7 @@ def network_data(view: LinkMap) -> dict[str, Any]:
 
 
 def quantize_busy_times(busy: Floats, max_busy: float, torus: Torus) -> NDArray[np.uint8]:
-    """Return busy seconds in 1/250 of ``max_busy``; `MISSING` marks missing links."""
+    """Return busy times as integers in units of 1/250 of ``max_busy``, or `MISSING`."""
     steps = np.clip(np.round(busy / (max_busy or 1.0) * STEPS), 0, STEPS)
     # Round up small busy times, because only unused links appear idle.
     steps = np.where((busy > 0) & (steps == 0), 1, steps)

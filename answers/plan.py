@@ -32,7 +32,7 @@ from .table import Column, Table, records
 
 # Maximum number of next runs on a page.
 _N_NEXT = 3
-# Minimum number of runs for charts of them.
+# With fewer runs there is no chart of the runs.
 _MIN_RUNS = 5
 
 

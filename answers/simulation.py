@@ -217,7 +217,7 @@ def flow_result_row(result: FlowSimulation) -> tuple[dict[str, Any], Reasons]:
     reasons = replace(explain(problem, mapping, n=1), lower_bound=bound)
     links = reasons.links
     link, busy = (links["label"].iloc[0], links["busy"].iloc[0]) if len(links) else (None, 0.0)
-    # The accepted error may shorten a time, but not below the bound.
+    # A time with the accepted error may be below the bound.
     time = max(result.time, bound)
     return result_row(time, link, busy) | {"phase_times": result.phase_times}, reasons
 

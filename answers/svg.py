@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from toruscast.text import nbytes, number, percent, printable, shortened, shown_name
 from toruscast.typing import Floats, Ints
 
-# Widths of a chart on a phone; larger screens scale it, and show two narrow ones side by side.
+# Widths of a chart on a phone. Larger screens scale charts, and show two narrow ones side by side.
 WIDTH, NARROW = 440, 220
 _LABEL_WIDTH = 138
 _ROW_HEIGHT = 24
@@ -24,7 +24,7 @@ _ROW_HEIGHT = 24
 _N_TICKS = 4
 # Approximate width of a bold letter, in pixels.
 _LETTER_WIDTH = 7.2
-# Colours from idle to busiest in both themes.
+# Colours of the light and the dark theme, from idle to busiest.
 RAMP = ("#fcf6d4", "#feca8d", "#fd9668", "#f1605d", "#cd4071", "#9e2f7f", "#721f81", "#440f76")
 _DASHES = {"dashed": "7 4", "dotted": "2 4"}
 
@@ -133,7 +133,7 @@ def draw_times(
         y += _ROW_HEIGHT
     if ticks:
         parts.append(draw_label(_LABEL_WIDTH - 8, y + 8, f"all {len(ticks)}", "quiet", "end"))
-        # Draw one tick per pixel.
+        # Draw at most one tick per pixel.
         for pixel in sorted({round(x(time)) for time in ticks}):
             parts.append(_line(pixel, y - 2, pixel, y + 10, "other", 1, "opacity:.6"))
         for time, kind in marked:
@@ -304,7 +304,7 @@ def stack_charts(charts: Sequence[str]) -> str:
 def _draw_legend(
     series: Sequence[Series], left: float, right: float, y: float
 ) -> tuple[list[str], float]:
-    """Return the legend from ``y`` on, and the y of its lower end."""
+    """Return the parts of the legend, whose first line is at ``y``, and the y of its lower end."""
     parts, x = [], left
     for each in series if len(series) > 1 else ():
         if not each.name:
@@ -373,7 +373,7 @@ def draw_matrix(values: Floats, bin_width: float, noun: str) -> str:
 
 
 def draw_ramp(x: float, y: float, low: str, high: str) -> list[str]:
-    """Return the key of the colours, with its lowest and highest value."""
+    """Return the legend of the colours, with the texts ``low`` and ``high`` at its ends."""
     low_width = _LETTER_WIDTH * len(low) + 4
     levels = np.arange(len(RAMP))
     left = np.asarray(x + low_width + 14.0 * levels, dtype=np.float64)
@@ -383,7 +383,7 @@ def draw_ramp(x: float, y: float, low: str, high: str) -> list[str]:
 
 
 def _squares(levels: Ints, x: Floats, y: Floats, side: float) -> list[str]:
-    """Return squares in the colours of the ramp; level -1 is not drawn."""
+    """Return squares in the colours of the ramp by their ``levels``; level -1 is not drawn."""
     size = f"h{side:.1f}v{side:.1f}h-{side:.1f}z"
     paths = {
         level: "".join(
@@ -424,7 +424,7 @@ def _axis_range(values: Floats, from_zero: bool) -> tuple[float, float]:
 
 
 def _ticks(low: float, high: float, log: bool = False) -> list[float]:
-    """Return about `_N_TICKS` round values; if ``log``, up to twice as many by decade."""
+    """Return about `_N_TICKS` round values, or up to twice as many on a logarithmic axis."""
     if log:
         powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
         steps = (1, 2, 5) if len(powers) <= 4 else (1,)
@@ -475,7 +475,7 @@ def style_sheet() -> str:
 
 @cache
 def _standalone_style() -> str:
-    """Return the rules of the style sheet for charts, with the colours of the light theme."""
+    """Return the style sheet's rules for charts, with the colours of the light theme."""
     colours = dict(re.findall(r"--(\w+): (#\w+)", style_sheet().partition("@media")[0]))
     rules = "".join(re.findall(r"^svg .*", style_sheet(), re.M))
     rules = re.sub(r"var\(--(\w+)\)", lambda match: colours[match[1]], rules)

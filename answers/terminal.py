@@ -157,7 +157,7 @@ def _print_table(table: Table, console: Console) -> None:
 
 
 def _widths(table: Table, column: Column, rows: list[int]) -> tuple[int, int]:
-    """Return the width of a column without and with wrapped texts."""
+    """Return the width of a column without wrapping, and its minimum width with wrapped text."""
     cells = table.cells(column)
     head = max(map(cell_len, _heading(table, column, rows)))
     widest = max((cell_len(line) for row in rows for line in cells[row]), default=0)
@@ -207,7 +207,7 @@ def _format_table(
 
 
 def _heading(table: Table, column: Column, rows: list[int]) -> list[str]:
-    """Return a heading as lines that are about as wide as the cells."""
+    """Return a heading broken into lines about as wide as the cells."""
     cells = table.cells(column)
     heading = bind_units(column.plain_heading, _NO_BREAK)
     texts = [*heading.split(), *(line for row in rows for line in cells[row])]

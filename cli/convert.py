@@ -109,7 +109,7 @@ def command(
 def _convert_graph(
     options: _ConvertOptions, graph: _ConvertGraphOptions, output: Output
 ) -> tuple[dict[str, Any], str]:
-    """Convert a graph; return JSON entries and a line for people."""
+    """Convert a graph; return JSON entries and a summary in one line."""
     target = options.target
     check_target(target)
     format_registry.dialect_to_write("graph", target, options.out_format)
@@ -142,7 +142,7 @@ def _convert_graph(
 def _convert_mappings(
     options: _ConvertOptions, machine: TorusOptions, reading: MappingFileOptions, output: Output
 ) -> tuple[dict[str, Any], str]:
-    """Convert a mapping to a file, or several to a folder."""
+    """Convert a mapping to a file, or several to a folder; return entries and a summary."""
     source, target = options.source, options.target
     file = MappingFile(target, options.out_format)
     file.check(reading.hosts, may_be_folder=True)

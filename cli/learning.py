@@ -35,7 +35,7 @@ COVERAGE = 0.9
 def parse_features(
     text: str, plugin_features: tuple[str, ...] = (), known: Iterable[str] | None = None
 ) -> tuple[str, ...]:
-    """Return the features of names and sets that are joined by commas or plus signs."""
+    """Return the features in a text of names and sets, joined by commas or plus signs."""
     features = tuple(tc.FEATURES if known is None else known)
     own = {PLUGIN_SET: plugin_features} if plugin_features else {}
     sets = {**tc.training.FEATURE_SETS, **own}
@@ -86,7 +86,7 @@ def load_plugin(path: str | None) -> tuple[str, ...]:
 
 @dataclass
 class LearningSession:
-    """Options of a command that learns, with the loading of its samples."""
+    """Options of a command that learns, and methods that load its samples."""
 
     traffic: TrafficOptions
     source: SampleSourceOptions

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 # The text of --at, and its numbers by name.
 Point = tuple[str, dict[str, float]]
-# Few tables have more call paths than this.
+# Default number of rows to print. Few measurements have more call paths.
 MAX_ROWS = 100
 # Upper ends of the error classes in percent, as in figure 3 of [Calotoiu18].
 ERROR_CLASSES = (5, 10, 15, 20)
@@ -215,7 +215,7 @@ def _select_values(values: dict[str, float], program: tc.scaling.Expression) -> 
 
 @dataclass(frozen=True)
 class _FitOptions:
-    """Each field sets the field of `FitOptions` with its name."""
+    """The fields of `FitOptions` as options."""
 
     GROUP: ClassVar = "Work"
     space: Literal["default", "published", "fine"] = option(
@@ -274,17 +274,13 @@ class _MeasurementOptions:
         path = "/dev/stdin" if self.file == "-" else self.file
         with show_progress(f"Reading {shortened(printable(self.file), 40)}"):
             return tc.scaling.read_measurements(
-                path,
-                self.value,
-                parameters=self.parameter,
-                absent=self.absent,
-                reduce=self.reduce,
+                path, self.value, parameters=self.parameter, absent=self.absent, reduce=self.reduce
             )
 
     def fit(self, search: _FitOptions) -> FittedTables:
-        """Fit each table; return its models with the numbers of the selected call paths.
+        """Fit each table; return its models with the indices of the selected call paths.
 
-        All call paths are fitted, because they are all used to estimate the noise.
+        All call paths are fitted, because the noise is estimated from all of them.
         """
         part = self.callpath or ""
         tables = [
@@ -396,7 +392,7 @@ def predict(
         values, methods, notes = models.predict(X), models.predicts_by(), models.notes()
         point_notes = models.notes_at(X)
         bounds = np.full((2, len(selected), len(X)), np.nan)
-        # If no table has enough points, `interval` raises for the first.
+        # If no table has enough points, `predict_intervals` raises for the first.
         if options.interval and (has_enough or not any(enough)):
             level = options.interval
             bounds[:] = scaling_fit.predict_intervals(
@@ -458,11 +454,11 @@ def _write_table(
 
 
 def _make_columns(frame: Frame, names: Sequence[str] | None = None) -> list[Column]:
-    """Return columns with units, and with the priorities for narrow terminals."""
+    """Return the columns of a frame with units in their headings, and with priorities."""
     table = Table(frame)
     columns = {each.name: each for each in table.visible_columns}
     priorities = {"smape": 1, "adjusted_r2": 2}
-    # A constant metric or point is omitted first.
+    # A narrow terminal leaves out a constant metric or point first.
     priorities |= {n: 3 for n in ("metric", "at") if n in columns and len({*table.values[n]}) < 2}
     headings = {"smape": "smape, %", "error": "error, %"}
     return [
@@ -527,10 +523,7 @@ def errors(measured: _MeasurementOptions, search: _FitOptions, output: Output) -
 class _PlanOptions:
     file: str | None = argument("[FILE]")
     values: tuple[tuple[str, list[float]], ...] = multi_option(
-        "Possible values of a parameter.",
-        "NAME=V,V,..",
-        type=named_numbers_reader(),
-        group="Input",
+        "Possible values of a parameter.", "NAME=V,V,..", type=named_numbers_reader(), group="Input"
     )
     cost: str = option("Cost of a run, such as 'p n'.", "FORMULA", default="1", group="Input")
     together: tuple[str, ...] = multi_option(
@@ -577,7 +570,7 @@ def plan(options: _PlanOptions, output: Output) -> None:
 
 
 def _plan_grid(options: _PlanOptions) -> tuple[pd.DataFrame, pd.DataFrame, str]:
-    """Return all plans, and the points and the name of the largest within the budget."""
+    """Return all plans, and the points and the name of the largest plan within the budget."""
     levels, budget = collect_by_name("--values", options.values), options.budget
     if not levels:
         raise click.UsageError("plan needs FILE or --values")

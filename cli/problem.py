@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from toruscast.mapping import MappingProblem, TaskMapping, Torus, Workload
     from toruscast.validation import Routing
 
-# Network times of at least this many seconds must have a unit.
+# Times of the network of at least this many seconds must be given with a unit.
 _LONG_TIME = 1e-3
 # Keys of --network that are fields of `Torus` instead of `Network`.
 _TORUS_KEYS = ("tie_break", "bandwidth", "routing_order", "zones")
@@ -36,7 +36,7 @@ _SIZE_KEYS = (
     *("bandwidth", "memory_bandwidth", "payload", "header"),
     *("eager_limit", "short_limit", "deterministic_limit"),
 )
-# Minimum share of bytes in edges without a whole message that is reported.
+# The summary reports bytes in edges without a whole message from this share of all bytes on.
 _MIN_REPORTED_SHARE = 0.001
 
 
@@ -155,7 +155,7 @@ class LoadedTraffic:
         if self.include != "all":
             line += f", {self.include.replace('_', '-')} only"
         silent = np.setdiff1d(np.arange(comm.n_tasks), np.concatenate([comm.src, comm.dst]))
-        # The reader of the file warns if only task 0 is silent.
+        # If only task 0 has no traffic, the reader of the file warns.
         if silent.size > 1 and silent[0] == 0:
             line += "; task 0 neither sends nor receives (tasks are numbered from 0)"
         unsent = sum(float(phase.nbytes[phase.whole_messages == 0].sum()) for phase in workload)
@@ -279,14 +279,6 @@ def change_network(torus: Torus, changes: Sequence[str], unused: Collection[str]
     dimensions, or ``bluegene_q``), ``tie_break=random`` and ``bandwidth=1e9`` or
     ``bandwidth=1e9,2e9``. The words ``unknown`` and ``known`` state whether the rules of the
     network are known. Keys in ``unused`` raise an error because they have no effect in flows.
-
-    Examples
-    --------
-    >>> from toruscast.mapping import Torus
-    >>> change_network(Torus((4, 4)), ["deadlock=dateline", "overhead=1us"]).network.overhead
-    1e-06
-    >>> change_network(Torus((4, 4)), ["routing_order=1,0", "zones=0/1"]).routing_order
-    (1, 0)
     """
     keys = [field.name for field in fields(tc.Network)] + list(_TORUS_KEYS)
     known = [key for key in keys if key not in unused]

@@ -185,7 +185,7 @@ def _limit_budget(
     """Return the budget; announce long simulations, and limit their time to what is announced."""
     budget = limits.budget
     n_simulations, seconds = budget.limits(limits.goal, len(mappings))
-    # Measured times are regressed on simulated ones of all candidates.
+    # With measured times, the model needs a simulation of every candidate.
     simulates_all = check or (is_measured and n_simulations > 0)
     if math.isfinite(seconds) and not simulates_all:
         return budget

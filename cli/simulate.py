@@ -282,7 +282,7 @@ def _rank_mappings(
         task = workers.Task(_simulate_flows, problem, packets.flow_error)
     else:
         unit, method = "packet-hops", f"{work.routing} routing"
-        # Count real packets, not coarse ones: the coarsening is chosen only during the simulation.
+        # Count real packets, because the coarsening is unknown before the simulation.
         sizes = [
             packets.repeat * tc.RoutedTraffic(problem, mapping).packet_hops for mapping in mappings
         ]
@@ -322,10 +322,7 @@ def _simulate_packets(
 ) -> RankedRow:
     (mapping, report), torus = item, problem.torus
     result = simulator.simulate_packets(
-        problem,
-        mapping,
-        **settings,
-        progress=lambda done, _: report(done * settings["coarsening"]),
+        problem, mapping, **settings, progress=lambda done, _: report(done * settings["coarsening"])
     )
     bounds = reasons.explain(problem, mapping, n=1, simulation=result)
     busy = result.wire_bytes / torus.link_bandwidth / settings["iterations"]
@@ -361,7 +358,7 @@ def _describe_coarsening(rows: Sequence[RankedRow], error: float | None) -> str:
 
 
 class _SummedProgress:
-    """Progress over all mappings; a copy in another process does nothing."""
+    """Progress summed over all mappings. Copies in other processes do nothing."""
 
     def __init__(
         self, sizes: Sequence[int] = (), progress: Callable[[str, int, int], None] | None = None
@@ -396,11 +393,11 @@ def write_folder(
 ) -> None:
     """Write every table as CSV, ``summary.json`` and ``trace.json``, or nothing on an error.
 
-    Files of an earlier run are replaced once all new files are written, and its time series is
-    removed if this run has none. Other files of the folder are kept.
+    New files replace those of an earlier run after all of them are written. A time series of an
+    earlier run is removed if this run has none. Other files of the folder are kept.
     """
     target = Path(os.path.realpath(folder))
-    # The stage must be on the same file system as the target.
+    # Files can only be moved into the target from a folder on the same file system.
     with folder_beside(target, target if target.exists() else target.parent) as stage:
         for name in _TABLES:
             if name != "series" or any(stretch.snapshots for stretch in result.stretches):

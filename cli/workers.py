@@ -13,7 +13,7 @@ from toruscast._slow import asyncio, joblib, metadata
 from toruscast.errors import InputError, WorkersError
 from toruscast.files import parse_toml, read_limited
 
-# Classes of dask-jobqueue by the table of a cluster file.
+# Classes of dask-jobqueue, by the name of the table in a cluster file.
 _CLUSTER_CLASSES = {
     "slurm": "SLURMCluster",
     "pbs": "PBSCluster",
@@ -23,7 +23,7 @@ _CLUSTER_CLASSES = {
     "htcondor": "HTCondorCluster",
 }
 _MAX_FILE_BYTES = 100_000
-# Seconds to wait for a scheduler, so that an error is reported within ten.
+# Seconds to wait for a scheduler.
 _TIMEOUT = 6
 
 
@@ -69,7 +69,7 @@ def _connect_cluster(address_or_file: str) -> Iterator[int]:
 
 
 def _check_scheduler(address: str) -> None:
-    """Raise unless a scheduler answers within the timeout; a client would retry for ever."""
+    """Raise unless a scheduler answers within the timeout, because a client would wait forever."""
     from distributed import rpc
 
     async def request_identity() -> Any:
@@ -82,7 +82,7 @@ def _check_scheduler(address: str) -> None:
     try:
         answer, reason = asyncio.run(request_identity()), ""
     except Exception as error:
-        # A server of another protocol causes errors of many types.
+        # Servers of other protocols cause errors of many types.
         answer, reason = {}, f" ({type(error).__name__})"
     kind = answer.get("type")
     if kind != "Scheduler":
