@@ -68,15 +68,10 @@ def constants_table(calibration: Calibration) -> Table:
 def predicted_chart(calibration: Calibration) -> Chart:
     """Return a chart of the predicted over the measured times."""
     rows = calibration.rows
+    title = "Predicted and measured times"
     lead = "Transfers of the microbenchmarks. On the line, both times are equal."
-    return scatter_chart(
-        "predicted",
-        "Predicted and measured times",
-        lead,
-        ("measured", rows["time"]),
-        ("predicted", rows["predicted"]),
-        rows["place"].tolist(),
-    )
+    axes = ("measured", rows["time"]), ("predicted", rows["predicted"])
+    return scatter_chart("predicted", title, lead, *axes, rows["place"].tolist())
 
 
 def _network_table(calibration: Calibration) -> Table:

@@ -34,7 +34,7 @@ from toruscast.typing import Floats
 from . import svg
 from .blocks import Answer, Chart, File, Headline, Section
 from .links import PAIRS, Candidate, LinkMap, LinkUse, link_uses
-from .table import Column, Table
+from .table import Column, Kind, Table
 
 # Maximum number of tasks for which a page contains the launcher file.
 _MAX_LAUNCHER_LINES = 20_000
@@ -114,12 +114,12 @@ class TrafficComparison:
 
     @property
     def estimated(self) -> bool:
-        """Whether packets may take several routes, so that loads are expected values."""
+        """Whether packets may take several routes. If so, loads are expected values."""
         return has_multiple_routes(self.problem)
 
     @cached_property
     def reasons(self) -> list[Reasons]:
-        """The limits of the compared mappings."""
+        """The bounds of the time under each compared mapping."""
         return [explain(self.problem, candidate.mapping) for candidate in self.compared]
 
     @cached_property
@@ -138,23 +138,26 @@ class TrafficComparison:
         kind = "Estimated" if self.estimated else "Minimum"
         title, names = f"{kind} time for each part of the network", self.names
         lead = (
-            f"{title}, {unit}, under {joined(names)}. The longest bar, solid, is the limit. "
-            "Waiting continues it to the whole time, a line."
+            f"{title}, {unit}, under {joined(names)}. The longest bar, solid, is the limit. The "
+            "last bar is the rest of the whole time, which a line marks."
         )
         limited = [
             " and ".join(name for name, limit in zip(names, limits, strict=True) if limit == i)
             for i in range(len(parts))
         ]
-        frame = pd.DataFrame({"part": parts, "limit": limited})
-        columns = [Column("part", priority=0), Column("limit", "limit of")]
-        for i, (name, own) in enumerate(zip(names, values, strict=True)):
-            frame[str(i)] = own
-            columns.insert(i + 1, Column(str(i), name, "seconds", priority=0))
+        times = {str(i): times for i, times in enumerate(values)}
+        frame = pd.DataFrame({"part": parts, "limit": limited, **times})
+        time_columns = self._compared_columns("seconds", priority=0)
+        columns = [Column("part", priority=0), *time_columns, Column("limit", "limit of")]
         heading = self._limit_heading()
         return [
             Section(heading, [self.limits_chart()], lead, wide=False, only="page"),
             Section(heading, [Table(frame, columns, title)], verbose=True, only="terminal"),
         ]
+
+    def _compared_columns(self, kind: Kind, **settings: Any) -> list[Column]:
+        """Return a column for each compared mapping, whose name in a frame is its index."""
+        return [Column(str(i), name, kind, **settings) for i, name in enumerate(self.names)]
 
     def limits_chart(self) -> Chart:
         """Return a chart of the bounds that the parts of the network set on the time."""
@@ -189,8 +192,8 @@ class TrafficComparison:
     def link_sections(self, n_left_out: int = 0) -> list[Section]:
         """Return the map of links, their sorted busy times, and a table of the busiest links."""
         lead = (
-            "Each cell is a link. Each row is one ring; read along it. All maps share one time "
-            "scale. Green frames mark the three busiest links, the thickest the busiest of all."
+            "Each cell is a link, and each row is a ring. All maps share one time scale. Green "
+            "frames mark the three busiest links, and the thickest frame marks the busiest."
         )
         if self.problem.torus.twist:
             lead += " Wrap links below a line shift along another dimension."
@@ -198,20 +201,12 @@ class TrafficComparison:
             lead += " Packets may take several routes, so the times are expected values."
         if n_left_out > 0:
             lead += f" Left out to keep the file small: {counted(n_left_out, 'candidate')}."
+        link_map = LinkMap(self.problem.torus, self.make_uses)
+        sorted_times = Chart("spread", "", "", self._draw_spread)
+        caption = f"Busy time of each link under {joined(self.names)}."
         return [
-            Section(
-                "Busy time of each link",
-                [LinkMap(self.problem.torus, self.make_uses)],
-                lead,
-                verbose=True,
-            ),
-            Section(
-                "Links by busy time",
-                [Chart("spread", "", "", self._draw_spread)],
-                f"Busy time of each link under {joined(self.names)}.",
-                wide=False,
-                only="page",
-            ),
+            Section("Busy time of each link", [link_map], lead, verbose=True),
+            Section("Links by busy time", [sorted_times], caption, wide=False, only="page"),
             *self._busiest_links(),
         ]
 
@@ -260,11 +255,13 @@ class TrafficComparison:
                 ],
             }
         )
-        columns = [Column("link", kind="label", priority=0), Column("pairs", "task pairs", "label")]
-        uses = zip(reversed(self.names), reversed(self.uses), strict=True)
-        for i, (name, use) in enumerate(uses):
+        for i, use in enumerate(self.uses):
             frame[str(i)] = use.seconds[links]
-            columns.insert(i + 1, Column(str(i), name, "seconds", priority=0))
+        columns = [
+            Column("link", kind="label", priority=0),
+            *reversed(self._compared_columns("seconds", priority=0)),
+            Column("pairs", "task pairs", "label"),
+        ]
         return Table(frame, columns)
 
     def _describe_pair(
@@ -294,12 +291,8 @@ class TrafficComparison:
     @cached_property
     def _hop_table(self) -> Table:
         shares = [hop_shares(self.problem, candidate.mapping) for candidate in self.compared]
-        n = max(map(len, shares))
-        frame = pd.DataFrame({"hops": range(n)})
-        columns = [Column("hops", kind="count")]
-        for i, (name, share) in enumerate(zip(self.names, shares, strict=True)):
-            frame[str(i)] = np.pad(share, (0, n - len(share)))
-            columns.append(Column(str(i), name, "share", digits=1))
+        frame = pd.DataFrame(shares).T.fillna(0.0).rename_axis("hops")
+        columns = [Column("hops", kind="count"), *self._compared_columns("share", digits=1)]
         title = f"Share of the {nbytes(self.problem.comm.nbytes.sum())} by number of hops"
         return Table(frame, columns, title)
 
@@ -312,7 +305,6 @@ class TrafficComparison:
             sent, bound = float(phase.comm.nbytes.sum()), reasons.lower_bound
             rate = sent / bound / 1e9 if bound else math.nan
             rows.append((i + 1, sent, bound, BINDING[reasons.binding], rate))
-        names = ["phase", "bytes", "lower_bound", "limit", "rate"]
         columns = [
             Column("phase", kind="count", priority=0),
             Column("bytes", kind="bytes"),
@@ -320,7 +312,8 @@ class TrafficComparison:
             Column("limit", "limited by"),
             Column("rate", "max GB/s", "number"),
         ]
-        return Table(pd.DataFrame(rows, columns=names), columns, title, top=5)
+        frame = pd.DataFrame(rows, columns=[column.name for column in columns])
+        return Table(frame, columns, title, top=5)
 
     @cached_property
     def _fifo_table(self) -> Table:
@@ -569,12 +562,9 @@ class CandidateRanking:
         relative = f"; per cent relative to {self.baseline_name}" if self.baseline else ""
         legend = " Each tick below is a candidate." if len(ticks) > 1 else ""
         marked = [(row.time, row.kind) for row in rows if row.kind != "other"]
-        return Chart(
-            "candidate-times",
-            "",
-            f"{quantity}, {unit}{relative}.{note}{legend}",
-            lambda: svg.draw_times(rows, scale, unit, lower_bound, ticks, left_out, marked),
-        )
+        lead = f"{quantity}, {unit}{relative}.{note}{legend}"
+        draw = partial(svg.draw_times, rows, scale, unit, lower_bound, ticks, left_out, marked)
+        return Chart("candidate-times", "", lead, draw)
 
     def _row(self, i: int) -> svg.Row:
         low, high = self.ends[i] if self.ends else (0.0, 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from toruscast._slow import pandas as pd
@@ -107,12 +108,9 @@ def rcc_chart(result: Evaluation) -> Chart:
         for name, rcc, low, high in (row.values() for row in records(table))
     ]
     begin = min(0.5, *table["rcc"].tolist(), *table["low"].tolist())
-    return Chart(
-        "sets",
-        "Pairs in the right order",
-        "Mean RCC on held-out mappings; bars contain 95 % of the splits.",
-        lambda: svg.draw_times(rows, 1.0, "", begin=begin),
-    )
+    lead = "Mean RCC on held-out mappings; bars contain 95 % of the splits."
+    draw = partial(svg.draw_times, rows, 1.0, "", begin=begin)
+    return Chart("sets", "Pairs in the right order", lead, draw)
 
 
 def _rcc_intervals(result: Evaluation) -> pd.DataFrame:
@@ -194,6 +192,7 @@ def _hold_out_answer(result: Evaluation, by: HoldOut) -> Answer:
     bounds = [name for name in order.index if name in BOUNDS.values()]
     first_name, *others = [name for name in order.index if name in (best, *bounds)]
     comparison = "".join(f" ({name} {rcc[name]:.3f})" for name in others)
+    scores_text = f"RCC {rcc[first_name]:.3f}{comparison}"
     means = {name: _means(own, "held_out") for name, own in scores.groupby("predictor")}
     by_group = means[best].assign(**{name: means[name]["rcc"] for name in bounds})
     columns = [
@@ -212,11 +211,7 @@ def _hold_out_answer(result: Evaluation, by: HoldOut) -> Answer:
     )
     return Answer(
         title=f"Feature sets on held-out {PLURALS[by]}",
-        headline=Headline(
-            "",
-            first_name,
-            f" orders held-out {PLURALS[by]} {word} RCC {rcc[first_name]:.3f}{comparison}",
-        ),
+        headline=Headline("", first_name, f" orders held-out {PLURALS[by]} {word} {scores_text}"),
         notes=[
             f"{note}. Mean over workloads and tori ({len(own)}). RCC: share of pairs in the right "
             "order; also of the pairs whose times differ by more than 1 % and 5 %. Bounds are not "

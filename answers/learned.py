@@ -287,26 +287,21 @@ def _held_out_charts(result: Training) -> list[Block]:
     helps = "will probably" if gain >= _MIN_GAIN else "will probably not"
     bands = list(curve[["n_train", "low", "high"]].itertuples(index=False, name=None))
     series = svg.Series("", "best", curve["n_train"].to_numpy(), curve["rcc"].to_numpy())
-    chart = Chart(
-        "growth",
-        "Learning curve",
-        f"From {half['n_train']:.0f} to {full['n_train']:.0f} samples, the RCC changes by "
-        f"{gain:+.3f}. More samples {helps} help.",
-        lambda: svg.draw_plot([series], "samples", "RCC", lines=True, from_zero=False, bands=bands),
-    )
-    return [_held_out_chart(names, times, predicted, "simulated"), chart]
+    lead = f"From {half['n_train']:.0f} to {full['n_train']:.0f} samples, the RCC changes by "
+    lead += f"{gain:+.3f}. More samples {helps} help."
+    options: dict[str, Any] = {"lines": True, "from_zero": False, "bands": bands}
+    draw = functools.partial(svg.draw_plot, [series], "samples", "RCC", **options)
+    curve_chart = Chart("growth", "Learning curve", lead, draw)
+    return [_held_out_chart(names, times, predicted, "simulated"), curve_chart]
 
 
 def importance_chart(model: TimePredictor | FittedModel) -> Chart:
     """Return a chart of the most important features."""
     frame = _importance_frame(model)
     names, values = frame["feature"].tolist(), frame["importance"].tolist()
-    return Chart(
-        "importance",
-        "",
-        "Share of the variance that the splits by each feature explain.",
-        lambda: svg.draw_bars(names, [("importance", "best", values)], 1.0, "%"),
-    )
+    lead = "Share of the variance that the splits by each feature explain."
+    draw = functools.partial(svg.draw_bars, names, [("importance", "best", values)], 1.0, "%")
+    return Chart("importance", "", lead, draw)
 
 
 def _importance_frame(model: TimePredictor | FittedModel) -> pd.DataFrame:

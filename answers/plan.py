@@ -240,31 +240,21 @@ def _run_sections(plan: Plan) -> list[Section]:
     minimum = np.minimum.accumulate(runs.seconds) / scale
     so_far = svg.Series("", "best", numbers, minimum, style="line")
     draw = partial(svg.draw_plot, x_title="run", y_title=f"measured, {unit}", from_zero=False)
+    span = f"{seconds(runs.seconds.min())} to {seconds(runs.seconds.max())}"
+    lead = f"{counted(len(numbers), 'run')}, {span}."
     charts = [
-        Chart(
-            "runs",
-            "Runs, in the order of the table",
-            f"{counted(len(numbers), 'run')}, {seconds(runs.seconds.min())} to "
-            f"{seconds(runs.seconds.max())}.",
-            partial(draw, series),
-        ),
+        Chart("runs", "Runs, in the order of the table", lead, partial(draw, series)),
         Chart("so-far", "Shortest time so far", "", partial(draw, [so_far])),
     ]
     predicted = dict(zip(plan.names, plan.forecast_times(), strict=True))
     measured = plan.table.dropna(subset=["measured"])
     if len(measured) > 1:
         names = measured["mapping"].tolist()
-        charts.append(
-            scatter_chart(
-                "observed",
-                "Measured and predicted times",
-                "Predictions are for the network only. Runs include computation and software.",
-                ("predicted", [predicted[name] for name in names]),
-                ("measured", measured["measured"]),
-                names,
-                diagonal=False,
-            )
-        )
+        title = "Measured and predicted times"
+        lead = "Predictions are for the network only. Runs include computation and software."
+        x, y = [predicted[name] for name in names], measured["measured"]
+        axes = ("predicted", x), ("measured", y)
+        charts.append(scatter_chart("observed", title, lead, *axes, names, diagonal=False))
     return [Section("Runs", charts, only="page")]
 
 

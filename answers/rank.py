@@ -202,17 +202,11 @@ class RankingBlocks:
             blocks.append(importance_chart(model))
         rows = self.table[self.table["source"] == "predicted"]
         if result.unchecked is not None and len(rows) > 1:
-            blocks.append(
-                scatter_chart(
-                    "check",
-                    "Predicted and simulated times",
-                    f"{counted(len(rows), 'candidate')} simulated for the check only. RCC of all "
-                    f"candidates: {result.scores['rcc']:.3f}.",
-                    ("simulated", rows["observed_time"]),
-                    ("predicted", rows["time"]),
-                    rows["mapping"].tolist(),
-                )
-            )
+            title = "Predicted and simulated times"
+            lead = f"{counted(len(rows), 'candidate')} simulated for the check only. RCC of all "
+            lead += f"candidates: {result.scores['rcc']:.3f}."
+            axes = ("simulated", rows["observed_time"]), ("predicted", rows["time"])
+            blocks.append(scatter_chart("check", title, lead, *axes, rows["mapping"].tolist()))
         return Section("Model and its accuracy", blocks, folded=True)
 
     def _describe_check(self, before: Ranking) -> str:
@@ -220,19 +214,12 @@ class RankingBlocks:
         scores = result.scores
         if "rcc" not in scores:
             return "A single candidate has no order to score."
-        parts = ", ".join(
-            [
-                f"RCC {scores['rcc']:.3f}",
-                f"tau-b {scores['tau_b']:.3f}",
-                f"R^2 {scores['r2']:.3f}",
-                f"regret@1 {percent(scores['regret_1'], 1)}",
-            ]
-        )
         answer = shown_name(before.table["mapping"].iloc[0])
         text = (
             f"Before the check the answer was {answer}. {describe_confidence(before)} The check "
             f"simulated all {len(result.table)} candidates, of which {result.cost.simulated} were "
-            f"known before. Scores: {parts}."
+            f"known before. Scores: RCC {scores['rcc']:.3f}, tau-b {scores['tau_b']:.3f}, "
+            f"R^2 {scores['r2']:.3f}, regret@1 {percent(scores['regret_1'], 1)}."
         )
         if "within_interval" in scores:
             text += (

@@ -53,22 +53,18 @@ class ModelCurve:
         if not free:
             raise InputError("no parameter varies, so there is no curve")
         if len(free) > 1:
-            raise InputError(
-                "a figure shows one parameter; hold the others at a value", found=", ".join(free)
-            )
+            fault = "a figure shows one parameter; fix the values of the others"
+            raise InputError(fault, found=", ".join(free))
         (self.name,) = free
         matches = [np.isclose(columns[name], value) for name, value in self.fixed.items()]
         is_on_curve = np.logical_and.reduce([np.ones(len(data.points), bool), *matches])
         if not is_on_curve.any():
-            known = {name: np.unique(columns[name])[:8] for name in self.fixed}
-            raise InputError(
-                "no measurement at these values",
-                found=", ".join(f"{name}={value:g}" for name, value in self.fixed.items()),
-                expected="; ".join(
-                    f"{name} of {', '.join(f'{v:g}' for v in values)}"
-                    for name, values in known.items()
-                ),
+            found = ", ".join(f"{name}={value:g}" for name, value in self.fixed.items())
+            known = {name: np.unique(columns[name])[:8].tolist() for name in self.fixed}
+            expected = "; ".join(
+                f"{name} of {', '.join(f'{v:g}' for v in values)}" for name, values in known.items()
             )
+            raise InputError("no measurement at these values", found=found, expected=expected)
         self.x: Floats = columns[self.name][is_on_curve]
         self.values: Floats = data.values[path][is_on_curve]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 
 import numpy as np
 
@@ -143,12 +144,8 @@ def progress_chart(result: SearchResult) -> Chart:
     if result.bound > 0 and len(elapsed):
         ends = [0.0, float(elapsed[-1])]
         series.append(svg.Series("lower bound", "other", ends, [result.bound / scale] * 2))
-    return Chart(
-        "progress",
-        "",
-        f"Best {result.objective} so far.",
-        lambda: svg.draw_plot(series, "seconds", label, lines=True, from_zero=False),
-    )
+    draw = partial(svg.draw_plot, series, "seconds", label, lines=True, from_zero=False)
+    return Chart("progress", "", f"Best {result.objective} so far.", draw)
 
 
 def compared_table(result: SearchResult, top: int = 10, yours: bool = False) -> Table:
@@ -167,14 +164,9 @@ def compared_table(result: SearchResult, top: int = 10, yours: bool = False) -> 
     names = result.table["mapping"].tolist()
     reference = result.reference.name
     reference_row = names.index(reference) if reference in names[1:] else None
+    title = "All compared mappings"
     return Table(
-        result.table,
-        columns,
-        "All compared mappings",
-        best=0,
-        yours=reference_row,
-        top=top,
-        key="candidates",
+        result.table, columns, title, best=0, yours=reference_row, top=top, key="candidates"
     )
 
 
@@ -199,12 +191,9 @@ def _content(result: SearchResult) -> dict[str, object]:
 def explanation_answer(result: Explanation, *, setting: str = "", top: int = 5) -> Answer:
     """Return the answer about the limits of a mapping, compared with another mapping."""
     name, other = shown_name(result.mapping.name), shown_name(result.against.name)
-    head = Headline(
-        "",
-        name,
-        f" takes {seconds(result.time)}, {compare_times(result.time, result.against_time, other)} "
-        f"({seconds(result.against_time)})",
-    )
+    difference = compare_times(result.time, result.against_time, other)
+    times = f"{seconds(result.time)}, {difference} ({seconds(result.against_time)})"
+    head = Headline("", name, f" takes {times}")
     traffic, reasons = _compare_explained(result), result.reasons
     limit, bound = BINDING[reasons.binding], seconds(reasons.bounds[reasons.binding])
     notes = [f"Limited by {limit} (at least {bound} of {seconds(result.time)})."]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -179,7 +180,7 @@ def comparison_answer(
         Column("busiest_link", kind="label"),
         Column("busy_share", "busy", "share"),
     ]
-    hidden = ["phase_times", "coarsening", "change"]
+    printed = table.drop(columns=["phase_times", "coarsening", "change"], errors="ignore")
     notes = [
         _compare_with_others(table, error),
         ranking.describe_similarity(),
@@ -191,13 +192,7 @@ def comparison_answer(
         setting=setting,
         headline=ranking.headline(),
         notes=list(filter(None, notes)),
-        table=Table(
-            table.drop(columns=hidden, errors="ignore"),
-            columns,
-            best=0,
-            yours=ranking.yours,
-            top=top,
-        ),
+        table=Table(printed, columns, best=0, yours=ranking.yours, top=top),
         omitted=problem.workload.omitted,
         mapping=mappings[order[0]],
         content=content | {"ranking": records(table)},
@@ -263,12 +258,9 @@ def timeline_chart(result: MessageTimes[Any]) -> Chart:
         svg.Series("sent", "other", moments / scale, n_sent),
         svg.Series("arrived", "best", moments / scale, n_arrived),
     ]
-    return Chart(
-        "timeline",
-        "",
-        "Edges whose messages were sent and have arrived. Those between the lines are in transit.",
-        lambda: svg.draw_plot(series, f"time, {unit}", "edges", lines=True),
-    )
+    lead = "Edges whose messages were sent and have arrived. The difference is in transit."
+    draw = partial(svg.draw_plot, series, f"time, {unit}", "edges", lines=True)
+    return Chart("timeline", "", lead, draw)
 
 
 def _detail_tables(result: Simulation, links: pd.DataFrame) -> dict[str, pd.DataFrame]:

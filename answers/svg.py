@@ -499,7 +499,7 @@ def draw_nodes(shape: Sequence[int], axes: str, numbers: Ints, size: int, title:
     """
     rows, columns = ([1, *shape] if len(shape) < 2 else shape)[-2:]
     planes = len(numbers) // (rows * columns)
-    # Choose the planes per line so that the chart is nearly square.
+    # Choose the number of planes in a line that makes the chart nearly square.
     across = max(1, min(planes, round(math.sqrt(planes * (rows + 1) / (columns + 1)))))
     while across > 1 and planes % across and across > planes // 2:
         across -= 1

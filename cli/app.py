@@ -246,21 +246,8 @@ def _print_error(message: str, code: int) -> int:
     return code
 
 
-def _show_version(ctx: click.Context, _: click.Parameter, is_given: bool) -> None:
-    if is_given and not ctx.resilient_parsing:
-        click.echo(f"toruscast {__version__}")
-        ctx.exit()
-
-
 @click.group("toruscast", cls=_Toruscast, context_settings=CONTEXT_SETTINGS)
-@click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_show_version,
-    help="Show the version and exit.",
-)
+@click.version_option(__version__, message="toruscast %(version)s")
 def main() -> None:
     """Predict which task mapping of a parallel application is fastest on a torus network.
 

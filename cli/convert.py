@@ -155,12 +155,8 @@ def _convert_mappings(
     if is_folder_path(target):
         file.write_all(mappings, torus, reading.hosts, output)
     elif len(mappings) > 1:
-        raise InputError(
-            "one file cannot hold several mappings",
-            file=target,
-            found=len(mappings),
-            expected="a folder, such as maps/",
-        )
+        fault, expected = "one file cannot contain several mappings", "a folder, such as maps/"
+        raise InputError(fault, file=target, found=len(mappings), expected=expected)
     else:
         advice = file.write(mappings[0], torus, reading.hosts).partition("; ")[2]
     content = {

@@ -56,11 +56,9 @@ def parse_features(
 def check_plugin_is_used(plugin_features: tuple[str, ...], selected: Iterable[str] | None) -> None:
     """Raise if features are selected but none of the plugin's."""
     if plugin_features and selected is not None and not set(plugin_features) & set(selected):
-        raise InputError(
-            "no feature of --plugin is used",
-            found=", ".join(plugin_features),
-            expected=f"--features with one, such as prior+{PLUGIN_SET}",
-        )
+        found = ", ".join(plugin_features)
+        expected = f"--features with one, such as prior+{PLUGIN_SET}"
+        raise InputError("no feature of --plugin is used", found=found, expected=expected)
 
 
 def load_plugin(path: str | None) -> tuple[str, ...]:

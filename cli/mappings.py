@@ -107,11 +107,8 @@ def load_mapping(
         mapping = permute.map_ranks(name, torus, problem.n_tasks, capacity)
     elif not is_strategy:
         known = tc.strategies.names()
-        raise InputError(
-            "neither a file nor a mapping strategy",
-            found=name,
-            expected=f"a file or a name such as {closest(name, known, ', '.join(known))}",
-        )
+        expected = f"a file or a name such as {closest(name, known, ', '.join(known))}"
+        raise InputError("neither a file nor a mapping strategy", found=name, expected=expected)
     else:
         if remark := permute.explain_letters(name, torus):
             warnings.warn(remark, InputWarning, stacklevel=2)
@@ -156,12 +153,10 @@ def check_mapping(
         mapping.check(problem.n_tasks, problem.torus)
         for task, node in fixed.items():
             if task >= mapping.n_tasks or mapping.node[task] != node:
-                found = f"on node {mapping.node[task]}" if task < mapping.n_tasks else "missing"
-                raise InputError(
-                    f"mapping {mapping.name} moves a fixed task",
-                    found=f"task {task} {found}",
-                    expected=f"on node {node} as --fix states",
-                )
+                place = f"on node {mapping.node[task]}" if task < mapping.n_tasks else "missing"
+                fault, expected = "moves a fixed task", f"on node {node} as --fix states"
+                found = f"task {task} {place}"
+                raise InputError(f"mapping {mapping.name} {fault}", found=found, expected=expected)
     return mapping
 
 

@@ -205,12 +205,8 @@ def sub_command(name: str, parent: click.Group | None = None) -> Callable[[Any],
                         parameters[field_name] = made
         if any(getattr(each, "rare", False) for each in parameters.values()):
             parameters["help_all"] = _HELP_ALL
-        command = _GroupedCommand(
-            name,
-            callback=call,
-            params=list(parameters.values()),
-            help=(function.__doc__ or "").strip(),
-        )
+        text = (function.__doc__ or "").strip()
+        command = _GroupedCommand(name, callback=call, params=[*parameters.values()], help=text)
         if parent is not None:
             parent.add_command(command)
         return command
@@ -612,11 +608,8 @@ class MappingFileOptions(FormatOptions):
         nodes: dict[int, int] = {}
         for task, node in self.fixed:
             if nodes.setdefault(task, node) != node:
-                raise InputError(
-                    "task fixed to two nodes",
-                    found=f"{task}={node}",
-                    expected=f"{task}={nodes[task]}",
-                )
+                found, expected = f"{task}={node}", f"{task}={nodes[task]}"
+                raise InputError("task fixed to two nodes", found=found, expected=expected)
         return nodes
 
 

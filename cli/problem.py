@@ -63,11 +63,9 @@ def read_traffic(comm: str, include: Include, **arguments: Any) -> tuple[Workloa
     except MissingFileError:
         if "/" in comm or "." in comm:
             raise
-        raise InputError(
-            "neither a file nor a shipped dataset",
-            found=comm,
-            expected=f"a file or {closest(comm, shipped)}",
-        ) from None
+        fault = "neither a file nor a shipped dataset"
+        expected = f"a file or {closest(comm, shipped)}"
+        raise InputError(fault, found=comm, expected=expected) from None
 
 
 def _read_workload(comm: str, include: Include, arguments: dict[str, Any]) -> Workload:
@@ -189,23 +187,18 @@ def _join_phases(parts: Sequence[LoadedTraffic], traffic: TrafficOptions) -> Loa
     for part in parts[1:]:
         if part.workload.n_tasks != parts[0].workload.n_tasks:
             found = " and ".join(f"{p.workload.n_tasks} in {p.source}" for p in (parts[0], part))
-            raise InputError(
-                "phases differ in their number of tasks",
-                found=found,
-                expected="the same number; the first line of a file may state it (CSV: # n_tasks "
-                "N)",
-            )
+            expected = "the same number; the first line of a file may state it (CSV: # n_tasks N)"
+            fault = "phases differ in their number of tasks"
+            raise InputError(fault, found=found, expected=expected)
     phases = [phase for part in parts for phase in part.workload]
     if traffic.dependent and len(phases) < 2:
         raise click.UsageError("--dependent needs several --comm, one per round")
     rounds = [part.source for part in parts if part.workload.dependent and len(part.workload) > 1]
     if rounds and not traffic.dependent:
-        raise InputError(
-            "a file of dependent rounds cannot be one of several phases",
-            file=rounds[0],
-            found=f"{len(parts)} files",
-            expected="that file alone, or --dependent to make all files rounds",
-        )
+        fault = "a file of dependent rounds cannot be one of several phases"
+        found = f"{len(parts)} files"
+        expected = "that file alone, or --dependent to make all files rounds"
+        raise InputError(fault, file=rounds[0], found=found, expected=expected)
     names = dict.fromkeys(part.workload.name for part in parts)
     iterations = {part.iterations for part in parts}
     workload = tc.Workload(
@@ -288,15 +281,12 @@ def change_network(torus: Torus, changes: Sequence[str], unused: Collection[str]
     for change in changes:
         key, text = read_pair(words.get(change.strip(), change), "--network")
         if key in unused:
-            raise InputError(
-                "--network key that has no effect without packets",
-                found=key,
-                expected=f"one of {', '.join(known)}, or 'toruscast simulate'",
-            )
+            fault = "--network key that has no effect without packets"
+            expected = f"one of {', '.join(known)}, or 'toruscast simulate'"
+            raise InputError(fault, found=key, expected=expected)
         if key not in known:
-            raise InputError(
-                "unknown --network key", found=key, expected=closest(key, known, ", ".join(known))
-            )
+            expected = closest(key, known, ", ".join(known))
+            raise InputError("unknown --network key", found=key, expected=expected)
         if key in texts:
             raise InputError("--network key given twice", found=change, expected="one value")
         texts[key] = text

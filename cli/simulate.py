@@ -44,17 +44,15 @@ if TYPE_CHECKING:
     from toruscast.workers import Task
 
 # Constants of the network and the torus that have no effect on flows.
-PACKET_KEYS = frozenset(
-    (
-        "buffer_packets",
-        "fifo_packets",
-        "deadlock",
-        "arbitration",
-        "deterministic_limit",
-        "reception_ports",
-        "zones",
-        "escape",
-    )
+PACKET_KEYS = (
+    "buffer_packets",
+    "fifo_packets",
+    "deadlock",
+    "arbitration",
+    "deterministic_limit",
+    "reception_ports",
+    "zones",
+    "escape",
 )
 _FLOW_NOTE = (
     "Flows have unlimited buffers. Where routers wait for full buffers, packets take longer "
@@ -192,11 +190,10 @@ def command(
     if record.out is not None:
         _check_result_folder(record.out)
     interval = record.interval_seconds()
-    loaded = load_problem(
-        traffic,
-        "deterministic" if packets.flows else work.routing,
-        PACKET_KEYS if packets.flows else (),
-    )
+    if packets.flows:
+        loaded = load_problem(traffic, "deterministic", PACKET_KEYS)
+    else:
+        loaded = load_problem(traffic, work.routing)
     problem = loaded.problem
     names = filter(None, [options.mapping])
     is_drawn = not packets.flows and problem.torus.draws_ways
@@ -226,11 +223,8 @@ def _simulate_one(
         lower_bound = reasons.explain(problem, mapping).lower_bound
         shortest = lower_bound / simulator.max_snapshots(torus)
         if interval < shortest:
-            raise InputError(
-                "--interval too short for this run",
-                found=seconds(interval),
-                expected=f"at least {seconds(shortest)}",
-            )
+            found, expected = seconds(interval), f"at least {seconds(shortest)}"
+            raise InputError("--interval too short for this run", found=found, expected=expected)
     with output.progress("Simulating", count=part_of("packet-hops")) as progress:
         result = simulator.simulate_packets(
             problem,
@@ -381,11 +375,8 @@ def _check_result_folder(folder: str) -> None:
     check_output_folder(folder)
     existing = [name for name in _FILES if (Path(folder) / name).exists()]
     if existing and not set(_ALWAYS_WRITTEN).issubset(existing):
-        raise InputError(
-            "would be replaced",
-            file=Path(folder) / existing[0],
-            expected="--out with a new folder, or that of an earlier simulation",
-        )
+        expected = "--out with a new folder, or that of an earlier simulation"
+        raise InputError("would be replaced", file=Path(folder) / existing[0], expected=expected)
 
 
 def write_folder(
