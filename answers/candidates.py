@@ -133,7 +133,7 @@ class TrafficComparison:
 
     def limit_sections(self) -> list[Section]:
         """Return the bounds that the parts of the network set on the time, as chart and table."""
-        parts, values, limits = self._bounds()
+        parts, values, limits = self._list_bounds()
         unit = time_unit(map(max, values))[1]
         kind = "Estimated" if self.estimated else "Minimum"
         title, names = f"{kind} time for each part of the network", self.names
@@ -161,14 +161,14 @@ class TrafficComparison:
 
     def limits_chart(self) -> Chart:
         """Return a chart of the bounds that the parts of the network set on the time."""
-        parts, values, limits = self._bounds()
+        parts, values, limits = self._list_bounds()
         scale, unit = time_unit(map(max, values))
         series = list(zip(self.names, ("best", "yours"), values, strict=False))
         times = [candidate.time for candidate in self.compared]
         draw = partial(svg.draw_bars, parts, series, scale, unit, limits, times)
         return Chart("limits", "", "", draw)
 
-    def _bounds(self) -> tuple[list[str], list[list[float]], list[int]]:
+    def _list_bounds(self) -> tuple[list[str], list[list[float]], list[int]]:
         """Return parts of the time, their seconds under each mapping, and its largest bound.
 
         The last part is the difference between the time and its largest bound.
@@ -355,15 +355,15 @@ class TrafficComparison:
             ("routing", self.problem.routing),
             ("candidates", str(len(self.candidates))),
         ]
-        content = fields.pop("content") | {"traffic": self._content()}
+        content = fields.pop("content") | {"traffic": self._make_content()}
         omitted = self.problem.workload.omitted
         return Answer(
             headline, facts=facts, omitted=omitted, mapping=self.best, content=content, **fields
         )
 
-    def _content(self) -> dict[str, Any]:
+    def _make_content(self) -> dict[str, Any]:
         """Return the numbers of the blocks as JSON entries."""
-        parts, values, _ = self._bounds()
+        parts, values, _ = self._list_bounds()
         tables = {
             "hops": self._hop_table,
             "phases": self._phase_table,
@@ -556,7 +556,7 @@ class CandidateRanking:
         others = [self.best if self.yours is None else self.yours, self.best, n - 1, *extra_rows]
         chosen = sorted({*range(min(_N_ROWS, n)), *others})
         scale, unit = time_unit([self.times[self.best]])
-        rows = list(map(self._row, chosen))
+        rows = list(map(self._make_row, chosen))
         n_left_out = n - len(chosen)
         left_out = f"not drawn: {counted(n_left_out, 'candidate')} between" if n_left_out else ""
         relative = f"; per cent relative to {self.baseline_name}" if self.baseline else ""
@@ -566,7 +566,7 @@ class CandidateRanking:
         draw = partial(svg.draw_times, rows, scale, unit, lower_bound, ticks, left_out, marked)
         return Chart("candidate-times", "", lead, draw)
 
-    def _row(self, i: int) -> svg.Row:
+    def _make_row(self, i: int) -> svg.Row:
         low, high = self.ends[i] if self.ends else (0.0, 0.0)
         kind = "best" if i == self.best else "yours" if i == self.yours else "other"
         label, time = shortened(shown_name(self.names[i]), _MAX_LABEL), self.times[i]

@@ -177,13 +177,13 @@ def _small_to_large_section(scores: pd.DataFrame) -> Section:
     )
 
 
-def _means(scores: pd.DataFrame, column: str) -> pd.DataFrame:
+def _mean_scores(scores: pd.DataFrame, column: str) -> pd.DataFrame:
     """Return the mean scores over workloads and tori for each value of a column."""
     return scores.groupby(column, sort=False)[[each.name for each in _HELD_OUT]].mean()
 
 
 def _predictor_table(scores: pd.DataFrame) -> Table:
-    return Table(_means(scores, "predictor").rename_axis("features"), [_FEATURES, *_HELD_OUT])
+    return Table(_mean_scores(scores, "predictor").rename_axis("features"), [_FEATURES, *_HELD_OUT])
 
 
 def _hold_out_answer(result: Evaluation, by: HoldOut) -> Answer:
@@ -193,7 +193,7 @@ def _hold_out_answer(result: Evaluation, by: HoldOut) -> Answer:
     first_name, *others = [name for name in order.index if name in (best, *bounds)]
     comparison = "".join(f" ({name} {rcc[name]:.3f})" for name in others)
     scores_text = f"RCC {rcc[first_name]:.3f}{comparison}"
-    means = {name: _means(own, "held_out") for name, own in scores.groupby("predictor")}
+    means = {name: _mean_scores(own, "held_out") for name, own in scores.groupby("predictor")}
     by_group = means[best].assign(**{name: means[name]["rcc"] for name in bounds})
     columns = [
         Column("held_out", "largest" if by == "size" else by, "name"),

@@ -32,7 +32,7 @@ _PACKAGES = ("numpy", "scipy", "pandas", "numba", "scikit-learn", "networkx")
 def describe_machine() -> dict[str, str]:
     """Return the processor, cores and system, and the versions of the main packages."""
     return {
-        "cpu": _processor(),
+        "cpu": _read_processor(),
         "cores": str(os.cpu_count() or 1),
         "system": f"{platform.system()} {platform.machine()}",
         "toruscast": toruscast.__version__,
@@ -41,7 +41,7 @@ def describe_machine() -> dict[str, str]:
     }
 
 
-def _processor() -> str:
+def _read_processor() -> str:
     name = platform.processor() or platform.machine()
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
@@ -78,7 +78,7 @@ def check_page_path(path: str | os.PathLike[str]) -> None:
 
 def render_page(answer: Answer, inputs: Sequence[tuple[str, str]] = ()) -> str:
     """Return the page as HTML."""
-    environment = _environment()
+    environment = _make_environment()
     macros: Any = environment.get_template("blocks.html").module
     sections = [section for section in answer.sections if section.only != "terminal"]
     if answer.table is not None and answer.table.visible_columns:
@@ -97,7 +97,7 @@ def render_page(answer: Answer, inputs: Sequence[tuple[str, str]] = ()) -> str:
         title=shown_name(answer.title or answer.setting or answer.headline),
         policy=Markup(_POLICY),
         style=Markup(style_sheet()),
-        script=Markup(_asset("page.js")),
+        script=Markup(_read_asset("page.js")),
         sections=[(section, Markup(_render_section(section, macros))) for section in sections],
         facts=macros.table(facts, "Command, inputs and versions"),
         data=Markup("".join(json_block(key, value) for key, value in data.items())),
@@ -124,9 +124,9 @@ def _render_block(block: Block, macros: Any, heading: str) -> str:
     return str(macros.links(block))
 
 
-def _environment() -> jinja2.Environment:
+def _make_environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_asset),
+        loader=jinja2.FunctionLoader(_read_asset),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -148,7 +148,7 @@ def _cell_html(column: Column, lines: tuple[str, ...]) -> Markup:
     return Markup("<br>").join(spans)
 
 
-def _asset(file: str) -> str:
+def _read_asset(file: str) -> str:
     return files(__package__).joinpath(file).read_text(encoding="utf-8")
 
 

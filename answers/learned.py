@@ -183,7 +183,7 @@ def answer(
         headline=Headline(first),
         notes=notes,
         sections=sections,
-        content=_content(result, quality, file),
+        content=_make_content(result, quality, file),
         omitted=None if result.problem is None else result.problem.workload.omitted,
         table=Table(pd.DataFrame() if quality is None else quality, ()),
         facts=facts,
@@ -191,7 +191,7 @@ def answer(
     )
 
 
-def _content(
+def _make_content(
     result: Training | RunModel, quality: pd.DataFrame | None, file: str
 ) -> dict[str, Any]:
     model = result.model

@@ -50,7 +50,7 @@ def answer(
     ``upcoming`` are the mappings to run next, ``written`` holds advice for the file of each, and
     ``times`` is the file of the runs so far.
     """
-    table, ranking = _sorted_table(plan), _ranking(plan)
+    table, ranking = _sorted_table(plan), _rank_candidates(plan)
     chosen = upcoming or []
     if upcoming is None and not plan.is_enough and len(plan.names) > 1:
         chosen = plan.ask(min(_N_NEXT, len(plan.names)))
@@ -79,7 +79,7 @@ def answer(
     about = describe_problem(plan.problem)
     runs = _count_runs(plan, times)
     return traffic.answer(
-        _headline(plan, ranking),
+        _make_headline(plan, ranking),
         setting=f"{setting}; {runs}." if setting else f"{about}, {runs}",
         title=f"Plan of runs: {about}",
         badge=certainty_badge(plan.verdict, plan.problem.workload) if len(plan.names) > 1 else "",
@@ -109,7 +109,7 @@ def answer(
 
 def candidate_table(plan: Plan, top: int = 10) -> Table:
     """Return the mappings, the fastest first, with their runs and expected times."""
-    ranking = _ranking(plan)
+    ranking = _rank_candidates(plan)
     columns = [
         Column("mapping", kind="name"),
         Column("runs", kind="count"),
@@ -133,7 +133,7 @@ def _sorted_table(plan: Plan) -> pd.DataFrame:
     return plan.table.sort_values("time", kind="stable", ignore_index=True)
 
 
-def _ranking(plan: Plan) -> CandidateRanking:
+def _rank_candidates(plan: Plan) -> CandidateRanking:
     table = _sorted_table(plan)
     names = [str(name) for name in table["mapping"]]
     yours = default_order(plan.mappings, plan.names, plan.problem.torus)
@@ -146,7 +146,7 @@ def _ranking(plan: Plan) -> CandidateRanking:
     )
 
 
-def _headline(plan: Plan, ranking: CandidateRanking) -> Headline:
+def _make_headline(plan: Plan, ranking: CandidateRanking) -> Headline:
     best, gain = shown_name(ranking.names[ranking.best]), ""
     is_kept = ranking.yours == ranking.best
     if ranking.yours is not None and not is_kept:
@@ -215,7 +215,7 @@ def describe_noise(plan: Plan) -> str:
 
 def times_chart(plan: Plan) -> Chart:
     """Return the expected times of the five best, the default order and the slowest."""
-    table, ranking = _sorted_table(plan), _ranking(plan)
+    table, ranking = _sorted_table(plan), _rank_candidates(plan)
     measured = int((table["runs"] > 0).sum())
     return ranking.chart(
         "Expected time of a run without noise",

@@ -114,12 +114,12 @@ class RankingBlocks:
             ranking.headline(),
             setting=setting or about,
             title=about,
-            badge=self._badge(),
+            badge=self._certainty_badge(),
             notes=list(filter(None, notes)),
             details=list(filter(None, [*details, interval])),
             table=self.candidate_table(top),
             sections=[*sections, traffic.traffic_section()],
-            content=self._content(),
+            content=self._make_content(),
             file=traffic.launcher_file(),
         )
 
@@ -130,7 +130,7 @@ class RankingBlocks:
         mean = f" on average over {self.result.cost.networks} networks"
         return {"measured": " measured", "averaged": mean}.get(source, " predicted")
 
-    def _badge(self) -> str:
+    def _certainty_badge(self) -> str:
         if self.result.cost.candidates < 2:
             return ""
         p_best = float(self.table["p_best"].iloc[0])
@@ -228,7 +228,7 @@ class RankingBlocks:
             )
         return f"{text} The lower bound alone has an RCC of {scores['rcc_of_bound']:.3f}."
 
-    def _content(self) -> dict[str, object]:
+    def _make_content(self) -> dict[str, object]:
         result = self.result
         best_and_last = self.table["mapping"].iloc[[0, -1]].unique()
         yours = self.ranking.yours

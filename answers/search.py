@@ -55,13 +55,13 @@ def answer(
         traffic.traffic_section(),
     ]
     return traffic.answer(
-        _headline(result, baseline),
+        _make_headline(result, baseline),
         setting=setting or describe_problem(result.problem),
         title=f"Search: {describe_problem(result.problem)}",
         badge=badge,
         notes=notes,
         sections=sections,
-        content=_content(result),
+        content=_make_content(result),
         table=compared_table(result, top, yours),
         file=traffic.launcher_file(),
     )
@@ -71,7 +71,7 @@ def _format_value(result: SearchResult, value: float) -> str:
     return seconds(value) if result.objective == TIME else number(value, 6)
 
 
-def _headline(result: SearchResult, baseline: str) -> Headline:
+def _make_headline(result: SearchResult, baseline: str) -> Headline:
     best = shown_name(result.best.name or "the best")
     value = _format_value(result, result.value)
     initial = _format_value(result, result.initial_value)
@@ -170,7 +170,7 @@ def compared_table(result: SearchResult, top: int = 10, yours: bool = False) -> 
     )
 
 
-def _content(result: SearchResult) -> dict[str, object]:
+def _make_content(result: SearchResult) -> dict[str, object]:
     return {
         "objective": result.objective,
         "best": result.best.name,

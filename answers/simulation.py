@@ -105,7 +105,9 @@ def answer(result: Simulation, why: Reasons | None = None, *, setting: str = "")
     tables = _detail_tables(result, links)
     # Omit the section of the busiest links, which are in the tables below.
     link_map, spread, *_ = traffic.link_sections()
-    details = [_table(title, tables[key], columns) for key, (title, columns) in _TABLES.items()]
+    details = [
+        _make_table(title, tables[key], columns) for key, (title, columns) in _TABLES.items()
+    ]
     details = [table for table in details if len(table)]
     sections = [
         link_map,
@@ -117,7 +119,7 @@ def answer(result: Simulation, why: Reasons | None = None, *, setting: str = "")
         *([Section(_DETAILS, details, folded=True, only="page")] if details else []),
         traffic.traffic_section(),
     ]
-    content = _content(result, reasons, links)
+    content = _make_content(result, reasons, links)
     content |= {key: records(table) for key, table in tables.items()}
     bound, unit = reasons.lower_bound, " per iteration" if result.iterations > 1 else ""
     head = f" takes {seconds(result.time)}{unit}"
@@ -128,7 +130,7 @@ def answer(result: Simulation, why: Reasons | None = None, *, setting: str = "")
         Headline("", name, head),
         setting=setting or f"{about}, mapping {name}",
         title=f"Simulation of {name}: {about}",
-        notes=_notes(result, reasons, traffic.estimated),
+        notes=_make_notes(result, reasons, traffic.estimated),
         sections=sections,
         content=content,
         table=Table(_summary_row(content), ()),
@@ -278,11 +280,11 @@ def _detail_tables(result: Simulation, links: pd.DataFrame) -> dict[str, pd.Data
     }
 
 
-def _table(title: str, frame: pd.DataFrame, columns: Sequence[Column]) -> Table:
+def _make_table(title: str, frame: pd.DataFrame, columns: Sequence[Column]) -> Table:
     return Table(frame, [column for column in columns if column.name in frame], title)
 
 
-def _notes(result: Simulation, reasons: Reasons, is_estimated: bool) -> list[str]:
+def _make_notes(result: Simulation, reasons: Reasons, is_estimated: bool) -> list[str]:
     has_rounds = result.workload.dependent and len(result.workload) > result.iterations > 0
     limit = describe_limit(reasons, is_estimated, has_rounds)
     if result.iterations == 1:
@@ -327,7 +329,7 @@ def _phase_sections(result: Simulation) -> list[Section]:
     return [Section(title, [Table(phases.head(_N_PHASES), columns)])]
 
 
-def _content(result: Simulation, reasons: Reasons, links: pd.DataFrame) -> dict[str, Any]:
+def _make_content(result: Simulation, reasons: Reasons, links: pd.DataFrame) -> dict[str, Any]:
     return {
         "mapping": result.mapping.name,
         "time": result.time,

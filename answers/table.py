@@ -118,22 +118,11 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A frame, and its columns as people see them.
+    """A frame with values in seconds, bytes and parts of 1, and its visible columns.
 
-    Parameters
-    ----------
-    frame : DataFrame, or sequence of mappings
-        Values in seconds, bytes and parts of 1. A named index counts as a column.
-    columns : sequence of Column, optional
-        Visible columns; by default, all columns of the frame.
-    title : str, optional
-        What the rows are.
-    best, yours : int, optional
-        Rows to highlight as the best and as the user's.
-    top : int, optional
-        Number of first rows in a terminal; by default, all.
-    key : str, optional
-        Identifier on a page, which makes the table sortable.
+    A named index counts as a column. By default, all columns are visible. The rows ``best`` and
+    ``yours``, which is the user's, are highlighted. A terminal prints the first ``top`` rows. A
+    page can sort a table that has a ``key``.
 
     Examples
     --------
@@ -165,7 +154,7 @@ class Table:
             columns = zip(*(row.values() for row in self.frame), strict=True)
             pairs = zip(names, columns, strict=True)
             return {name: np.fromiter(column, object, len(self)) for name, column in pairs}
-        return {str(name): column.to_numpy() for name, column in _with_index(self.frame).items()}
+        return {str(name): column.to_numpy() for name, column in _add_index(self.frame).items()}
 
     @cached_property
     def visible_columns(self) -> Sequence[Column]:
@@ -196,7 +185,7 @@ class Table:
 
     def cells(self, column: Column) -> list[tuple[str, ...]]:
         """Return the cells of a column, each as a tuple of lines."""
-        cells = [self._cell(column, *row) for row in self._values_and_ends(column)]
+        cells = [self._format_cell(column, *row) for row in self._values_and_ends(column)]
         if column.below is None:
             return cells
         below = self.cells(column.below)
@@ -229,16 +218,17 @@ class Table:
         ends = self.values[column.to].tolist() if column.to else [None] * len(values)
         return zip(values, ends, strict=True)
 
-    def _cell(self, column: Column, value: Any, end: Any) -> tuple[str, ...]:
+    def _format_cell(self, column: Column, value: Any, end: Any) -> tuple[str, ...]:
         if isinstance(value, tuple | list):
-            return tuple(self._text(column, each) for each in value)
+            return tuple(self._format_value(column, each) for each in value)
         if column.to:
             if value == end or value != value:
                 return ("",)
-            return (f"{self._text(column, value).removesuffix(' %')} - {self._text(column, end)}",)
-        return (self._text(column, value),)
+            low, high = self._format_value(column, value), self._format_value(column, end)
+            return (f"{low.removesuffix(' %')} - {high}",)
+        return (self._format_value(column, value),)
 
-    def _text(self, column: Column, value: Any) -> str:
+    def _format_value(self, column: Column, value: Any) -> str:
         if value is None or (isinstance(value, float) and not math.isfinite(value)):
             return "-"
         digits = _DIGITS.get(column.kind, 3) if column.digits is None else column.digits
@@ -289,14 +279,14 @@ class Table:
         return f"<table><tr>{heads}</tr>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
 
 
-def _with_index(frame: pd.DataFrame) -> pd.DataFrame:
+def _add_index(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a frame in which a named index is a column."""
     return frame.reset_index() if frame.index.name else frame
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows of a frame as dictionaries, including a named index."""
-    table = _with_index(frame)
+    table = _add_index(frame)
     return [dict(zip(table.columns, row, strict=True)) for row in table.itertuples(index=False)]
 
 
@@ -305,7 +295,7 @@ def csv_text(frame: Frame, *, header: bool = True) -> str:
 
     Text that begins like a formula gets an apostrophe, as OWASP recommends against CSV injection.
     """
-    table = _with_index(pd.DataFrame(frame))
+    table = _add_index(pd.DataFrame(frame))
     texts = [str(name) for name in table.select_dtypes(exclude=["number", "bool"])]
     if texts:
         table = table.assign(**{name: table[name].map(_escape_formula) for name in texts})

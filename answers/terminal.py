@@ -117,14 +117,14 @@ def _print_links(view: LinkMap, console: Console) -> None:
 
 def _print_table(table: Table, console: Console) -> None:
     """Print a table, with less padding and then with fewer columns if it is too wide."""
-    rows, n_hidden = _visible_rows(table)
+    rows, n_hidden = _select_rows(table)
     is_narrow = console.width <= _NARROW
     columns = [
         column
         for column in table.visible_columns
         if not is_narrow or column.is_always_visible or column.priority <= _MAX_PRIORITY
     ]
-    widths = {id(column): _widths(table, column, rows) for column in columns}
+    widths = {id(column): _column_widths(table, column, rows) for column in columns}
 
     def fits(padding: int, wrapped: bool = True) -> bool:
         # One more space separates two columns.
@@ -156,10 +156,10 @@ def _print_table(table: Table, console: Console) -> None:
         _print(f"({n_hidden} of {len(table)} rows are not shown)", console, "dim")
 
 
-def _widths(table: Table, column: Column, rows: list[int]) -> tuple[int, int]:
+def _column_widths(table: Table, column: Column, rows: list[int]) -> tuple[int, int]:
     """Return the width of a column without wrapping, and its minimum width with wrapped text."""
     cells = table.cells(column)
-    head = max(map(cell_len, _heading(table, column, rows)))
+    head = max(map(cell_len, _wrap_heading(table, column, rows)))
     widest = max((cell_len(line) for row in rows for line in cells[row]), default=0)
     wrapped = widest
     if column.kind == "text":
@@ -168,7 +168,7 @@ def _widths(table: Table, column: Column, rows: list[int]) -> tuple[int, int]:
     return max(head, widest), max(head, wrapped)
 
 
-def _visible_rows(table: Table) -> tuple[list[int], int]:
+def _select_rows(table: Table) -> tuple[list[int], int]:
     """Return the first rows and the user's row, and the number of hidden rows."""
     n = len(table)
     # The line that counts hidden rows takes as much space as a single row.
@@ -186,7 +186,7 @@ def _format_table(
         box=box, padding=(0, padding, 0, 0), show_edge=False, header_style="bold"
     )
     cells = [table.cells(column) for column in columns]
-    heads = [_heading(table, column, rows) for column in columns]
+    heads = [_wrap_heading(table, column, rows) for column in columns]
     lines = max(map(len, heads), default=0)
     for column, head in zip(columns, heads, strict=True):
         # Align headings at the bottom.
@@ -206,7 +206,7 @@ def _format_table(
     return drawn
 
 
-def _heading(table: Table, column: Column, rows: list[int]) -> list[str]:
+def _wrap_heading(table: Table, column: Column, rows: list[int]) -> list[str]:
     """Return a heading broken into lines about as wide as the cells."""
     cells = table.cells(column)
     heading = bind_units(column.plain_heading, _NO_BREAK)
