@@ -121,7 +121,7 @@ class _GroupedCommand(click.Command):
             # click does not check this in some versions.
             if each.required and ctx.params.get(each.name or "") in (None, ()):
                 raise click.MissingParameter(ctx=ctx, param=each)
-        labels = {each.name: _display_name(each) for each in self.params}
+        labels = {each.name: display_name(each) for each in self.params}
         given = [each for each in self.params if not is_default(each.name, ctx)]
         for first, second in permutations(given, 2):
             if second.name in getattr(first, "excludes", ()):
@@ -151,7 +151,7 @@ class _GroupedCommand(click.Command):
                     formatter.write_dl(records)
 
 
-def _display_name(parameter: click.Parameter) -> str:
+def display_name(parameter: click.Parameter) -> str:
     """Return the name of an option, or the metavar of an argument."""
     name = parameter.opts[0]
     return name if name.startswith("-") else (parameter.metavar or name).strip("[].")
@@ -307,7 +307,7 @@ def refuse_options(reason: str, *names: str | type) -> None:
     refused = {*names, *(each.name for kind in classes for each in fields(kind))}
     for parameter in click.get_current_context().command.params:
         if parameter.name in refused and not is_default(parameter.name):
-            raise click.UsageError(f"{_display_name(parameter)} {reason}")
+            raise click.UsageError(f"{display_name(parameter)} {reason}")
 
 
 def is_default(name: str | None, ctx: click.Context | None = None) -> bool:

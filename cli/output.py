@@ -23,7 +23,7 @@ from toruscast.errors import InputError
 from toruscast.files import atomic_path, check_target
 from toruscast.text import one_line
 
-from .options import option
+from .options import display_name, option
 from .progress import format_json, print_message, show_progress, start_log
 from .slow import format_registry
 
@@ -43,7 +43,6 @@ def _find_inputs() -> Iterator[tuple[str, Path]]:
     context = click.get_current_context(silent=True)
     for parameter in context.command.params if context is not None else ():
         value = context.params.get(parameter.name or "")  # type: ignore[union-attr]
-        name = parameter.opts[0] if parameter.opts[0].startswith("-") else parameter.metavar
         for text in value if isinstance(value, tuple) else (value,):
             if text and isinstance(text, str):
                 with suppress(OSError, ValueError):
@@ -51,7 +50,7 @@ def _find_inputs() -> Iterator[tuple[str, Path]]:
                     # A missing path may be the common prefix of per-rank files.
                     rank_files = path.parent.glob(glob.escape(path.name) + ".*.prof*")
                     for file in [path] if path.exists() else rank_files:
-                        yield name or parameter.opts[0].upper(), file
+                        yield display_name(parameter), file
 
 
 def _is_read_with(source: str, folder: Path, file: Path) -> bool:

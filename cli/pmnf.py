@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -142,40 +143,25 @@ def compose(options: _ComposeOptions, output: Output) -> None:
     parameters = sorted({name for model in models for name in model.parameters})
     for _, values in options.at:
         stages.check_names(parameters, values)
-    tables: dict[str, list[dict[str, Any]]] = {
-        "models": [
-            {
-                "expression": str(p),
-                "normal_form": str(p.simplified()),
-                "formula": p.formula(),
-                "latency_formula": p.passage().formula(),
-            }
-            for p in programs
-        ]
-    }
-    if options.span is not None:
-        fixed = options.at[0][1] if options.at else {}
-        tables["pieces"] = [
-            {
-                "expression": str(p),
-                "from": piece.low,
-                "to": piece.high,
-                "slowest": str(piece.stage),
-                "formula": piece.stage.formula(),
-            }
-            for p in programs
-            for piece in p.pieces(*options.span, _select_values(fixed, p))
-        ]
-    elif options.at:
-        tables["predictions"] = [_predict(p, at, reference) for p in programs for at in options.at]
-    if options.workers is not None:
-        tables["workers"] = []
-        for p in programs:
-            values = _select_values(options.at[0][1], p)
-            better, steps = tc.scaling.replicate(p, options.workers, values)
-            tables["workers"] += [{"expression": str(p), **row} for row in records(steps)]
-            output.message(f"{p} with {len(steps)} more workers: {better}")
+    fixed = options.at[0][1] if options.at else {}
+    tables: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for program in programs:
+        name = {"expression": str(program)}
+        model = {"normal_form": str(program.simplified()), "formula": program.formula()}
+        tables["models"].append(name | model | {"latency_formula": program.passage().formula()})
+        if options.span is not None:
+            for piece in program.pieces(*options.span, _select_values(fixed, program)):
+                row = {"from": piece.low, "to": piece.high, "slowest": str(piece.stage)}
+                tables["pieces"].append(name | row | {"formula": piece.stage.formula()})
+        elif options.at:
+            tables["predictions"] += [_predict(program, at, reference) for at in options.at]
+        if options.workers is not None:
+            values = _select_values(fixed, program)
+            better, steps = tc.scaling.replicate(program, options.workers, values)
+            tables["workers"] += [name | row for row in records(steps)]
+            output.message(f"{program} with {len(steps)} more workers: {better}")
     blocks = [Table(frame, _make_columns(frame)) for frame in map(pd.DataFrame, tables.values())]
+    # The CSV file contains the last table.
     last = replace(blocks[-1], columns=())
     output.write_table("", last, *blocks, content=dict(tables))
 
