@@ -291,7 +291,8 @@ class TrafficComparison:
     @cached_property
     def _hop_table(self) -> Table:
         shares = [hop_shares(self.problem, candidate.mapping) for candidate in self.compared]
-        frame = pd.DataFrame(shares).T.fillna(0.0).rename_axis("hops")
+        by_mapping = {str(i): pd.Series(share) for i, share in enumerate(shares)}
+        frame = pd.DataFrame(by_mapping).fillna(0.0).rename_axis("hops")
         columns = [Column("hops", kind="count"), *self._compared_columns("share", digits=1)]
         title = f"Share of the {nbytes(self.problem.comm.nbytes.sum())} by number of hops"
         return Table(frame, columns, title)

@@ -129,7 +129,7 @@ def test_the_interval_of_values_of_either_sign_stays_near_them():
         ({}, "a figure shows one parameter.*p, n, q, r"),
         ({"x": 1}, "no such parameter"),
         ({"n": 11, "q": 1, "r": 1}, "no measurement at these values.*10, 20"),
-        ({"p": 4, "n": 10, "q": 1, "r": 1}, "no parameter is left"),
+        ({"p": 4, "n": 10, "q": 1, "r": 1}, "no parameter varies"),
     ],
 )
 def test_what_cannot_be_drawn(tmp_path, fixed, message):
@@ -187,7 +187,7 @@ def test_the_command_draws_each_model(file, tmp_path):
 @pytest.mark.parametrize(
     ("figure", "arguments", "message"),
     [
-        ("a", ["--at", "p=5"], "no parameter is left"),
+        ("a", ["--at", "p=5"], "no parameter varies"),
         ("a", ["--at", "p"], "found p, expected NAME=VALUE"),
         ("a", ["--at", "p=nan"], "NAME=NUMBER, 0 or more"),
         ("none/a", [], "no such folder"),
