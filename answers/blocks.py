@@ -20,7 +20,7 @@ from .table import Table
 
 @dataclass(frozen=True)
 class Sentence:
-    """One or more sentences; a terminal does not wrap ``unwrapped`` ones, such as commands."""
+    """One or more sentences; a terminal does not wrap ``unwrapped`` text, such as commands."""
 
     text: str
     unwrapped: bool = False
@@ -57,8 +57,9 @@ class Section:
     """Blocks under a heading and a caption.
 
     ``contents`` may be a function if the blocks take long to make. A page shows ``folded`` sections
-    after a click; a terminal shows ``folded`` and ``verbose`` ones only with -v. A page has two
-    sections side by side if they are not ``wide``. ``only`` names the only writer of the section.
+    after a click; a terminal prints ``folded`` and ``verbose`` sections only with -v. A page has
+    two sections side by side if they are not ``wide``. ``only`` limits a section to pages or to
+    terminals.
     """
 
     title: str
@@ -89,14 +90,15 @@ class Headline:
 
 @dataclass(frozen=True)
 class Answer:
-    """Answer of a command: a headline, notes, and sections, the most important first.
+    """Answer of a command: a headline, notes and sections, the most important first.
 
     ``setting`` is the question in one line, and the title of the page if ``title`` is empty.
-    ``table`` is first in a terminal and last on a page; its frame is the CSV. ``badge`` is the
-    certainty in one to three words. ``details`` are further notes, for pages and -v. ``content`` is
-    the answer for programs. ``file`` applies the answer, such as the input of a launcher. ``facts``
-    are names and values of the inputs. ``omitted`` is traffic that was not counted, None without
-    traffic. ``mapping`` is the mapping that the answer recommends or describes.
+    ``table`` is first in a terminal and last on a page; the CSV file contains its frame. ``badge``
+    is the certainty in one to three words. Pages and -v also show ``details``, which are further
+    notes. ``content`` is the content of the JSON file. ``file`` is a file to use the answer, such
+    as the input of a launcher. ``facts`` are names and values of the inputs. ``omitted`` is traffic
+    that was not counted; it is None if the question has no traffic. ``mapping`` is the mapping that
+    the answer recommends or describes.
     """
 
     headline: Headline
@@ -114,7 +116,7 @@ class Answer:
     mapping: TaskMapping | None = None
 
     def __post_init__(self) -> None:
-        """Add to the headline how many tasks share a node."""
+        """Add the number of tasks that share a node to the headline."""
         if self.mapping is None or (self.mapping.occupancy <= 1).all():
             return
         load = self.mapping.occupancy[self.mapping.occupancy > 0]

@@ -56,7 +56,7 @@ def answer(
 
 
 def constants_table(calibration: Calibration) -> Table:
-    """Return a row per constant."""
+    """Return the value, the interval and the source of each constant."""
     table = calibration.table
     for name in ("value", "low", "high"):
         values = zip(table[name], table["unit"], strict=True)
@@ -66,17 +66,12 @@ def constants_table(calibration: Calibration) -> Table:
 
 
 def predicted_chart(calibration: Calibration) -> Chart:
-    """Return predicted over measured times."""
+    """Return a chart of the predicted over the measured times."""
     rows = calibration.rows
+    title = "Predicted and measured times"
     lead = "Transfers of the microbenchmarks. On the line, both times are equal."
-    return scatter_chart(
-        "predicted",
-        "Predicted and measured times",
-        lead,
-        ("measured", rows["time"]),
-        ("predicted", rows["predicted"]),
-        rows["place"].tolist(),
-    )
+    axes = ("measured", rows["time"]), ("predicted", rows["predicted"])
+    return scatter_chart("predicted", title, lead, *axes, rows["place"].tolist())
 
 
 def _network_table(calibration: Calibration) -> Table:

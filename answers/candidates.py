@@ -34,15 +34,16 @@ from toruscast.typing import Floats
 from . import svg
 from .blocks import Answer, Chart, File, Headline, Section
 from .links import PAIRS, Candidate, LinkMap, LinkUse, link_uses
-from .table import Column, Table
+from .table import Column, Kind, Table
 
 # Maximum number of tasks for which a page contains the launcher file.
 _MAX_LAUNCHER_LINES = 20_000
+# Rows of the tables of links and nodes, bins of a traffic matrix, and points of a curve.
 _N_LINKS, _N_NODES, _N_BINS, _N_CURVE_POINTS = 5, 5, 32, 120
 DEFAULT_ORDER = "the default order of tasks"
-# Largest relative difference between all candidates for which the choice does not matter.
+# If all times are within this relative difference, the choice of a candidate does not matter.
 _NEGLIGIBLE = 0.01
-# Rows of the chart of times, and letters of a name in it.
+# Rows of the chart of times, and maximum letters of a name in it.
 _N_ROWS, _MAX_LABEL = 5, 60
 PARTS = {
     "link": "busiest link",
@@ -57,18 +58,18 @@ BINDING = {
     "reception": "the busiest receiving node",
     "latency": "latency: software overhead and hops",
 }
-_CHAIN = "the longest chain of dependent messages"
 
 
 def describe_limit(reasons: Reasons, estimated: bool, dependent: bool = False) -> str:
-    """Return the largest bound of a mapping's time, and the others, in a sentence.
+    """Return a sentence with the largest bound of a mapping's time, and the other bounds.
 
     The bounds are ``estimated`` if packets may take several routes. In ``dependent`` rounds,
     messages wait for each other.
     """
     bounds, binding = reasons.bounds, reasons.binding
     others = ", ".join(f"{part} {seconds(bounds[part])}" for part in bounds if part != binding)
-    limit = _CHAIN if dependent and binding == "latency" else BINDING[binding]
+    is_chain = dependent and binding == "latency"
+    limit = "the longest chain of dependent messages" if is_chain else BINDING[binding]
     source = "an estimated" if estimated else "at least"
     return f"Limited by {limit} ({source} {seconds(bounds[binding])}; {others})."
 
@@ -83,18 +84,21 @@ def explain_link_name(label: str) -> str:
 
 @dataclass(frozen=True)
 class TrafficComparison:
-    """Traffic on a torus under several mappings: the best, the one compared with it, the others."""
+    """Traffic on a torus under several mappings.
+
+    The first candidate is the best. It is compared with the second one, which is the baseline, or
+    the next best if ``has_baseline`` is False. ``network_only`` states that the times do not
+    include computation.
+    """
 
     problem: MappingProblem
     candidates: Sequence[Candidate]
     has_baseline: bool = True
-    """Whether the second mapping is the baseline; otherwise it is the next best."""
     network_only: bool = True
-    """Whether the times are for the network only."""
 
     @property
     def compared(self) -> Sequence[Candidate]:
-        """The best mapping and, if there is one, the mapping that it is compared with."""
+        """The first two candidates, or the only one."""
         return self.candidates[:2]
 
     @property
@@ -110,12 +114,12 @@ class TrafficComparison:
 
     @property
     def estimated(self) -> bool:
-        """Whether packets may take several routes, so that loads are expected values."""
+        """Whether packets may take several routes. If so, loads are expected values."""
         return has_multiple_routes(self.problem)
 
     @cached_property
     def reasons(self) -> list[Reasons]:
-        """The limits of the compared mappings."""
+        """The bounds of the time under each compared mapping."""
         return [explain(self.problem, candidate.mapping) for candidate in self.compared]
 
     @cached_property
@@ -128,49 +132,52 @@ class TrafficComparison:
         return [*self.uses[:n], *link_uses(self.problem, self.candidates[2:n])]
 
     def limit_sections(self) -> list[Section]:
-        """Return the bounds of the time by each part of the network, as a chart and a table."""
-        parts, values, limits = self._bounds()
+        """Return the bounds that the parts of the network set on the time, as chart and table."""
+        parts, values, limits = self._list_bounds()
         unit = time_unit(map(max, values))[1]
         kind = "Estimated" if self.estimated else "Minimum"
         title, names = f"{kind} time for each part of the network", self.names
         lead = (
-            f"{title}, {unit}, under {joined(names)}. The longest bar, solid, is the limit. "
-            "Waiting continues it to the whole time, a line."
+            f"{title}, {unit}, under {joined(names)}. The longest bar, solid, is the limit. The "
+            "last bar is the rest of the whole time, which a line marks."
         )
         limited = [
             " and ".join(name for name, limit in zip(names, limits, strict=True) if limit == i)
             for i in range(len(parts))
         ]
-        frame = pd.DataFrame({"part": parts, "limit": limited})
-        columns = [Column("part", priority=0), Column("limit", "limit of")]
-        for i, (name, own) in enumerate(zip(names, values, strict=True)):
-            frame[str(i)] = own
-            columns.insert(i + 1, Column(str(i), name, "seconds", priority=0))
+        times = {str(i): times for i, times in enumerate(values)}
+        frame = pd.DataFrame({"part": parts, "limit": limited, **times})
+        time_columns = self._compared_columns("seconds", priority=0)
+        columns = [Column("part", priority=0), *time_columns, Column("limit", "limit of")]
         heading = self._limit_heading()
         return [
             Section(heading, [self.limits_chart()], lead, wide=False, only="page"),
             Section(heading, [Table(frame, columns, title)], verbose=True, only="terminal"),
         ]
 
+    def _compared_columns(self, kind: Kind, **settings: Any) -> list[Column]:
+        """Return a column for each compared mapping, whose name in a frame is its index."""
+        return [Column(str(i), name, kind, **settings) for i, name in enumerate(self.names)]
+
     def limits_chart(self) -> Chart:
-        """Return the bounds of the time by each part of the network."""
-        parts, values, limits = self._bounds()
+        """Return a chart of the bounds that the parts of the network set on the time."""
+        parts, values, limits = self._list_bounds()
         scale, unit = time_unit(map(max, values))
         series = list(zip(self.names, ("best", "yours"), values, strict=False))
         times = [candidate.time for candidate in self.compared]
         draw = partial(svg.draw_bars, parts, series, scale, unit, limits, times)
         return Chart("limits", "", "", draw)
 
-    def _bounds(self) -> tuple[list[str], list[list[float]], list[int]]:
-        """Return parts of the time, their seconds under each mapping, and the largest bounds.
+    def _list_bounds(self) -> tuple[list[str], list[list[float]], list[int]]:
+        """Return parts of the time, their seconds under each mapping, and its largest bound.
 
-        The last part is the rest of the time after the largest bound.
+        The last part is the difference between the time and its largest bound.
         """
         kinds = [part for part in PARTS if part in self.reasons[0].bounds]
         values = [[reasons.bounds[part] for part in kinds] for reasons in self.reasons]
         limits = [kinds.index(reasons.binding) for reasons in self.reasons]
-        for own, reasons, candidate in zip(values, self.reasons, self.compared, strict=True):
-            own.append(max(candidate.time - reasons.bounds[reasons.binding], 0.0))
+        for bounds, limit, candidate in zip(values, limits, self.compared, strict=True):
+            bounds.append(max(candidate.time - bounds[limit], 0.0))
         rest = "waiting in buffers" if self.network_only else "waiting, computation"
         return [*(PARTS[part] for part in kinds), rest], values, limits
 
@@ -183,10 +190,10 @@ class TrafficComparison:
         return f"No longer limited by {others[0]}"
 
     def link_sections(self, n_left_out: int = 0) -> list[Section]:
-        """Return the map of links, their busy times in order, and the busiest links."""
+        """Return the map of links, their sorted busy times, and a table of the busiest links."""
         lead = (
-            "Each cell is a link. Each row is one ring; read along it. All maps share one time "
-            "scale. Green frames mark the three busiest links, the thickest the busiest of all."
+            "Each cell is a link, and each row is a ring. All maps share one time scale. Green "
+            "frames mark the three busiest links, and the thickest frame marks the busiest."
         )
         if self.problem.torus.twist:
             lead += " Wrap links below a line shift along another dimension."
@@ -194,42 +201,36 @@ class TrafficComparison:
             lead += " Packets may take several routes, so the times are expected values."
         if n_left_out > 0:
             lead += f" Left out to keep the file small: {counted(n_left_out, 'candidate')}."
+        link_map = LinkMap(self.problem.torus, self.make_uses)
+        sorted_times = Chart("spread", "", "", self._draw_spread)
+        caption = f"Busy time of each link under {joined(self.names)}."
         return [
-            Section(
-                "Busy time of each link",
-                [LinkMap(self.problem.torus, self.make_uses)],
-                lead,
-                verbose=True,
-            ),
-            Section(
-                "Links by busy time",
-                [Chart("spread", "", "", self._draw_spread)],
-                f"Busy time of each link under {joined(self.names)}.",
-                wide=False,
-                only="page",
-            ),
+            Section("Busy time of each link", [link_map], lead, verbose=True),
+            Section("Links by busy time", [sorted_times], caption, wide=False, only="page"),
             *self._busiest_links(),
         ]
 
     def _draw_spread(self) -> str:
         series = []
-        values = [np.sort(use.seconds[self.problem.torus.link_exists])[::-1] for use in self.uses]
-        scale, unit = time_unit([float(each.max(initial=0.0)) for each in values])
-        for use, busy, kind in zip(self.uses, values, ("best", "yours"), strict=False):
+        exists = self.problem.torus.link_exists
+        sorted_times = [np.sort(use.seconds[exists])[::-1] for use in self.uses]
+        scale, unit = time_unit([float(busy.max(initial=0.0)) for busy in sorted_times])
+        for use, busy, kind in zip(self.uses, sorted_times, ("best", "yours"), strict=False):
             n_points = min(_N_CURVE_POINTS, busy.size)
             ranks = np.unique(np.linspace(0, busy.size - 1, n_points).astype(int))
             series.append(svg.Series(use.name, kind, ranks + 1, busy[ranks] / scale))
         return svg.draw_plot(series, "links, the busiest first", f"busy, {unit}", lines=True)
 
     def _busiest_links(self) -> list[Section]:
-        """Return the busiest links before the best mapping, and the task pairs that use them."""
+        """Return the busiest links under the second mapping, and the task pairs that use them."""
         if self._link_table is None:
             return []
-        lead = (
-            f"The busiest links under {shown_name(self.uses[-1].name)}, and the {PAIRS} task pairs "
-            "that send the most bytes over them, with their hops under both mappings."
-        )
-        lead = lead if len(self.uses) > 1 else ""
+        lead = ""
+        if len(self.uses) > 1:
+            lead = (
+                f"The busiest links under {shown_name(self.uses[-1].name)}, and the {PAIRS} task "
+                "pairs that send the most bytes over them, with their hops under both mappings."
+            )
         return [Section("Busiest links", [self._link_table], lead, verbose=True, wide=False)]
 
     @cached_property
@@ -254,11 +255,13 @@ class TrafficComparison:
                 ],
             }
         )
-        columns = [Column("link", kind="label", priority=0), Column("pairs", "task pairs", "label")]
-        uses = zip(reversed(self.names), reversed(self.uses), strict=True)
-        for i, (name, use) in enumerate(uses):
+        for i, use in enumerate(self.uses):
             frame[str(i)] = use.seconds[links]
-            columns.insert(i + 1, Column(str(i), name, "seconds", priority=0))
+        columns = [
+            Column("link", kind="label", priority=0),
+            *reversed(self._compared_columns("seconds", priority=0)),
+            Column("pairs", "task pairs", "label"),
+        ]
         return Table(frame, columns)
 
     def _describe_pair(
@@ -269,22 +272,16 @@ class TrafficComparison:
         return f"{src} to {dst}: {nbytes(amount)}, {' -> '.join(hops)} {noun}"
 
     def traffic_section(self) -> Section:
-        """Return matrices of the traffic, its hops, and phases and FIFOs under the best mapping."""
+        """Return traffic matrices, hops, and the phases and FIFOs under the best mapping."""
         workload, comm = self.problem.workload, self.problem.comm
         name = shown_name(self.candidates[0].name)
-
-        def draw_by_task() -> str:
-            binned = bin_traffic(workload, np.arange(comm.n_tasks), comm.n_tasks)
-            return svg.draw_matrix(*binned, "task")
-
-        def draw_by_node() -> str:
-            binned = bin_traffic(workload, self.best.node, self.problem.torus.n_nodes)
-            return svg.draw_matrix(*binned, "node")
-
+        tasks, nodes = np.arange(comm.n_tasks), self.best.node
+        draw_tasks = partial(draw_traffic, workload, tasks, comm.n_tasks, "task")
+        draw_nodes = partial(draw_traffic, workload, nodes, self.problem.torus.n_nodes, "node")
         sent = f"{counted(comm.n_edges, 'pair')} of tasks send {nbytes(comm.nbytes.sum())}."
         blocks: list[Chart | Table] = [
-            Chart("matrix-tasks", "Bytes between tasks", sent, draw_by_task),
-            Chart("matrix-nodes", f"Bytes between nodes under {name}", "", draw_by_node),
+            Chart("matrix-tasks", "Bytes between tasks", sent, draw_tasks),
+            Chart("matrix-nodes", f"Bytes between nodes under {name}", "", draw_nodes),
             self._hop_table,
             self._phase_table,
             self._fifo_table,
@@ -294,12 +291,9 @@ class TrafficComparison:
     @cached_property
     def _hop_table(self) -> Table:
         shares = [hop_shares(self.problem, candidate.mapping) for candidate in self.compared]
-        n = max(map(len, shares))
-        frame = pd.DataFrame({"hops": range(n)})
-        columns = [Column("hops", kind="count")]
-        for i, (name, share) in enumerate(zip(self.names, shares, strict=True)):
-            frame[str(i)] = np.pad(share, (0, n - len(share)))
-            columns.append(Column(str(i), name, "share", digits=1))
+        by_mapping = {str(i): pd.Series(share) for i, share in enumerate(shares)}
+        frame = pd.DataFrame(by_mapping).fillna(0.0).rename_axis("hops")
+        columns = [Column("hops", kind="count"), *self._compared_columns("share", digits=1)]
         title = f"Share of the {nbytes(self.problem.comm.nbytes.sum())} by number of hops"
         return Table(frame, columns, title)
 
@@ -312,7 +306,6 @@ class TrafficComparison:
             sent, bound = float(phase.comm.nbytes.sum()), reasons.lower_bound
             rate = sent / bound / 1e9 if bound else math.nan
             rows.append((i + 1, sent, bound, BINDING[reasons.binding], rate))
-        names = ["phase", "bytes", "lower_bound", "limit", "rate"]
         columns = [
             Column("phase", kind="count", priority=0),
             Column("bytes", kind="bytes"),
@@ -320,7 +313,8 @@ class TrafficComparison:
             Column("limit", "limited by"),
             Column("rate", "max GB/s", "number"),
         ]
-        return Table(pd.DataFrame(rows, columns=names), columns, title, top=5)
+        frame = pd.DataFrame(rows, columns=[column.name for column in columns])
+        return Table(frame, columns, title, top=5)
 
     @cached_property
     def _fifo_table(self) -> Table:
@@ -362,15 +356,15 @@ class TrafficComparison:
             ("routing", self.problem.routing),
             ("candidates", str(len(self.candidates))),
         ]
-        content = fields.pop("content") | {"traffic": self._content()}
+        content = fields.pop("content") | {"traffic": self._make_content()}
         omitted = self.problem.workload.omitted
         return Answer(
             headline, facts=facts, omitted=omitted, mapping=self.best, content=content, **fields
         )
 
-    def _content(self) -> dict[str, Any]:
-        """Return the numbers of the blocks for programs."""
-        parts, values, _ = self._bounds()
+    def _make_content(self) -> dict[str, Any]:
+        """Return the numbers of the blocks as JSON entries."""
+        parts, values, _ = self._list_bounds()
         tables = {
             "hops": self._hop_table,
             "phases": self._phase_table,
@@ -387,7 +381,7 @@ class TrafficComparison:
         }
 
     def launcher_file(self) -> File | None:
-        """Return the best mapping as a launcher file; None if it is too long for a page."""
+        """Return the best mapping as a launcher file, or None if it is too long for a page."""
         if self.problem.workload.n_tasks > _MAX_LAUNCHER_LINES:
             return None
         return File("best.map", format_bluegene(self.best, self.problem.torus))
@@ -432,13 +426,21 @@ def bin_traffic(
     return sums.astype(np.float64), width
 
 
+def draw_traffic(
+    workload: Workload, numbers: NDArray[np.integer[Any]], n_numbers: int, noun: str
+) -> str:
+    """Return the matrix of `bin_traffic` as a chart; ``noun`` is "task" or "node"."""
+    return svg.draw_matrix(*bin_traffic(workload, numbers, n_numbers), noun)
+
+
 def compare_times(
     time: float | tuple[float, float], other: float | tuple[float, float], name: str
 ) -> str:
     """Return the relative difference of two times, such as "21 % less than ``name``".
 
-    A time may be an interval. The difference is an interval then, such as "5 to 47 % less".
+    If a time is an interval, so is the difference, such as "5 to 47 % less than ``name``".
     """
+    # The smallest gain compares the upper end of the time with the lower end of the other.
     ends = np.ravel(time)[[-1, 0]], np.ravel(other)[[0, -1]]
     low, high = (1 - own / base if base else 0.0 for own, base in zip(*ends, strict=True))
     if max(abs(low), abs(high)) < 5e-4:
@@ -451,7 +453,7 @@ def compare_times(
 
 
 def describe_certainty(verdict: Verdict, noun: str = "candidate") -> str:
-    """Return the certainty of the best in a sentence; ``noun`` is for the others."""
+    """Return a sentence with the certainty of the best; ``noun`` names the other mappings."""
     goal = percent(verdict.tolerance, digits=2)
     if verdict.kind == "undecided":
         return f"Undecided: another {noun} may be more than {goal} faster."
@@ -460,13 +462,13 @@ def describe_certainty(verdict: Verdict, noun: str = "candidate") -> str:
 
 
 def describe_rivals(verdict: Verdict, condition: str = "") -> str:
-    """Return the rivals in a sentence; empty if there are none."""
+    """Return a sentence that names the rivals, or nothing if there are none."""
     rivals = joined(verdict.rivals)
     return f"The best is indistinguishable from {rivals}{condition}." if rivals else ""
 
 
 def certainty_badge(verdict: Verdict, workload: Workload, p_best: float = 0.0) -> str:
-    """Return the certainty in one to three words; ``p_best`` is a lower bound of it."""
+    """Return the certainty in one to three words; ``p_best`` is its lower bound."""
     sure = f"{probability(max(verdict.certainty, p_best))} sure"
     badges = {"sure": sure, "undecided": f"undecided: {sure}"}
     return badges.get(verdict.kind, verdict.in_words(workload))
@@ -476,9 +478,9 @@ def certainty_badge(verdict: Verdict, workload: Workload, p_best: float = 0.0) -
 class CandidateRanking:
     """Candidates in the order of an answer; ``best`` and the baseline ``yours`` are indices.
 
-    ``baseline_name`` is for sentences. ``sources`` are those of the times, such as " predicted",
-    and empty for exact times; ``ends`` are the intervals of the times. ``proved`` states that no
-    candidate is faster than the best.
+    Sentences call the baseline ``baseline_name``. ``sources`` are the sources of inexact times,
+    such as " predicted", and empty for exact times. ``ends`` are the intervals of the times.
+    ``proved`` states that no candidate is faster than the best.
     """
 
     names: Sequence[str]
@@ -531,7 +533,7 @@ class CandidateRanking:
         return seconds(self.times[i]) + (self.sources[i] if self.sources else "")
 
     def describe_similarity(self) -> str:
-        """Return that the mapping hardly matters, if all times are similar."""
+        """Return a sentence that the mapping hardly matters, if all times are similar."""
         low, high = min(self.times), max(self.times)
         if len(self.times) < 2 or high >= (1 + _NEGLIGIBLE) * low > 0:
             return ""
@@ -549,26 +551,23 @@ class CandidateRanking:
     ) -> Chart:
         """Return the times of the first candidates, the baseline and the last as a chart.
 
-        ``lower_bound`` is that over all mappings. Each of ``ticks`` is a time below the rows.
+        ``lower_bound`` is the lower bound over all mappings; ``ticks`` are times below the rows.
         """
         n = len(self.names)
         others = [self.best if self.yours is None else self.yours, self.best, n - 1, *extra_rows]
         chosen = sorted({*range(min(_N_ROWS, n)), *others})
         scale, unit = time_unit([self.times[self.best]])
-        rows = list(map(self._row, chosen))
+        rows = list(map(self._make_row, chosen))
         n_left_out = n - len(chosen)
         left_out = f"not drawn: {counted(n_left_out, 'candidate')} between" if n_left_out else ""
         relative = f"; per cent relative to {self.baseline_name}" if self.baseline else ""
         legend = " Each tick below is a candidate." if len(ticks) > 1 else ""
         marked = [(row.time, row.kind) for row in rows if row.kind != "other"]
-        return Chart(
-            "candidate-times",
-            "",
-            f"{quantity}, {unit}{relative}.{note}{legend}",
-            lambda: svg.draw_times(rows, scale, unit, lower_bound, ticks, left_out, marked),
-        )
+        lead = f"{quantity}, {unit}{relative}.{note}{legend}"
+        draw = partial(svg.draw_times, rows, scale, unit, lower_bound, ticks, left_out, marked)
+        return Chart("candidate-times", "", lead, draw)
 
-    def _row(self, i: int) -> svg.Row:
+    def _make_row(self, i: int) -> svg.Row:
         low, high = self.ends[i] if self.ends else (0.0, 0.0)
         kind = "best" if i == self.best else "yours" if i == self.yours else "other"
         label, time = shortened(shown_name(self.names[i]), _MAX_LABEL), self.times[i]
@@ -579,7 +578,7 @@ class CandidateRanking:
     def compare_traffic(
         self, problem: MappingProblem, mappings: Sequence[TaskMapping], network_only: bool = True
     ) -> TrafficComparison:
-        """Return the traffic under all candidates: the best, the baseline or next, the others."""
+        """Return the traffic under the best candidate, the baseline or next, and the others."""
         candidates = list(map(Candidate, self.names, mappings, self.times))
         has_baseline = self.yours not in (None, self.best)
         first = [self.best, *([self.yours] if self.yours is not None else [])]

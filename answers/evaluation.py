@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from toruscast._slow import pandas as pd
@@ -36,15 +37,15 @@ _HELD_OUT = (
 _FEATURES = Column("features", kind="name")
 
 
-def answer(found: Evaluation) -> Answer:
+def answer(result: Evaluation) -> Answer:
     """Return the scores of feature sets on held-out samples, and of each feature alone."""
-    if found.added is not None:
-        return _metric_answer(found, found.added)
-    if found.hold_out is not None:
-        return _hold_out_answer(found, found.hold_out)
-    samples, scores, learned = found.samples, found.scores, found.learned
+    if result.added is not None:
+        return _metric_answer(result, result.added)
+    if result.hold_out is not None:
+        return _hold_out_answer(result, result.hold_out)
+    samples, scores, learned = result.samples, result.scores, result.learned
     gain, single = rcc_gains(scores).reset_index(), single_features(samples).reset_index()
-    largest = found.small_to_large
+    largest = result.small_to_large
     summary = summarise(scores).rename(columns={"predictor": "features"})
     n_splits = int(scores["split"].max()) + 1
     n_train, n_test = int(scores["n_train"].iloc[0]), int(scores["n_test"].iloc[0])
@@ -64,8 +65,8 @@ def answer(found: Evaluation) -> Answer:
             f"The gain is over {gain['features'][0]} on the same splits, with the 95 % interval of "
             f"its mean. A set helps if its interval is above 0. {metrics}."
         )
-    charts = [rcc_chart(found), *([observed_chart(learned)] if learned else ())]
-    set_table, single_table = _set_table(summary, gain), _single_table(single, found.metrics)
+    charts = [rcc_chart(result), *([observed_chart(learned)] if learned else ())]
+    set_table, single_table = _set_table(summary, gain), _single_table(single, result.metrics)
     sections = [
         Section("", [set_table], only="terminal"),
         Section("Feature sets", [*charts, set_table], only="page"),
@@ -77,11 +78,11 @@ def answer(found: Evaluation) -> Answer:
         "n_train": n_train,
         "n_test": n_test,
         "splits": n_splits,
-        "feature_sets": {name: list(names) for name, names in found.sets.items()},
+        "feature_sets": {name: list(names) for name, names in result.sets.items()},
         "quality": summary.to_dict("records"),
         "gain": gain.to_dict("records"),
         "single_features": single.to_dict("records"),
-        "rcc": records(_rcc_intervals(found)),
+        "rcc": records(_rcc_intervals(result)),
     }
     if largest is not None:
         content["small_to_large"] = largest.to_dict("records")
@@ -89,7 +90,9 @@ def answer(found: Evaluation) -> Answer:
         content["learned"] = runs_content(learned)
     return Answer(
         title="Feature sets on held-out mappings",
-        headline=Headline("", str(best["features"]), _describe_best(scores, best, found.baselines)),
+        headline=Headline(
+            "", str(best["features"]), _describe_best(scores, best, result.baselines)
+        ),
         notes=notes,
         sections=sections,
         content=content,
@@ -97,27 +100,24 @@ def answer(found: Evaluation) -> Answer:
     )
 
 
-def rcc_chart(found: Evaluation) -> Chart:
-    """Return the RCC of each set and of each order without learning, with intervals."""
-    table = _rcc_intervals(found)
+def rcc_chart(result: Evaluation) -> Chart:
+    """Return a chart of the RCC of each set and each unlearned order, with intervals."""
+    table = _rcc_intervals(result)
     rows = [
-        svg.Row(name, rcc, "best" if name == found.best else "other", low, high)
+        svg.Row(name, rcc, "best" if name == result.best else "other", low, high)
         for name, rcc, low, high in (row.values() for row in records(table))
     ]
     begin = min(0.5, *table["rcc"].tolist(), *table["low"].tolist())
-    return Chart(
-        "sets",
-        "Pairs in the right order",
-        "Mean RCC on held-out mappings; bars contain 95 % of the splits.",
-        lambda: svg.draw_times(rows, 1.0, "", begin=begin),
-    )
+    lead = "Mean RCC on held-out mappings; bars contain 95 % of the splits."
+    draw = partial(svg.draw_times, rows, 1.0, "", begin=begin)
+    return Chart("sets", "Pairs in the right order", lead, draw)
 
 
-def _rcc_intervals(found: Evaluation) -> pd.DataFrame:
-    """Return the RCC of each set and baseline, best first, with 95 % of its splits."""
-    scores = found.rcc.rename_axis("name").reset_index(name="rcc")
-    if found.added is None:
-        scores = pd.concat([found.scores, found.baselines]).rename(columns={"predictor": "name"})
+def _rcc_intervals(result: Evaluation) -> pd.DataFrame:
+    """Return the mean RCC of each set and baseline, best first, and the range of 95 % of splits."""
+    scores = result.rcc.rename_axis("name").reset_index(name="rcc")
+    if result.added is None:
+        scores = pd.concat([result.scores, result.baselines]).rename(columns={"predictor": "name"})
     by_name = scores.groupby("name")["rcc"]
     low, high = (by_name.quantile(share) for share in (0.025, 0.975))
     table = pd.DataFrame({"rcc": by_name.mean(), "low": low, "high": high})
@@ -127,7 +127,7 @@ def _rcc_intervals(found: Evaluation) -> pd.DataFrame:
 def _describe_best(
     scores: pd.DataFrame, best: pd.Series[Any], baselines: pd.DataFrame | None
 ) -> str:
-    """Return the RCC of the best set, the sets that are not worse, and better baselines."""
+    """Return the RCC of the best set, indistinguishable sets, and baselines that are better."""
     name, others = best["features"], rcc_gains(scores, best["features"])
     equal = others.index[~(others["high"] < 0) & (others.index != name)]
     text = f" orders held-out mappings {_rank_word(len(others), len(equal))} RCC {best['mean']:.3f}"
@@ -152,7 +152,7 @@ def _set_table(summary: pd.DataFrame, gain: pd.DataFrame) -> Table:
     wide = summary.pivot(index="features", columns="metric", values=["mean", "low", "high"])
     wide.columns = wide.columns.map("{0[1]}_{0[0]}".format)
     wide = wide.loc[summary["features"].unique()].join(gain.set_index("features"))
-    # The gain of the first set over itself is not shown.
+    # Do not print the gain of the first set over itself.
     wide.loc[gain["features"][0], ["gain", "low", "high"]] = float("nan")
     columns = [_FEATURES]
     for metric in ("rcc", "tau_b", "r2", "regret_1"):
@@ -162,7 +162,7 @@ def _set_table(summary: pd.DataFrame, gain: pd.DataFrame) -> Table:
         name = METRICS[metric][0]
         columns.append(Column(f"{metric}_mean", name, kind, digits, below=interval))
     if len(gain) > 1:
-        # The gain is the main result, so a narrow terminal shows it.
+        # The gain is the main result, so keep it on a narrow terminal.
         interval = Column("low", kind="signed", to="high")
         columns.insert(2, Column("gain", "gain in RCC", "signed", priority=0, below=interval))
     return Table(wide, columns)
@@ -177,22 +177,23 @@ def _small_to_large_section(scores: pd.DataFrame) -> Section:
     )
 
 
-def _means(scores: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Return mean scores over workloads and tori, a row per value of the column."""
+def _mean_scores(scores: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return the mean scores over workloads and tori for each value of a column."""
     return scores.groupby(column, sort=False)[[each.name for each in _HELD_OUT]].mean()
 
 
 def _predictor_table(scores: pd.DataFrame) -> Table:
-    return Table(_means(scores, "predictor").rename_axis("features"), [_FEATURES, *_HELD_OUT])
+    return Table(_mean_scores(scores, "predictor").rename_axis("features"), [_FEATURES, *_HELD_OUT])
 
 
-def _hold_out_answer(found: Evaluation, by: HoldOut) -> Answer:
-    scores, order, best = found.scores, found.rcc, found.best
+def _hold_out_answer(result: Evaluation, by: HoldOut) -> Answer:
+    scores, order, best = result.scores, result.rcc, result.best
     rcc = scores.groupby("predictor", sort=False)["rcc"].mean()
     bounds = [name for name in order.index if name in BOUNDS.values()]
     first_name, *others = [name for name in order.index if name in (best, *bounds)]
     comparison = "".join(f" ({name} {rcc[name]:.3f})" for name in others)
-    means = {name: _means(own, "held_out") for name, own in scores.groupby("predictor")}
+    scores_text = f"RCC {rcc[first_name]:.3f}{comparison}"
+    means = {name: _mean_scores(own, "held_out") for name, own in scores.groupby("predictor")}
     by_group = means[best].assign(**{name: means[name]["rcc"] for name in bounds})
     columns = [
         Column("held_out", "largest" if by == "size" else by, "name"),
@@ -210,11 +211,7 @@ def _hold_out_answer(found: Evaluation, by: HoldOut) -> Answer:
     )
     return Answer(
         title=f"Feature sets on held-out {PLURALS[by]}",
-        headline=Headline(
-            "",
-            first_name,
-            f" orders held-out {PLURALS[by]} {word} RCC {rcc[first_name]:.3f}{comparison}",
-        ),
+        headline=Headline("", first_name, f" orders held-out {PLURALS[by]} {word} {scores_text}"),
         notes=[
             f"{note}. Mean over workloads and tori ({len(own)}). RCC: share of pairs in the right "
             "order; also of the pairs whose times differ by more than 1 % and 5 %. Bounds are not "
@@ -222,14 +219,14 @@ def _hold_out_answer(found: Evaluation, by: HoldOut) -> Answer:
         ],
         sections=[
             Section("", [_predictor_table(scores)]),
-            Section("Feature sets", [rcc_chart(found)], only="page"),
+            Section("Feature sets", [rcc_chart(result)], only="page"),
             Section(f"{best} on each held-out {by}", [Table(by_group, columns)]),
         ],
         content={
             "held_out_by": by,
-            "feature_sets": {name: list(names) for name, names in found.sets.items()},
+            "feature_sets": {name: list(names) for name, names in result.sets.items()},
             "hold_out": scores.to_dict("records"),
-            "rcc": records(_rcc_intervals(found)),
+            "rcc": records(_rcc_intervals(result)),
         },
         table=Table(scores, ()),
     )
@@ -242,13 +239,13 @@ def _single_table(single: pd.DataFrame, metrics: Sequence[str]) -> Table:
     return Table(single[chosen], [Column("feature", kind="name"), *scores])
 
 
-def _metric_answer(evaluation: Evaluation, found: MetricEvaluation) -> Answer:
-    name = " and ".join(found.metrics)
-    gains = found.gains.reset_index().to_dict("records")
-    bases = list(found.gains.index)
+def _metric_answer(result: Evaluation, metric: MetricEvaluation) -> Answer:
+    name = " and ".join(metric.metrics)
+    gains = metric.gains.reset_index().to_dict("records")
+    bases = list(metric.gains.index)
     notes = []
     descriptions = {
-        base: found.describe_gain(base) + ", the best set without it" * (base == found.best)
+        base: metric.describe_gain(base) + ", the best set without it" * (base == metric.best)
         for base in bases
     }
     for base, row in zip(bases, gains, strict=True):
@@ -262,7 +259,7 @@ def _metric_answer(evaluation: Evaluation, found: MetricEvaluation) -> Answer:
     interval = "of the mean over all" if gains[0]["blocks"] > 1 else "over the splits"
     notes.append(
         "Within each workload and torus, two thirds of the mappings are for training and one third "
-        f"for testing, {found.n_splits} times. [ , ] is the 95 % interval {interval}. RCC: share "
+        f"for testing, {metric.n_splits} times. [ , ] is the 95 % interval {interval}. RCC: share "
         "of pairs in the right order; alone: order by the metric itself, without learning."
     )
     return Answer(
@@ -270,25 +267,25 @@ def _metric_answer(evaluation: Evaluation, found: MetricEvaluation) -> Answer:
         headline=Headline("", name, f" {descriptions[bases[0]]}."),
         notes=notes,
         sections=[
-            Section("", [_gain_table(found, bases)]),
-            Section("Feature sets", [rcc_chart(evaluation)], only="page"),
+            Section("", [_gain_table(metric, bases)]),
+            Section("Feature sets", [rcc_chart(result)], only="page"),
         ],
         content={
-            "metrics": list(evaluation.metrics),
-            "best_set": found.best,
-            "splits": found.n_splits,
-            "answers": {base: found.describe_gain(base) for base in bases},
+            "metrics": list(result.metrics),
+            "best_set": metric.best,
+            "splits": metric.n_splits,
+            "answers": {base: metric.describe_gain(base) for base in bases},
             "gains": gains,
-            "blocks": found.blocks.to_dict("records"),
-            "rcc": records(_rcc_intervals(evaluation)),
+            "blocks": metric.blocks.to_dict("records"),
+            "rcc": records(_rcc_intervals(result)),
         },
-        table=Table(found.blocks, ()),
+        table=Table(metric.blocks, ()),
     )
 
 
-def _gain_table(found: MetricEvaluation, bases: Sequence[str]) -> Table:
+def _gain_table(metric: MetricEvaluation, bases: Sequence[str]) -> Table:
     keys = ["workload", "torus", "n_samples", "alone"]
-    wide = found.blocks.pivot(index=keys, columns="base", values=["rcc", "gain"])
+    wide = metric.blocks.pivot(index=keys, columns="base", values=["rcc", "gain"])
     wide.columns = wide.columns.map(" ".join)
     columns = [
         Column("workload", kind="name"),

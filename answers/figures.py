@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,10 +15,13 @@ from toruscast.files import atomic_path, check_target, folder_to_fill
 from toruscast.text import seconds, shortened, shown_name
 
 from .blocks import Answer, Chart
-from .links import STEPS, LinkMap, dimension_names, lay_out_links, quantize_busy_times
+from .links import STEPS, LinkMap, lay_out_links, quantize_busy_times
 from .svg import RAMP, WIDTH, draw_label, draw_ramp, make_svg, standalone_svg
 
 FIGURE_FORMATS = ("svg", "png", "pdf")
+# Width of a figure in pixels. A PNG has twice as many.
+_WIDTH = 600
+_PNG_SCALE = 2.0
 
 
 class Figure:
@@ -39,18 +41,13 @@ class Figure:
         save_svg(self.svg, path)
 
 
-# Width of a figure, pixels; a PNG has twice as many.
-_WIDTH = 600
-_PNG_SCALE = 2.0
-
-
 def write_figures(
     answer: Answer, folder: str | os.PathLike[str], file_format: str = "svg"
 ) -> list[Path]:
-    """Write every chart of an answer and its link map to a folder, and return the files.
+    """Write the charts of an answer to a folder, named by their keys, and return the files.
 
-    The name of a file is the key of the chart; ``torus`` is the link map under the best candidate.
-    ``file_format`` is one of `FIGURE_FORMATS`.
+    The file ``torus`` is the link map under the best candidate. ``file_format`` is one of
+    `FIGURE_FORMATS`.
     """
     written = []
     with folder_to_fill(folder) as target:
@@ -69,23 +66,18 @@ def write_figures(
 
 def save_svg(svg: str, path: str | os.PathLike[str]) -> None:
     """Write a chart as SVG, PNG or PDF, by the suffix of the file."""
-    file_format = check_figure_path(path)
+    file_format = check_target(path).suffix.lower()[1:]
+    if file_format not in FIGURE_FORMATS:
+        expected = " or ".join(f".{name}" for name in FIGURE_FORMATS)
+        found = file_format or "none"
+        raise InputError("unknown suffix", file=path, found=found, expected=expected)
+    check_figure_format(file_format)
     sizes = re.match(r'<svg viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
     height = _WIDTH * float(sizes[2]) / float(sizes[1]) if sizes else _WIDTH
     sized = svg.replace("<svg ", f'<svg width="{_WIDTH}" height="{height:.0f}" ', 1)
     content = _convert_svg(standalone_svg(sized), file_format)
     with atomic_path(path) as temporary:
         temporary.write_bytes(content)
-
-
-def check_figure_path(path: str | os.PathLike[str]) -> str:
-    """Return the format that the suffix of a path requires; raise `InputError` if unavailable."""
-    suffix = check_target(path).suffix.lower()[1:]
-    if suffix not in FIGURE_FORMATS:
-        expected = " or ".join(f".{name}" for name in FIGURE_FORMATS)
-        raise InputError("unknown suffix", file=path, found=suffix or "none", expected=expected)
-    check_figure_format(suffix)
-    return suffix
 
 
 def check_figure_format(file_format: str) -> None:
@@ -108,7 +100,7 @@ def _convert_svg(svg: str, file_format: str) -> bytes:
 
 
 def draw_link_map(view: LinkMap) -> str:
-    """Return the link map of the best candidate as SVG, with the layout of the page."""
+    """Return the link map of the best candidate as SVG, in the layout of `lay_out_links`."""
     torus, use = view.torus, view.make_uses(1)[0]
     exists = torus.link_exists
     busiest = int(np.argmax(np.where(exists, use.seconds, -1.0)))
@@ -117,13 +109,13 @@ def draw_link_map(view: LinkMap) -> str:
     share = (steps / STEPS).reshape(torus.n_nodes, torus.ndim, 2)
     drawn = exists.reshape(share.shape)
     cell, label, blocks = lay_out_links(torus.shape)
-    names = dimension_names(torus)
     title = f"{shortened(shown_name(use.name), 40)}, busiest link {torus.link_label(busiest)}"
     parts, x, y = [draw_label(0, 12, title, "bold")], 0.0, 36.0
     right = bottom = 0.0
     for block in blocks:
         k, rows, group = block["dimension"], block["rows"], block["group"]
         others = [j for j in range(torus.ndim) if j != k]
+        # Number the rings of the dimension in row-major order.
         ring = np.zeros(torus.n_nodes, int)
         for j in others:
             ring = ring * torus.shape[j] + torus.coords[:, j]
@@ -131,7 +123,7 @@ def draw_link_map(view: LinkMap) -> str:
         band_width = label + block["columns"] * cell + 4
         width = block["bands"] * band_width
         height = rows * cell + 2 * (rows // group - 1)
-        # Rows have the coordinates of their group.
+        # Label a row with the coordinates of its group, at least 10 pixels from the next label.
         step = group * math.ceil(10 / (group * cell))
         labelled = np.flatnonzero((torus.coords[:, k] == 0) & (row % step == 0) & bool(label))
         for side, sign in enumerate("+-"):
@@ -140,15 +132,15 @@ def draw_link_map(view: LinkMap) -> str:
             start = x + band * band_width
             left = start + label + torus.coords[:, k] * cell
             top = y + row * cell + 2 * (row // group)
-            parts.append(draw_label(x + label, y - 4, f"{sign}{names[k][:8]}"))
+            parts.append(draw_label(x + label, y - 4, f"{sign}{torus.axes[k]}"))
             for node in labelled.tolist():
                 shown = others[:-1] if group > 1 else others
-                text = "".join(f"{names[j]}{torus.coords[node, j]}" for j in shown)
+                text = "".join(f"{torus.axes[j]}{torus.coords[node, j]}" for j in shown)
                 parts.append(draw_label(start[node], top[node] + 9, text, "quiet"))
             for node in np.flatnonzero(drawn[:, k, side]).tolist():
                 parts.append(
                     f'<rect x="{left[node]:.0f}" y="{top[node]:.0f}" width="{cell - 1}" '
-                    f'height="{cell - 1}" fill="{_interpolate(RAMP, share[node, k, side])}"/>'
+                    f'height="{cell - 1}" fill="{_ramp_colour(share[node, k, side])}"/>'
                 )
             x += width + 12
             right, bottom = max(right, x), max(bottom, y + height)
@@ -156,9 +148,8 @@ def draw_link_map(view: LinkMap) -> str:
     return make_svg(bottom + 28, parts, title, max(right, WIDTH))
 
 
-def _interpolate(ramp: Sequence[str], share: float) -> str:
-    position = share * (len(ramp) - 1)
-    i = min(int(position), len(ramp) - 2)
-    low, high = ([int(colour[k : k + 2], 16) for k in (1, 3, 5)] for colour in ramp[i : i + 2])
-    mixed = [round(a + (position - i) * (b - a)) for a, b in zip(low, high, strict=True)]
-    return "#" + "".join(f"{value:02x}" for value in mixed)
+def _ramp_colour(share: float) -> str:
+    """Return the colour of a share of the busiest link, interpolated between those of the ramp."""
+    channels = zip(*(bytes.fromhex(colour[1:]) for colour in RAMP), strict=True)
+    shares = np.linspace(0, 1, len(RAMP))
+    return "#" + bytes(round(np.interp(share, shares, values)) for values in channels).hex()

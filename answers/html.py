@@ -32,7 +32,7 @@ _PACKAGES = ("numpy", "scipy", "pandas", "numba", "scikit-learn", "networkx")
 def describe_machine() -> dict[str, str]:
     """Return the processor, cores and system, and the versions of the main packages."""
     return {
-        "cpu": _processor(),
+        "cpu": _read_processor(),
         "cores": str(os.cpu_count() or 1),
         "system": f"{platform.system()} {platform.machine()}",
         "toruscast": toruscast.__version__,
@@ -41,7 +41,7 @@ def describe_machine() -> dict[str, str]:
     }
 
 
-def _processor() -> str:
+def _read_processor() -> str:
     name = platform.processor() or platform.machine()
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
@@ -51,7 +51,7 @@ def _processor() -> str:
     return next(models, "") or name
 
 
-# Longest word of a table that does not break.
+# Longer words of a table may break.
 _MAX_WORD = 24
 # The page may run its own script and show its own images, but it may not load anything.
 _POLICY = (
@@ -78,7 +78,7 @@ def check_page_path(path: str | os.PathLike[str]) -> None:
 
 def render_page(answer: Answer, inputs: Sequence[tuple[str, str]] = ()) -> str:
     """Return the page as HTML."""
-    environment = _environment()
+    environment = _make_environment()
     macros: Any = environment.get_template("blocks.html").module
     sections = [section for section in answer.sections if section.only != "terminal"]
     if answer.table is not None and answer.table.visible_columns:
@@ -97,7 +97,7 @@ def render_page(answer: Answer, inputs: Sequence[tuple[str, str]] = ()) -> str:
         title=shown_name(answer.title or answer.setting or answer.headline),
         policy=Markup(_POLICY),
         style=Markup(style_sheet()),
-        script=Markup(_asset("page.js")),
+        script=Markup(_read_asset("page.js")),
         sections=[(section, Markup(_render_section(section, macros))) for section in sections],
         facts=macros.table(facts, "Command, inputs and versions"),
         data=Markup("".join(json_block(key, value) for key, value in data.items())),
@@ -105,7 +105,7 @@ def render_page(answer: Answer, inputs: Sequence[tuple[str, str]] = ()) -> str:
 
 
 def _render_section(section: Section, macros: Any) -> str:
-    """Return the blocks of a section as HTML, several charts side by side."""
+    """Return the blocks of a section as HTML, with consecutive charts side by side."""
     has_several = sum(isinstance(block, Chart) for block in section.blocks) > 1
     parts = []
     for are_charts, blocks in groupby(section.blocks, lambda block: isinstance(block, Chart)):
@@ -124,9 +124,9 @@ def _render_block(block: Block, macros: Any, heading: str) -> str:
     return str(macros.links(block))
 
 
-def _environment() -> jinja2.Environment:
+def _make_environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_asset),
+        loader=jinja2.FunctionLoader(_read_asset),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -139,7 +139,7 @@ def _environment() -> jinja2.Environment:
 
 
 def _cell_html(column: Column, lines: tuple[str, ...]) -> Markup:
-    """Return a cell in which labels and several lines do not wrap, and only long words break."""
+    """Return a cell of a table; labels and cells of several lines do not wrap."""
     if len(lines) == 1 and column.kind != "label":
         is_long = max(map(len, lines[0].split()), default=0) > _MAX_WORD
         text = bind_units(lines[0])
@@ -148,12 +148,12 @@ def _cell_html(column: Column, lines: tuple[str, ...]) -> Markup:
     return Markup("<br>").join(spans)
 
 
-def _asset(file: str) -> str:
+def _read_asset(file: str) -> str:
     return files(__package__).joinpath(file).read_text(encoding="utf-8")
 
 
 def json_block(key: str, value: Any) -> str:
-    """Return data for the script of the page, escaped so that they cannot end the element."""
+    """Return data for the script of the page; escapes keep the text from ending the element."""
     dumped = json.dumps(value, separators=(",", ":"), allow_nan=False, default=float)
     for character in "<>&\u2028\u2029":
         dumped = dumped.replace(character, f"\\u{ord(character):04x}")

@@ -31,11 +31,11 @@ else:
 
 # Maximum number of outliers in a sentence.
 _N_OUTLIERS = 3
-# Minimum number of samples for the smallest split.
+# With fewer samples, the page has no learning curve.
 _MIN_SAMPLES = 12
-# Minimum gain in RCC that justifies twice the samples.
+# If twice the samples gained less RCC than this, more samples will probably not help.
 _MIN_GAIN = 0.01
-# Entries of the provenance on the page. It has the command and the versions anyway.
+# Entries of the provenance on the page, which also lists the command and the versions.
 _PROVENANCE = ("graphs", "tori", "routing", "seed", "times", "created")
 
 
@@ -45,7 +45,7 @@ def _is_measured(result: Training | RunModel) -> TypeGuard[RunModel]:
 
 
 def runs_content(result: RunModel | None) -> dict[str, Any] | None:
-    """Return the model of measured times for programs; None without one."""
+    """Return a model of measured times as JSON entries, or None without one."""
     if result is None:
         return None
     runs = result.runs
@@ -171,7 +171,7 @@ def answer(
             first += f"; {rcc['low']:.3f} to {rcc['high']:.3f} in 95 % of the splits"
         first += ")."
         notes = []
-        # Tables made elsewhere name their source.
+        # The provenance has a source only if the samples are a table made elsewhere.
         if "source" not in trained.samples.attrs.get("provenance", {}):
             notes.append("Times are simulated. Their agreement with a machine is unknown.")
         sections = [_score_section(quality), importances]
@@ -183,7 +183,7 @@ def answer(
         headline=Headline(first),
         notes=notes,
         sections=sections,
-        content=_content(result, quality, file),
+        content=_make_content(result, quality, file),
         omitted=None if result.problem is None else result.problem.workload.omitted,
         table=Table(pd.DataFrame() if quality is None else quality, ()),
         facts=facts,
@@ -191,7 +191,7 @@ def answer(
     )
 
 
-def _content(
+def _make_content(
     result: Training | RunModel, quality: pd.DataFrame | None, file: str
 ) -> dict[str, Any]:
     model = result.model
@@ -233,7 +233,7 @@ def _score_section(quality: pd.DataFrame) -> Section:
 
 
 def observed_chart(result: RunModel) -> Chart:
-    """Return predicted over measured times of held-out mappings."""
+    """Return a chart of the predicted over the measured times of held-out mappings."""
     predicted = result.predicted.mean(axis=0)
     return _held_out_chart(result.runs.names, result.runs.times, predicted, "measured")
 
@@ -277,7 +277,7 @@ def _error_table(result: RunModel) -> Table:
 
 
 def _held_out_charts(result: Training) -> list[Block]:
-    """Return predictions of held-out samples and the learning curve; this trains many models."""
+    """Return charts of held-out predictions and of the learning curve, which train many models."""
     predicted = curves.predict_held_out(result.samples, result.model)
     times = result.samples["time"].to_numpy()
     names = [str(name) for name in result.samples.get("mapping", range(len(times)))]
@@ -287,26 +287,21 @@ def _held_out_charts(result: Training) -> list[Block]:
     helps = "will probably" if gain >= _MIN_GAIN else "will probably not"
     bands = list(curve[["n_train", "low", "high"]].itertuples(index=False, name=None))
     series = svg.Series("", "best", curve["n_train"].to_numpy(), curve["rcc"].to_numpy())
-    chart = Chart(
-        "growth",
-        "Learning curve",
-        f"From {half['n_train']:.0f} to {full['n_train']:.0f} samples, the RCC changes by "
-        f"{gain:+.3f}. More samples {helps} help.",
-        lambda: svg.draw_plot([series], "samples", "RCC", lines=True, from_zero=False, bands=bands),
-    )
-    return [_held_out_chart(names, times, predicted, "simulated"), chart]
+    lead = f"From {half['n_train']:.0f} to {full['n_train']:.0f} samples, the RCC changes by "
+    lead += f"{gain:+.3f}. More samples {helps} help."
+    options: dict[str, Any] = {"lines": True, "from_zero": False, "bands": bands}
+    draw = functools.partial(svg.draw_plot, [series], "samples", "RCC", **options)
+    curve_chart = Chart("growth", "Learning curve", lead, draw)
+    return [_held_out_chart(names, times, predicted, "simulated"), curve_chart]
 
 
 def importance_chart(model: TimePredictor | FittedModel) -> Chart:
-    """Return the importances of the most important features."""
+    """Return a chart of the most important features."""
     frame = _importance_frame(model)
     names, values = frame["feature"].tolist(), frame["importance"].tolist()
-    return Chart(
-        "importance",
-        "",
-        "Share of the variance that the splits by each feature explain.",
-        lambda: svg.draw_bars(names, [("importance", "best", values)], 1.0, "%"),
-    )
+    lead = "Share of the variance that the splits by each feature explain."
+    draw = functools.partial(svg.draw_bars, names, [("importance", "best", values)], 1.0, "%")
+    return Chart("importance", "", lead, draw)
 
 
 def _importance_frame(model: TimePredictor | FittedModel) -> pd.DataFrame:

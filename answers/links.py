@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast._lazy import lazy_modules
+from toruscast._slow import pandas as pd
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.text import shown_name
 from toruscast.typing import Floats, Int32s, Ints
@@ -23,24 +24,24 @@ if TYPE_CHECKING:
 else:
     globals().update(lazy_modules(__name__))
 
-# Limits on the size of a page: 400 kB for 512 tasks, 2 MB for 16,384 tasks.
+# Busy times and candidates on a page, which has 400 kB for 512 tasks and 2 MB for 16,384 tasks.
 _MAX_BUSY_TIMES, _MIN_CANDIDATES = 130_000, 3
 # Busiest links with task pairs on a page, and pairs per link.
 _MAX_LINKS_WITH_PAIRS, PAIRS = 1200, 3
-# Maximum hops of all messages for which task pairs are computed.
+# Task pairs are computed for at most this many hops, summed over all edges.
 _MAX_HOPS = 20_000_000
-# Height of a grid of links, pixels.
+# Maximum height of a grid of links, in pixels.
 _HEIGHT = 330.0
-# Width of the coordinates of a row, and the smallest cell beside which they are readable.
+# Width of the coordinates beside a row, and the smallest cell beside which they are readable.
 _LABEL_WIDTH, _MIN_LABELLED = 24, 5
 # A page stores busy times in 1/250 of the busiest link; this value marks a missing link.
 STEPS, MISSING = 250, 255
 BARS = " ▁▂▃▄▅▆▇█"
-"""Characters of a terminal for a share of the busiest link, from idle to full."""
+"""Characters that a terminal prints for a busy time, from idle to the busiest link."""
 
 
 class Candidate(NamedTuple):
-    """A mapping on a link map; ``time`` is that of the whole exchange, from any source."""
+    """A mapping, and the time of the whole exchange under it: predicted, simulated or measured."""
 
     name: str
     mapping: TaskMapping
@@ -62,8 +63,8 @@ class LinkPairs(NamedTuple):
 class LinkUse(NamedTuple):
     """Busy time of each link under a candidate, and the task pairs that load it.
 
-    ``time`` is that of the whole exchange. ``busy`` are seconds ``(n_links,)``, or
-    ``(n_parts, n_links)`` if the parts of a step are known.
+    ``time`` is the time of the whole exchange. ``busy`` has the shape ``(n_links,)``, or
+    ``(n_parts, n_links)`` if busy times are known for each part of a step, and is in seconds.
     """
 
     name: str
@@ -80,10 +81,11 @@ class LinkUse(NamedTuple):
 
 @dataclass(frozen=True)
 class LinkMap:
-    """A map of all links of a torus under each of several mappings.
+    """A map of the busy time of all links under each of several mappings.
 
-    ``make_uses`` returns at most a given number of uses: the best mapping first, then the one that
-    it is compared with. ``parts`` are the names of the parts of a step, if the uses have parts.
+    ``make_uses(n)`` returns the link use of at most ``n`` mappings: the best mapping, the mapping
+    that it is compared with, then the others. ``parts`` are the names of the parts of a step, if
+    the busy times are known for each part.
     """
 
     torus: Torus
@@ -103,12 +105,15 @@ def link_uses(problem: MappingProblem, candidates: Sequence[Candidate]) -> list[
 
 
 def max_candidates(torus: Torus) -> int:
-    """Return how many candidates a page may hold."""
+    """Return the maximum number of candidates on a link map, which limits the size of a page."""
     return max(_MIN_CANDIDATES, _MAX_BUSY_TIMES // max(torus.n_links, 1))
 
 
 def find_link_pairs(traffic: routed.RoutedTraffic, busy: Floats) -> LinkPairs | None:
-    """Return the task pairs on the busiest links; None with adaptive routing or too many hops."""
+    """Return the task pairs on the busiest links.
+
+    The result is None if packets may take several routes, or if there are too many hops.
+    """
     torus, comm, node = traffic.torus, traffic.comm, traffic.mapping.node
     if traffic.problem.routing != "deterministic" or torus.ties_are_open or torus.zones:
         return None
@@ -118,22 +123,20 @@ def find_link_pairs(traffic: routed.RoutedTraffic, busy: Floats) -> LinkPairs | 
         return None
     busiest = np.sort(np.argsort(-busy, kind="stable")[:_MAX_LINKS_WITH_PAIRS])
     busiest = busiest[busy[busiest] > 0]
-    first, links = routing.routes(torus, src, dst)
-    edge = np.repeat(np.arange(comm.n_edges), np.diff(first))
-    is_busiest = np.zeros(torus.n_links, dtype=bool)
-    is_busiest[busiest] = True
-    links, edge = links[is_busiest[links]], edge[is_busiest[links]]
-    order = np.lexsort((-comm.nbytes[edge], links))
-    links, edge = links[order], edge[order]
-    starts = np.flatnonzero(np.diff(links, prepend=-1))
-    rank = np.arange(links.size) - np.repeat(starts, np.diff(starts, append=links.size))
-    kept = rank < PAIRS
-    row, edge, rank = np.searchsorted(busiest, links[kept]), edge[kept], rank[kept]
+    # A row for each hop of each edge over one of the busiest links.
+    offsets, links = routing.routes(torus, src, dst)
+    edges = np.repeat(np.arange(comm.n_edges), np.diff(offsets))
+    table = pd.DataFrame({"link": links, "edge": edges})[np.isin(links, busiest)]
+    table["nbytes"] = comm.nbytes[table["edge"]]
+    table = table.sort_values(["link", "nbytes"], ascending=[True, False], kind="stable")
+    table["rank"] = table.groupby("link").cumcount()
+    link, edge, rank = table.loc[table["rank"] < PAIRS, ["link", "edge", "rank"]].to_numpy().T
+    row = np.searchsorted(busiest, link)
     ends = np.full((busiest.size, PAIRS, 2), -1, dtype=np.int32)
     ends[row, rank, 0], ends[row, rank, 1] = comm.src[edge], comm.dst[edge]
-    amount = np.zeros((busiest.size, PAIRS))
-    amount[row, rank] = comm.nbytes[edge]
-    return LinkPairs(busiest, ends, amount)
+    nbytes = np.zeros((busiest.size, PAIRS))
+    nbytes[row, rank] = comm.nbytes[edge]
+    return LinkPairs(busiest, ends, nbytes)
 
 
 def network_data(view: LinkMap) -> dict[str, Any]:
@@ -154,7 +157,7 @@ def network_data(view: LinkMap) -> dict[str, Any]:
         "shape": list(torus.shape),
         "wrap": [bool(each) for each in torus.wrap],
         "twisted": bool(torus.twist),
-        "dimensions": dimension_names(torus),
+        "dimensions": list(torus.axes),
         "names": [shown_name(use.name) for use in uses],
         "times": [use.time for use in uses],
         "max_busy": max_busy,
@@ -168,16 +171,10 @@ def network_data(view: LinkMap) -> dict[str, Any]:
     }
 
 
-def dimension_names(torus: Torus) -> list[str]:
-    """Return the letter of each dimension, or its number if it has none."""
-    letters = torus.axes or ""
-    return [letters[k] if k < len(letters) else str(k) for k in range(torus.ndim)]
-
-
 def quantize_busy_times(busy: Floats, max_busy: float, torus: Torus) -> NDArray[np.uint8]:
-    """Return busy seconds in 1/250 of ``max_busy``; `MISSING` marks missing links."""
+    """Return busy times as integers in units of 1/250 of ``max_busy``, or `MISSING`."""
     steps = np.clip(np.round(busy / (max_busy or 1.0) * STEPS), 0, STEPS)
-    # Only unused links appear idle.
+    # Round up small busy times, because only unused links appear idle.
     steps = np.where((busy > 0) & (steps == 0), 1, steps)
     return np.where(torus.link_exists, steps, MISSING).astype(np.uint8)
 
@@ -197,13 +194,11 @@ def _encode_array(array: NDArray[Any]) -> str:
 
 
 def lay_out_links(shape: Sequence[int]) -> tuple[int, int, list[dict[str, Any]]]:
-    """Return the sizes of a cell and of a row's label, and a layout for each dimension.
+    """Return the pixels of a cell and of a row's label, and a layout for each dimension.
 
-    Dimensions of one node are left out.
-
-    The links of a dimension and direction form a grid: a row per ring, a column per position on the
-    ring. Tall grids continue on the right, in ``bands`` of ``rows`` rings. The script of the page
-    uses the same layout.
+    The links of a dimension and direction form a grid with a row per ring and a column per position
+    on the ring. Tall grids continue on the right, in ``bands`` of ``rows`` rings. Dimensions of one
+    node have no grid. The script of the page uses the same layout.
     """
     n = math.prod(shape)
     cell = max(2, min(10, int(math.sqrt(220_000 / (n * 2 * len(shape))))))
@@ -212,30 +207,25 @@ def lay_out_links(shape: Sequence[int]) -> tuple[int, int, list[dict[str, Any]]]
     for k, size in enumerate(shape):
         if size < 2:
             continue
-        rings = n // size
-        # A band ends with a group of rings, those along the last of the other dimensions.
+        n_rings = n // size
+        # Rings that differ only in the last of the other dimensions are a group. Bands do not
+        # split groups.
         others = [s for j, s in enumerate(shape) if j != k]
         group = others[-1] if len(others) > 1 else 1
         max_rows = max(1, int(_HEIGHT / cell) // group) * group
-        # Balance the heights of the bands.
-        rows = math.ceil(rings / math.ceil(rings / max_rows) / group) * group
-        blocks.append(
-            {
-                "dimension": k,
-                "columns": size,
-                "rows": rows,
-                "bands": math.ceil(rings / rows),
-                "group": group,
-            }
-        )
+        # Give all bands about the same height.
+        rows = math.ceil(n_rings / math.ceil(n_rings / max_rows) / group) * group
+        bands = math.ceil(n_rings / rows)
+        block = {"dimension": k, "columns": size, "rows": rows, "bands": bands, "group": group}
+        blocks.append(block)
     return cell, label, blocks
 
 
 def draw_heat_lines(torus: Torus, busy: Floats, width: int) -> list[tuple[str, str, str]]:
-    """Return for each dimension its name, a line for its plus links and one for its minus links.
+    """Return the name of each dimension, a line for its plus links and one for its minus links.
 
-    Each character compares the busiest link at one coordinate with the busiest link of all. If a
-    dimension has more than ``width`` coordinates, a character represents several.
+    A character is the busy time of the busiest link at one coordinate, relative to the busiest link
+    of all. If a dimension has more than ``width`` coordinates, a character represents several.
     """
     max_busy = float(busy.max()) or 1.0
     links = np.moveaxis(busy.reshape(torus.n_nodes, torus.ndim, 2), 0, -1)
@@ -246,7 +236,7 @@ def draw_heat_lines(torus: Torus, busy: Floats, width: int) -> list[tuple[str, s
             np.maximum.at(by_coordinate[sign], torus.coords[:, k], links[k, sign])
         parts = np.array_split(by_coordinate, min(width, torus.shape[k]), axis=1)
         shares = [part.max(axis=1) / max_busy for part in parts]
-        # Only unused links appear idle.
+        # Round up, because only unused links appear idle.
         levels = [np.ceil(share * (len(BARS) - 1)).astype(int) for share in shares]
         plus, minus = ("".join(BARS[level[sign]] for level in levels) for sign in (0, 1))
         drawn.append((axis, plus, minus))

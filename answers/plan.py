@@ -32,7 +32,7 @@ from .table import Column, Table, records
 
 # Maximum number of next runs on a page.
 _N_NEXT = 3
-# Minimum number of runs for charts of them.
+# With fewer runs there is no chart of the runs.
 _MIN_RUNS = 5
 
 
@@ -45,11 +45,12 @@ def answer(
     setting: str = "",
     top: int = 10,
 ) -> Answer:
-    """Return the answer; ``upcoming`` are the next runs, and ``written`` the files for them.
+    """Return the answer.
 
+    ``upcoming`` are the mappings to run next, ``written`` holds advice for the file of each, and
     ``times`` is the file of the runs so far.
     """
-    table, ranking = _sorted_table(plan), _ranking(plan)
+    table, ranking = _sorted_table(plan), _rank_candidates(plan)
     chosen = upcoming or []
     if upcoming is None and not plan.is_enough and len(plan.names) > 1:
         chosen = plan.ask(min(_N_NEXT, len(plan.names)))
@@ -78,7 +79,7 @@ def answer(
     about = describe_problem(plan.problem)
     runs = _count_runs(plan, times)
     return traffic.answer(
-        _headline(plan, ranking),
+        _make_headline(plan, ranking),
         setting=f"{setting}; {runs}." if setting else f"{about}, {runs}",
         title=f"Plan of runs: {about}",
         badge=certainty_badge(plan.verdict, plan.problem.workload) if len(plan.names) > 1 else "",
@@ -108,7 +109,7 @@ def answer(
 
 def candidate_table(plan: Plan, top: int = 10) -> Table:
     """Return the mappings, the fastest first, with their runs and expected times."""
-    ranking = _ranking(plan)
+    ranking = _rank_candidates(plan)
     columns = [
         Column("mapping", kind="name"),
         Column("runs", kind="count"),
@@ -132,7 +133,7 @@ def _sorted_table(plan: Plan) -> pd.DataFrame:
     return plan.table.sort_values("time", kind="stable", ignore_index=True)
 
 
-def _ranking(plan: Plan) -> CandidateRanking:
+def _rank_candidates(plan: Plan) -> CandidateRanking:
     table = _sorted_table(plan)
     names = [str(name) for name in table["mapping"]]
     yours = default_order(plan.mappings, plan.names, plan.problem.torus)
@@ -145,7 +146,7 @@ def _ranking(plan: Plan) -> CandidateRanking:
     )
 
 
-def _headline(plan: Plan, ranking: CandidateRanking) -> Headline:
+def _make_headline(plan: Plan, ranking: CandidateRanking) -> Headline:
     best, gain = shown_name(ranking.names[ranking.best]), ""
     is_kept = ranking.yours == ranking.best
     if ranking.yours is not None and not is_kept:
@@ -169,7 +170,7 @@ def _headline(plan: Plan, ranking: CandidateRanking) -> Headline:
 
 def _describe_certainty(plan: Plan) -> str:
     verdict = plan.verdict
-    # The gain is estimated from samples, so it is never exactly 0.
+    # Do not print a gain of 0 %, because samples estimate the gain.
     limit = f"at most {percent(plan.gain, 1)}" if plan.gain >= 0.0005 else "< 0.1 %"
     gain = f"More runs would gain {limit}."
     if verdict.kind == "indistinguishable":
@@ -214,7 +215,7 @@ def describe_noise(plan: Plan) -> str:
 
 def times_chart(plan: Plan) -> Chart:
     """Return the expected times of the five best, the default order and the slowest."""
-    table, ranking = _sorted_table(plan), _ranking(plan)
+    table, ranking = _sorted_table(plan), _rank_candidates(plan)
     measured = int((table["runs"] > 0).sum())
     return ranking.chart(
         "Expected time of a run without noise",
@@ -228,7 +229,7 @@ def _run_sections(plan: Plan) -> list[Section]:
     if runs is None or plan.n_runs < _MIN_RUNS:
         return []
     scale, unit = time_unit(runs.seconds)
-    number, best = np.arange(1, len(runs.which) + 1), plan.name_of(plan.best)
+    numbers, best = np.arange(1, len(runs.which) + 1), plan.name_of(plan.best)
     is_best = np.array([runs.names[i] == best for i in runs.which])
     kinds = (
         ("the best", "best", is_best & ~runs.is_outlier),
@@ -237,38 +238,23 @@ def _run_sections(plan: Plan) -> list[Section]:
     )
     series = [_run_series(runs, scale, *kind) for kind in kinds if kind[-1].any()]
     minimum = np.minimum.accumulate(runs.seconds) / scale
-    so_far = svg.Series("", "best", number, minimum, style="line")
+    so_far = svg.Series("", "best", numbers, minimum, style="line")
     draw = partial(svg.draw_plot, x_title="run", y_title=f"measured, {unit}", from_zero=False)
+    span = f"{seconds(runs.seconds.min())} to {seconds(runs.seconds.max())}"
+    lead = f"{counted(len(numbers), 'run')}, {span}."
     charts = [
-        Chart(
-            "runs",
-            "Runs, in the order of the table",
-            f"{counted(len(number), 'run')}, {seconds(runs.seconds.min())} to "
-            f"{seconds(runs.seconds.max())}.",
-            partial(draw, series),
-        ),
-        Chart(
-            "so-far",
-            "Shortest time so far",
-            "",
-            partial(draw, [so_far]),
-        ),
+        Chart("runs", "Runs, in the order of the table", lead, partial(draw, series)),
+        Chart("so-far", "Shortest time so far", "", partial(draw, [so_far])),
     ]
     predicted = dict(zip(plan.names, plan.forecast_times(), strict=True))
     measured = plan.table.dropna(subset=["measured"])
     if len(measured) > 1:
         names = measured["mapping"].tolist()
-        charts.append(
-            scatter_chart(
-                "observed",
-                "Measured and predicted times",
-                "Predictions are for the network only. Runs include computation and software.",
-                ("predicted", [predicted[name] for name in names]),
-                ("measured", measured["measured"]),
-                names,
-                diagonal=False,
-            )
-        )
+        title = "Measured and predicted times"
+        lead = "Predictions are for the network only. Runs include computation and software."
+        x, y = [predicted[name] for name in names], measured["measured"]
+        axes = ("predicted", x), ("measured", y)
+        charts.append(scatter_chart("observed", title, lead, *axes, names, diagonal=False))
     return [Section("Runs", charts, only="page")]
 
 

@@ -26,19 +26,13 @@ from .candidates import (
     describe_problem,
     describe_rivals,
 )
-from .learned import (
-    describe_runs,
-    importance_chart,
-    observed_chart,
-    runs_content,
-    scatter_chart,
-)
+from .learned import describe_runs, importance_chart, observed_chart, runs_content, scatter_chart
 from .links import max_candidates
 from .table import Column, Table, records
 
-# Gap above the lower bound over all mappings that justifies a search.
+# Relative gap to the lower bound over all mappings above which the answer suggests a search.
 _WIDE_GAP = 0.05
-# Largest gap for which a time equals the bound.
+# A mapping with a smaller gap is called optimal.
 _NO_GAP = 0.005
 # Words for the rules in `Network.unknown_rules`.
 _RULE_NAMES = {
@@ -51,31 +45,22 @@ _NETWORK_ONLY = "Times are for the network only, without computation or other jo
 
 
 def answer(result: Ranking, *, setting: str = "", top: int = 10) -> Answer:
-    """Return the answer with at most ``top`` first rows in a terminal."""
-    return _RankingBlocks(result).answer(setting, top)
+    """Return the answer; a terminal shows the first ``top`` candidates."""
+    return RankingBlocks(result).answer(setting, top)
 
 
-def candidate_table(result: Ranking) -> Table:
-    """Return the candidates, the fastest first."""
-    return _RankingBlocks(result).candidate_table()
-
-
-def times_chart(result: Ranking) -> Chart:
-    """Return the times of the five best, the default order and the slowest."""
-    return _RankingBlocks(result).times_chart()
-
-
-class _RankingBlocks:
+class RankingBlocks:
     """The blocks of an answer about a ranking."""
 
     def __init__(self, result: Ranking) -> None:
         self.result, self.table = result, result.table
         names = [str(name) for name in self.table["mapping"]]
-        # After a check, all times are known.
+        # A check simulates all candidates.
         self.time = "observed_time" if result.unchecked else "time"
         times = self.table[self.time]
-        exact = (self.table["source"] == "measured") | (result.unchecked is not None)
-        ends = (self.table[end].mask(exact, times) for end in ("low", "high"))
+        # Exact times have no interval.
+        is_exact = (self.table["source"] == "measured") | (result.unchecked is not None)
+        ends = (self.table[end].mask(is_exact, times) for end in ("low", "high"))
         self.mappings = [result.named(name) for name in names]
         self.ranking = CandidateRanking(
             names,
@@ -95,6 +80,7 @@ class _RankingBlocks:
         return min_time(result.problem, result.best.tasks_per_node)
 
     def answer(self, setting: str, top: int) -> Answer:
+        """Return the whole answer."""
         result, ranking, first = self.result, self.ranking, self.table.iloc[0]
         is_measured = result.fitted.target == "measured"
         traffic = ranking.compare_traffic(result.problem, self.mappings, not is_measured)
@@ -128,23 +114,23 @@ class _RankingBlocks:
             ranking.headline(),
             setting=setting or about,
             title=about,
-            badge=self._badge(),
+            badge=self._certainty_badge(),
             notes=list(filter(None, notes)),
             details=list(filter(None, [*details, interval])),
             table=self.candidate_table(top),
             sections=[*sections, traffic.traffic_section()],
-            content=self._content(),
+            content=self._make_content(),
             file=traffic.launcher_file(),
         )
 
     def _source_text(self, source: str) -> str:
-        """Return the source of a time as the headline states it."""
+        """Return the source of a time as a word for the headline, or nothing if it is exact."""
         if source == "simulated" or self.result.unchecked is not None:
             return ""
         mean = f" on average over {self.result.cost.networks} networks"
         return {"measured": " measured", "averaged": mean}.get(source, " predicted")
 
-    def _badge(self) -> str:
+    def _certainty_badge(self) -> str:
         if self.result.cost.candidates < 2:
             return ""
         p_best = float(self.table["p_best"].iloc[0])
@@ -171,9 +157,11 @@ class _RankingBlocks:
         return text if gap <= _WIDE_GAP else f"{text} 'toruscast search' may find a faster one."
 
     def times_chart(self) -> Chart:
+        """Return the times of the five best, the default order and the slowest."""
         return self.ranking.chart(lower_bound=self.lower_bound, ticks=self.ranking.times)
 
     def candidate_table(self, top: int = 10) -> Table:
+        """Return the candidates, the fastest first."""
         table, ranking = self.table, self.ranking
         checked = self.result.unchecked is not None
         columns = [
@@ -214,17 +202,11 @@ class _RankingBlocks:
             blocks.append(importance_chart(model))
         rows = self.table[self.table["source"] == "predicted"]
         if result.unchecked is not None and len(rows) > 1:
-            blocks.append(
-                scatter_chart(
-                    "check",
-                    "Predicted and simulated times",
-                    f"{counted(len(rows), 'candidate')} simulated for the check only. RCC of all "
-                    f"candidates: {result.scores['rcc']:.3f}.",
-                    ("simulated", rows["observed_time"]),
-                    ("predicted", rows["time"]),
-                    rows["mapping"].tolist(),
-                )
-            )
+            title = "Predicted and simulated times"
+            lead = f"{counted(len(rows), 'candidate')} simulated for the check only. RCC of all "
+            lead += f"candidates: {result.scores['rcc']:.3f}."
+            axes = ("simulated", rows["observed_time"]), ("predicted", rows["time"])
+            blocks.append(scatter_chart("check", title, lead, *axes, rows["mapping"].tolist()))
         return Section("Model and its accuracy", blocks, folded=True)
 
     def _describe_check(self, before: Ranking) -> str:
@@ -232,19 +214,12 @@ class _RankingBlocks:
         scores = result.scores
         if "rcc" not in scores:
             return "A single candidate has no order to score."
-        parts = ", ".join(
-            [
-                f"RCC {scores['rcc']:.3f}",
-                f"tau-b {scores['tau_b']:.3f}",
-                f"R^2 {scores['r2']:.3f}",
-                f"regret@1 {percent(scores['regret_1'], 1)}",
-            ]
-        )
         answer = shown_name(before.table["mapping"].iloc[0])
         text = (
             f"Before the check the answer was {answer}. {describe_confidence(before)} The check "
             f"simulated all {len(result.table)} candidates, of which {result.cost.simulated} were "
-            f"known before. Scores: {parts}."
+            f"known before. Scores: RCC {scores['rcc']:.3f}, tau-b {scores['tau_b']:.3f}, "
+            f"R^2 {scores['r2']:.3f}, regret@1 {percent(scores['regret_1'], 1)}."
         )
         if "within_interval" in scores:
             text += (
@@ -253,16 +228,17 @@ class _RankingBlocks:
             )
         return f"{text} The lower bound alone has an RCC of {scores['rcc_of_bound']:.3f}."
 
-    def _content(self) -> dict[str, object]:
+    def _make_content(self) -> dict[str, object]:
         result = self.result
-        ends, yours = self.table["mapping"].iloc[[0, -1]].unique(), self.ranking.yours
+        best_and_last = self.table["mapping"].iloc[[0, -1]].unique()
+        yours = self.ranking.yours
         return {
             "routing": result.problem.routing,
             "verdict": asdict(result.verdict),
             "before_check": result.unchecked
             and {"best": result.unchecked.best.name, **asdict(result.unchecked.verdict)},
             "goal": result.goal,
-            # Seconds differ from run to run, the rest does not.
+            # Only these numbers differ when a command is repeated.
             "spent": dict(result.spent) if result.goal == "order" else None,
             "default_order": None if yours is None else self.ranking.names[yours],
             "lower_bound_of_all_mappings": self.lower_bound or None,
@@ -279,7 +255,7 @@ class _RankingBlocks:
                     "binding": reasons.binding,
                     "hottest_links": records(reasons.links),
                 }
-                for name, reasons in ((name, result.reasons(name)) for name in ends)
+                for name, reasons in ((name, result.reasons(name)) for name in best_and_last)
             },
             "quality": result.scores,
         }
@@ -371,7 +347,7 @@ def _describe_proved_networks(verdict: Verdict) -> str:
 
 
 def _describe_order(result: Ranking) -> str:
-    """Return the expected quality of the order and its cost, if the goal is the order."""
+    """Return sentences about the quality of the order and its cost, if the goal is the order."""
     rcc = result.verdict.rcc
     if result.goal != "order" or rcc is None:
         return ""
@@ -389,7 +365,7 @@ def _describe_order(result: Ranking) -> str:
 
 
 def _describe_release_bound(result: Ranking) -> str:
-    """Return the first candidate by the release bound, if it differs from that of the model."""
+    """Return a sentence if the release bound and the model put different candidates first."""
     order, first = result.physical, result.table.iloc[0]
     if order is None or first["source"] != "predicted" or order.first == first["mapping"]:
         return ""
@@ -405,7 +381,7 @@ def _describe_release_bound(result: Ranking) -> str:
 
 
 def _describe_sum(result: Ranking) -> str:
-    """Return the error of a summed profile, if the traffic is one."""
+    """Return a sentence about the error of the times, if the traffic is a summed profile."""
     if not result.problem.workload.summed:
         return ""
     low, high = SUMMED_PROFILE_FACTORS

@@ -18,21 +18,23 @@ from toruscast.typing import Floats
 from . import svg
 from .blocks import Chart
 
-# Minimum quotient of values for a logarithmic axis.
+# An axis is logarithmic if its largest value is more than this many times the smallest.
 _MIN_LOG_RANGE = 8.0
 # Maximum ticks of the horizontal axis, and letters of a line above a figure.
 _MAX_TICKS, _MAX_LETTERS = 8, 70
 # End of a curve, relative to the largest measured value.
 _EXTRAPOLATION = 4.0
-# Most charts of models on a page.
+# Probability of the shaded interval.
+_LEVEL = 0.9
+# Maximum number of charts of models on a page.
 _N_CHARTS = 6
 _KINDS = ("best", "yours", "third", "other")
 
 
 class ModelCurve:
-    """Measurements of one call path along the one parameter that is not fixed.
+    """Measurements of one call path over the only parameter that varies.
 
-    ``fixed`` gives the values of the other parameters; omit those that did not vary.
+    ``fixed`` gives the values of the other parameters; those that did not vary may be omitted.
     """
 
     def __init__(self, models: Models, path: int, fixed: Mapping[str, float]) -> None:
@@ -42,37 +44,33 @@ class ModelCurve:
             expected = " or ".join(data.parameters)
             raise InputError("no such parameter", found=unknown[0], expected=expected)
         columns = dict(zip(data.parameters, data.points.T, strict=True))
-        self.held = {
+        self.fixed = {
             name: fixed.get(name, float(column[0]))
             for name, column in columns.items()
             if name in fixed or np.unique(column).size == 1
         }
-        free = [name for name in columns if name not in self.held]
+        free = [name for name in columns if name not in self.fixed]
         if not free:
-            raise InputError("no parameter is left to draw along")
+            raise InputError("no parameter varies, so there is no curve")
         if len(free) > 1:
-            raise InputError(
-                "a figure shows one parameter; hold the others at a value", found=", ".join(free)
-            )
+            fault = "a figure shows one parameter; fix the values of the others"
+            raise InputError(fault, found=", ".join(free))
         (self.name,) = free
-        matches = [np.isclose(columns[name], value) for name, value in self.held.items()]
+        matches = [np.isclose(columns[name], value) for name, value in self.fixed.items()]
         is_on_curve = np.logical_and.reduce([np.ones(len(data.points), bool), *matches])
         if not is_on_curve.any():
-            known = {name: np.unique(columns[name])[:8] for name in self.held}
-            raise InputError(
-                "nothing was measured there",
-                found=", ".join(f"{name}={value:g}" for name, value in self.held.items()),
-                expected="; ".join(
-                    f"{name} of {', '.join(f'{v:g}' for v in values)}"
-                    for name, values in known.items()
-                ),
+            found = ", ".join(f"{name}={value:g}" for name, value in self.fixed.items())
+            known = {name: np.unique(columns[name])[:8].tolist() for name in self.fixed}
+            expected = "; ".join(
+                f"{name} of {', '.join(f'{v:g}' for v in values)}" for name, values in known.items()
             )
+            raise InputError("no measurement at these values", found=found, expected=expected)
         self.x: Floats = columns[self.name][is_on_curve]
         self.values: Floats = data.values[path][is_on_curve]
 
     def points(self, x: Floats) -> pd.DataFrame:
-        """Return the values of all parameters at these values of the free one."""
-        return pd.DataFrame({self.name: x, **self.held})
+        """Return the values of all parameters if the free parameter has the values ``x``."""
+        return pd.DataFrame({self.name: x, **self.fixed})
 
 
 def model_charts(
@@ -80,34 +78,22 @@ def model_charts(
     paths: Sequence[int],
     options: FitOptions | None = None,
     fixed: Mapping[str, float] | None = None,
-    level: float = 0.9,
 ) -> list[Chart]:
-    """Return the measurements, the prediction and its interval for the first call paths.
+    """Return charts of the measurements and the prediction for the first of the call paths.
 
-    ``paths`` are indices of call paths. ``fixed`` holds measured values of all parameters but one;
-    by default, all but the first have the values of the last point. ``level`` is the probability of
-    the interval. The formula has a dashed curve if it differs from the prediction.
-
-    Examples
-    --------
-    >>> from toruscast.scaling import Measurements, fit_many
-    >>> data = Measurements(["p"], [[2], [4], [8], [16], [32]], [[[2.0], [3], [5], [9], [17]]])
-    >>> [chart] = model_charts(fit_many(data), [0])
-    >>> "prediction" in chart.draw()
-    True
+    ``fixed`` holds measured values of all parameters but one; by default, all but the first have
+    the values of the last point. The formula has a dashed curve if it differs from the prediction.
     """
     data = models.measurements
     if fixed is None:
         fixed = dict(zip(data.parameters[1:], data.points[-1, 1:].tolist(), strict=True))
     return [
-        Chart(f"model-{k}", "", "", partial(_draw_model, models, k, options, fixed, level))
+        Chart(f"model-{k}", "", "", partial(_draw_model, models, k, options or FitOptions(), fixed))
         for k in paths[:_N_CHARTS]
     ]
 
 
-def _draw_model(
-    models: Models, path: int, options: FitOptions | None, fixed: Mapping[str, float], level: float
-) -> str:
+def _draw_model(models: Models, path: int, options: FitOptions, fixed: Mapping[str, float]) -> str:
     curve, data = ModelCurve(models, path, fixed), models.measurements
     known = np.unique(curve.x)
     ends = np.array([known[0], _EXTRAPOLATION * known[-1]])
@@ -123,14 +109,12 @@ def _draw_model(
     measured = curve.values[is_measured]
     series.append(svg.Series("measured", "yours", measured_x, measured, style="points"))
     lines = [data.callpaths[path], models.formulas()[path]]
-    if curve.held:
-        lines.append("at " + ", ".join(f"{name} = {v:g}" for name, v in curve.held.items()))
+    if curve.fixed:
+        lines.append("at " + ", ".join(f"{name} = {v:g}" for name, v in curve.fixed.items()))
     interval = np.zeros((0, 1, x.size))
     if len(data.points) >= models.min_points:
-        interval = np.array(
-            predict_intervals(models, points, options or FitOptions(), level, paths=[path])
-        )
-        lines.append(f"shaded: {percent(level, digits=6)} interval")
+        interval = np.array(predict_intervals(models, points, options, _LEVEL, paths=[path]))
+        lines.append(f"shaded: {percent(_LEVEL, digits=6)} interval")
     values = np.concatenate([measured, predicted, formula, interval.ravel()])
     return svg.draw_plot(
         series,
@@ -149,7 +133,7 @@ def _draw_model(
 
 
 def speedup_chart(table: pd.DataFrame) -> Chart:
-    """Return `speedups` over the tasks, a plot per kind of run and base."""
+    """Return a chart of `speedups` over the tasks, with a plot per kind of run and base."""
     charts = []
     for (kind_of_run, _), part in table.groupby(["kind", "base"], sort=False):
         sizes = np.unique(part["tasks"]).astype(float)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 
 import numpy as np
 
@@ -30,7 +31,7 @@ from .candidates import (
 from .links import Candidate
 from .table import Column, Kind, Table, records
 
-# Largest gap above the lower bound for which a mapping is optimal.
+# A mapping with a smaller relative gap to the lower bound is called optimal.
 _NO_GAP = 1e-3
 # Error of simulated times if the objective is not the time.
 _TIME_ERROR = 0.03
@@ -54,13 +55,13 @@ def answer(
         traffic.traffic_section(),
     ]
     return traffic.answer(
-        _headline(result, baseline),
+        _make_headline(result, baseline),
         setting=setting or describe_problem(result.problem),
         title=f"Search: {describe_problem(result.problem)}",
         badge=badge,
         notes=notes,
         sections=sections,
-        content=_content(result),
+        content=_make_content(result),
         table=compared_table(result, top, yours),
         file=traffic.launcher_file(),
     )
@@ -70,15 +71,16 @@ def _format_value(result: SearchResult, value: float) -> str:
     return seconds(value) if result.objective == TIME else number(value, 6)
 
 
-def _headline(result: SearchResult, baseline: str) -> Headline:
+def _make_headline(result: SearchResult, baseline: str) -> Headline:
     best = shown_name(result.best.name or "the best")
-    value, initial = (_format_value(result, x) for x in (result.value, result.initial_value))
+    value = _format_value(result, result.value)
+    initial = _format_value(result, result.initial_value)
     value = value if result.objective == TIME else f"{result.objective} {value}"
     if not np.isfinite(result.initial_value):
         return Headline("Best found: ", best, f", {value}; {baseline} needs a missing link")
     if result.gain <= 0 or np.array_equal(result.best.node, result.reference.node):
         return Headline(f"Keep {baseline}, ", best, f": {value}; nothing better was found")
-    # Times that were simulated to an error give an interval.
+    # The gain is an interval if the times were simulated to an error.
     low, high = result.gain_interval
     share = (1 - high, 1 - low) if high - low > 2e-3 else 1 - result.gain
     gain = compare_times(share, 1.0, baseline)
@@ -86,7 +88,7 @@ def _headline(result: SearchResult, baseline: str) -> Headline:
 
 
 def _describe_certainty(result: SearchResult) -> tuple[str, list[str]]:
-    """Return the badge and the notes."""
+    """Return the badge of the page, and sentences about the certainty."""
     notes, badge, workload = [], "", result.problem.workload
     if result.bound > 0:
         gain = f"; at most {percent(1 - result.bound / result.value)} can still be gained"
@@ -130,11 +132,11 @@ def _times_chart(traffic: TrafficComparison, result: SearchResult, baseline: str
 
 
 def progress_chart(result: SearchResult) -> Chart:
-    """Return the best objective so far over the seconds of the search."""
+    """Return a chart of the best objective so far over the seconds of the search."""
     is_time = result.objective == TIME
     values = np.array([value for _, value in result.history])
     scale, unit = time_unit(values) if is_time else (1.0, "")
-    # The best is constant between two improvements.
+    # Draw steps, because the best is constant between two improvements.
     elapsed = np.repeat([time for time, _ in result.history], 2)[1:]
     best = np.repeat(values / scale, 2)[:-1]
     label = f"{result.objective}{f', {unit}' if unit else ''}"
@@ -142,12 +144,8 @@ def progress_chart(result: SearchResult) -> Chart:
     if result.bound > 0 and len(elapsed):
         ends = [0.0, float(elapsed[-1])]
         series.append(svg.Series("lower bound", "other", ends, [result.bound / scale] * 2))
-    return Chart(
-        "progress",
-        "",
-        f"Best {result.objective} so far.",
-        lambda: svg.draw_plot(series, "seconds", label, lines=True, from_zero=False),
-    )
+    draw = partial(svg.draw_plot, series, "seconds", label, lines=True, from_zero=False)
+    return Chart("progress", "", f"Best {result.objective} so far.", draw)
 
 
 def compared_table(result: SearchResult, top: int = 10, yours: bool = False) -> Table:
@@ -166,18 +164,13 @@ def compared_table(result: SearchResult, top: int = 10, yours: bool = False) -> 
     names = result.table["mapping"].tolist()
     reference = result.reference.name
     reference_row = names.index(reference) if reference in names[1:] else None
+    title = "All compared mappings"
     return Table(
-        result.table,
-        columns,
-        "All compared mappings",
-        best=0,
-        yours=reference_row,
-        top=top,
-        key="candidates",
+        result.table, columns, title, best=0, yours=reference_row, top=top, key="candidates"
     )
 
 
-def _content(result: SearchResult) -> dict[str, object]:
+def _make_content(result: SearchResult) -> dict[str, object]:
     return {
         "objective": result.objective,
         "best": result.best.name,
@@ -195,75 +188,75 @@ def _content(result: SearchResult) -> dict[str, object]:
     }
 
 
-def explanation_answer(why: Explanation, *, setting: str = "", top: int = 5) -> Answer:
-    """Return the limits of a mapping, compared with another."""
-    name, other = shown_name(why.mapping.name), shown_name(why.against.name)
-    head = Headline(
-        "",
-        name,
-        f" takes {seconds(why.time)}, {compare_times(why.time, why.against_time, other)} "
-        f"({seconds(why.against_time)})",
-    )
-    traffic, reasons = _compare_explained(why), why.reasons
+def explanation_answer(result: Explanation, *, setting: str = "", top: int = 5) -> Answer:
+    """Return the answer about the limits of a mapping, compared with another mapping."""
+    name, other = shown_name(result.mapping.name), shown_name(result.against.name)
+    difference = compare_times(result.time, result.against_time, other)
+    times = f"{seconds(result.time)}, {difference} ({seconds(result.against_time)})"
+    head = Headline("", name, f" takes {times}")
+    traffic, reasons = _compare_explained(result), result.reasons
     limit, bound = BINDING[reasons.binding], seconds(reasons.bounds[reasons.binding])
-    notes = [f"Limited by {limit} (at least {bound} of {seconds(why.time)})."]
-    if len(why.table):
-        link = why.table.iloc[0]
+    notes = [f"Limited by {limit} (at least {bound} of {seconds(result.time)})."]
+    if len(result.table):
+        link = result.table.iloc[0]
         notes.append(
             f"Busiest link {link['label']}: {nbytes(link['nbytes'])}, {link['over_mean']:.1f} "
             f"times the mean; {nbytes(link['against'])} under {other}."
         )
-    notes.append(_describe_swap(why))
+    notes.append(_describe_swap(result))
     link_map, spread, *_ = traffic.link_sections()
     sections = [
         Section("", [_dimension_table(traffic)], wide=False),
         *traffic.limit_sections(),
         link_map,
-        Section("Task pairs on the busiest links", [_pair_table(why, top, other)], wide=False),
+        Section("Task pairs on the busiest links", [_pair_table(result, top, other)], wide=False),
         spread,
-        Section("Busiest links", [_link_table(why, other)], folded=True),
-        Section("Features in the model", [_feature_table(why, other)], folded=True),
+        Section("Busiest links", [_link_table(result, other)], folded=True),
+        Section("Features in the model", [_feature_table(result, other)], folded=True),
     ]
     return traffic.answer(
         head,
-        setting=setting or describe_problem(why.problem),
-        title=f"Explanation of {name}: {describe_problem(why.problem)}",
+        setting=setting or describe_problem(result.problem),
+        title=f"Explanation of {name}: {describe_problem(result.problem)}",
         notes=notes,
         sections=sections,
         content={
-            "mapping": why.mapping.name,
-            "against": why.against.name,
-            "time": why.time,
-            "against_time": why.against_time,
+            "mapping": result.mapping.name,
+            "against": result.against.name,
+            "time": result.time,
+            "against_time": result.against_time,
             "bounds": reasons.bounds,
             "binding": reasons.binding,
-            "links": records(why.table),
-            "pairs": records(why.pairs),
-            "weights": records(why.weights),
-            "exchanges": records(why.exchanges),
+            "links": records(result.table),
+            "pairs": records(result.pairs),
+            "weights": records(result.weights),
+            "exchanges": records(result.exchanges),
         },
-        table=Table(why.pairs, ()),
+        table=Table(result.pairs, ()),
     )
 
 
-def limits_chart(why: Explanation) -> Chart:
-    """Return the bounds of both times by each part of the network."""
-    return _compare_explained(why).limits_chart()
+def limits_chart(result: Explanation) -> Chart:
+    """Return a chart of the bounds that the parts of the network set on both times."""
+    return _compare_explained(result).limits_chart()
 
 
-def _compare_explained(why: Explanation) -> TrafficComparison:
-    pair = ((why.mapping, why.time), (why.against, why.against_time))
+def _compare_explained(result: Explanation) -> TrafficComparison:
+    pair = (
+        (result.mapping, result.time),
+        (result.against, result.against_time),
+    )
     candidates = [Candidate(shown_name(mapping.name), mapping, time) for mapping, time in pair]
-    return TrafficComparison(why.problem, candidates, has_baseline=False)
+    return TrafficComparison(result.problem, candidates, has_baseline=False)
 
 
-def _describe_swap(why: Explanation) -> str:
-    """Return the swap of two blocks of nodes that reduces the time most."""
-    if why.exchanges.empty or why.exchanges["gain"].iloc[0] <= 0:
+def _describe_swap(result: Explanation) -> str:
+    """Return a sentence about the swap of two blocks of nodes that reduces the time most."""
+    if result.exchanges.empty or result.exchanges["gain"].iloc[0] <= 0:
         return "No swap makes it faster."
-    best = why.exchanges.iloc[0]
+    best = result.exchanges.iloc[0]
     blocks = [
-        " ".join(node_label(why.problem.torus, node) for node in best[key])
+        " ".join(node_label(result.problem.torus, node) for node in best[key])
         for key in ("block", "other")
     ]
     return (
@@ -282,18 +275,18 @@ def _dimension_table(traffic: TrafficComparison) -> Table:
     return Table(rows, columns, "Busiest link of each dimension and direction")
 
 
-def _link_table(why: Explanation, other: str) -> Table:
+def _link_table(result: Explanation, other: str) -> Table:
     columns = [
         Column("label", "link", "label", priority=0),
         Column("nbytes", "bytes", "bytes", priority=0),
         Column("over_mean", "times the mean", "decimal", digits=1),
         Column("against", f"bytes under {other}", "bytes"),
     ]
-    return Table(why.table, columns)
+    return Table(result.table, columns)
 
 
-def _pair_table(why: Explanation, top: int, other: str) -> Table:
-    rows = why.pairs.groupby("link", sort=False).head(max(1, top // 2))
+def _pair_table(result: Explanation, top: int, other: str) -> Table:
+    rows = result.pairs.groupby("link", sort=False).head(max(1, top // 2))
     columns = [
         Column("label", "link", "label", priority=0),
         Column("src", "from task", "number"),
@@ -302,12 +295,12 @@ def _pair_table(why: Explanation, top: int, other: str) -> Table:
         Column("share", "share of link", "share"),
         Column("hops", kind="count"),
         Column("against", f"hops under {other}", "count"),
-        *([Column("phase", kind="count")] if len(why.problem.workload) > 1 else []),
+        *([Column("phase", kind="count")] if len(result.problem.workload) > 1 else []),
     ]
-    return Table(rows.assign(label=rows["link"].map(why.problem.torus.link_label)), columns)
+    return Table(rows.assign(label=rows["link"].map(result.problem.torus.link_label)), columns)
 
 
-def _feature_table(why: Explanation, other: str) -> Table:
+def _feature_table(result: Explanation, other: str) -> Table:
     columns = [
         Column("feature", priority=0),
         Column("value", kind="number", digits=4, priority=0),
@@ -315,4 +308,4 @@ def _feature_table(why: Explanation, other: str) -> Table:
         Column("effect", "change", "change", digits=1),
     ]
     title = f"Change of the predicted time with one feature of {other}"
-    return Table(why.weights, columns, title)
+    return Table(result.weights, columns, title)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -102,9 +103,11 @@ def answer(result: Simulation, why: Reasons | None = None, *, setting: str = "")
     traffic = TrafficComparison(result.problem, [candidate])
     links = result.links()
     tables = _detail_tables(result, links)
-    # The third section lists the busiest links, as the tables below do.
+    # Omit the section of the busiest links, which are in the tables below.
     link_map, spread, *_ = traffic.link_sections()
-    details = [_table(title, tables[key], columns) for key, (title, columns) in _TABLES.items()]
+    details = [
+        _make_table(title, tables[key], columns) for key, (title, columns) in _TABLES.items()
+    ]
     details = [table for table in details if len(table)]
     sections = [
         link_map,
@@ -116,7 +119,7 @@ def answer(result: Simulation, why: Reasons | None = None, *, setting: str = "")
         *([Section(_DETAILS, details, folded=True, only="page")] if details else []),
         traffic.traffic_section(),
     ]
-    content = _content(result, reasons, links)
+    content = _make_content(result, reasons, links)
     content |= {key: records(table) for key, table in tables.items()}
     bound, unit = reasons.lower_bound, " per iteration" if result.iterations > 1 else ""
     head = f" takes {seconds(result.time)}{unit}"
@@ -127,7 +130,7 @@ def answer(result: Simulation, why: Reasons | None = None, *, setting: str = "")
         Headline("", name, head),
         setting=setting or f"{about}, mapping {name}",
         title=f"Simulation of {name}: {about}",
-        notes=_notes(result, reasons, traffic.estimated),
+        notes=_make_notes(result, reasons, traffic.estimated),
         sections=sections,
         content=content,
         table=Table(_summary_row(content), ()),
@@ -149,8 +152,8 @@ def comparison_answer(
 ) -> Answer:
     """Return the fastest of several mappings, and its limits.
 
-    ``results`` holds for each mapping a row as of `result_row`, and the bounds of its time, which
-    are ``estimated`` if packets may take several routes. ``error`` is that of the times.
+    ``results`` holds the `result_row` of each mapping and the bounds of its time, which are
+    ``estimated`` if packets may take several routes. ``error`` is the relative error of the times.
     """
     rows = [
         {
@@ -179,7 +182,7 @@ def comparison_answer(
         Column("busiest_link", kind="label"),
         Column("busy_share", "busy", "share"),
     ]
-    hidden = ["phase_times", "coarsening", "change"]
+    printed = table.drop(columns=["phase_times", "coarsening", "change"], errors="ignore")
     notes = [
         _compare_with_others(table, error),
         ranking.describe_similarity(),
@@ -191,13 +194,7 @@ def comparison_answer(
         setting=setting,
         headline=ranking.headline(),
         notes=list(filter(None, notes)),
-        table=Table(
-            table.drop(columns=hidden, errors="ignore"),
-            columns,
-            best=0,
-            yours=ranking.yours,
-            top=top,
-        ),
+        table=Table(printed, columns, best=0, yours=ranking.yours, top=top),
         omitted=problem.workload.omitted,
         mapping=mappings[order[0]],
         content=content | {"ranking": records(table)},
@@ -205,19 +202,19 @@ def comparison_answer(
 
 
 def result_row(time: float, link: str | None, busy: float) -> dict[str, Any]:
-    """Return a row about a mapping; ``link`` is its busiest link, None if no message needs one."""
+    """Return the row of a mapping; ``link`` is its busiest link, used for ``busy`` seconds."""
     return {"time": time, "busiest_link": link, "busy_share": busy / time if link else 0.0}
 
 
 def flow_result_row(result: FlowSimulation) -> tuple[dict[str, Any], Reasons]:
-    """Return a row of `comparison_answer`, and the bounds of the time."""
+    """Return the row of a mapping for `comparison_answer`, and the bounds of its time."""
     problem, mapping = result.problem, result.mapping
-    # Flows do not round to clock cycles, so the bound is exact.
+    # Unlike packets, flows do not round times to clock cycles, so use the exact bound.
     bound = time_bounds(problem, mapping).total
     reasons = replace(explain(problem, mapping, n=1), lower_bound=bound)
     links = reasons.links
     link, busy = (links["label"].iloc[0], links["busy"].iloc[0]) if len(links) else (None, 0.0)
-    # The accepted error may shorten a time, but not below the bound.
+    # A time with the accepted error may be below the bound.
     time = max(result.time, bound)
     return result_row(time, link, busy) | {"phase_times": result.phase_times}, reasons
 
@@ -253,7 +250,7 @@ def _compare_with_others(table: pd.DataFrame, error: float) -> str:
 
 
 def timeline_chart(result: MessageTimes[Any]) -> Chart:
-    """Return the numbers of sent and of arrived edges over the time."""
+    """Return a chart of the edges that were sent and that have arrived, over the time."""
     messages = result.messages()
     moments = np.linspace(0.0, result.end, _N_MOMENTS)
     n_sent = np.searchsorted(np.sort(messages["handed_over"]), moments, side="right")
@@ -263,34 +260,31 @@ def timeline_chart(result: MessageTimes[Any]) -> Chart:
         svg.Series("sent", "other", moments / scale, n_sent),
         svg.Series("arrived", "best", moments / scale, n_arrived),
     ]
-    return Chart(
-        "timeline",
-        "",
-        "Edges whose messages were sent and have arrived. Those between the lines are in transit.",
-        lambda: svg.draw_plot(series, f"time, {unit}", "edges", lines=True),
-    )
+    lead = "Edges whose messages were sent and have arrived. The difference is in transit."
+    draw = partial(svg.draw_plot, series, f"time, {unit}", "edges", lines=True)
+    return Chart("timeline", "", lead, draw)
 
 
 def _detail_tables(result: Simulation, links: pd.DataFrame) -> dict[str, pd.DataFrame]:
     torus, fifos = result.torus, result.fifos()
     used = links[links["packets"] > 0]
-    busiest = _largest(used, "busy_share", _N_LINKS)
-    fullest = _largest(used[used["delay"] > 0], "mean_buffered", _N_OTHER)
+    busiest = used.nlargest(_N_LINKS, "busy_share")
+    fullest = used[used["delay"] > 0].nlargest(_N_OTHER, "mean_buffered")
     fifos.insert(0, "label", [node_label(torus, node) for node in fifos["node"]])
     fifos["waited"] = fifos["mean_wait"] * fifos["packets"]
     return {
         "busiest_links": label_links(busiest, torus),
         "fullest_buffers": label_links(fullest, torus),
         "slowest_messages": slowest_messages(result, _N_OTHER),
-        "longest_waiting_fifos": _largest(fifos[fifos["waited"] > 0], "waited", _N_OTHER),
+        "longest_waiting_fifos": fifos[fifos["waited"] > 0].nlargest(_N_OTHER, "waited"),
     }
 
 
-def _table(title: str, frame: pd.DataFrame, columns: Sequence[Column]) -> Table:
+def _make_table(title: str, frame: pd.DataFrame, columns: Sequence[Column]) -> Table:
     return Table(frame, [column for column in columns if column.name in frame], title)
 
 
-def _notes(result: Simulation, reasons: Reasons, is_estimated: bool) -> list[str]:
+def _make_notes(result: Simulation, reasons: Reasons, is_estimated: bool) -> list[str]:
     has_rounds = result.workload.dependent and len(result.workload) > result.iterations > 0
     limit = describe_limit(reasons, is_estimated, has_rounds)
     if result.iterations == 1:
@@ -335,7 +329,7 @@ def _phase_sections(result: Simulation) -> list[Section]:
     return [Section(title, [Table(phases.head(_N_PHASES), columns)])]
 
 
-def _content(result: Simulation, reasons: Reasons, links: pd.DataFrame) -> dict[str, Any]:
+def _make_content(result: Simulation, reasons: Reasons, links: pd.DataFrame) -> dict[str, Any]:
     return {
         "mapping": result.mapping.name,
         "time": result.time,
@@ -352,10 +346,6 @@ def _content(result: Simulation, reasons: Reasons, links: pd.DataFrame) -> dict[
         "mean_delay": float(links["delay"].mean()) if len(links) else 0.0,
         "network": asdict(result.torus.network),
     }
-
-
-def _largest(table: pd.DataFrame, column: str, n: int) -> pd.DataFrame:
-    return table.sort_values(column, ascending=False, kind="stable").head(n)
 
 
 def _summary_row(content: dict[str, Any]) -> pd.DataFrame:

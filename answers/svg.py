@@ -16,15 +16,15 @@ from numpy.typing import ArrayLike
 from toruscast.text import nbytes, number, percent, printable, shortened, shown_name
 from toruscast.typing import Floats, Ints
 
-# Widths of a chart on a phone; larger screens scale it, and show two narrow ones side by side.
+# Widths of a chart on a phone. Larger screens scale charts, and show two narrow ones side by side.
 WIDTH, NARROW = 440, 220
 _LABEL_WIDTH = 138
 _ROW_HEIGHT = 24
 # Approximate number of ticks on an axis.
 _N_TICKS = 4
-# Width of a bold letter.
+# Approximate width of a bold letter, in pixels.
 _LETTER_WIDTH = 7.2
-# Colours from idle to busiest in both themes.
+# Colours of the light and the dark theme, from idle to busiest.
 RAMP = ("#fcf6d4", "#feca8d", "#fd9668", "#f1605d", "#cd4071", "#9e2f7f", "#721f81", "#440f76")
 _DASHES = {"dashed": "7 4", "dotted": "2 4"}
 
@@ -41,7 +41,10 @@ class Row(NamedTuple):
 
 
 class Series(NamedTuple):
-    """Named points; ``style`` is points, line, dashed or dotted, by default that of the plot."""
+    """Named points of a plot.
+
+    ``style`` is points, line, dashed or dotted; by default, the style of the whole plot.
+    """
 
     name: str
     kind: str
@@ -52,11 +55,11 @@ class Series(NamedTuple):
 
 
 class Scales(NamedTuple):
-    """Axes of a plot, and what it shows besides series.
+    """Axes of a plot, and its parts besides the series.
 
-    Without ``ticks``, the horizontal axis has them at round values. ``head`` are lines above the
-    plot, ``area`` is an interval ``(x, low, high)`` at each x, and x values ``beyond`` this one
-    have no measurements.
+    ``ticks`` are those of the horizontal axis, by default at round values. ``head`` are lines of
+    text above the plot. ``area`` is a shaded band of intervals ``(x, low, high)``. The plot marks
+    x values above ``beyond`` as extrapolated.
     """
 
     log_x: bool = False
@@ -72,8 +75,9 @@ _LINEAR = Scales()
 
 def make_svg(height: float, parts: Sequence[str], description: str, width: float = WIDTH) -> str:
     """Return a chart with a description for screen readers."""
+    label = _escape(description)
     return (
-        f'<svg viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="{_text(description)}" '
+        f'<svg viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="{label}" '
         f'xmlns="http://www.w3.org/2000/svg">{"".join(parts)}</svg>'
     )
 
@@ -88,10 +92,10 @@ def draw_times(
     marked: Sequence[tuple[float, str]] = (),
     begin: float = 0.0,
 ) -> str:
-    """Return times as dots on lines from ``begin``, with intervals, and ticks in a last row.
+    """Return a row with a dot for each time, and its interval; the axis starts at ``begin``.
 
-    ``left_out`` describes the rows that are not drawn before the last row. ``marked`` are the
-    times and kinds of highlighted ticks.
+    ``ticks`` are times below the rows, and ``marked`` are the times and kinds of highlighted ticks.
+    ``left_out`` describes rows between the last two that are not drawn.
     """
     high = max([*(max(row.time, row.high) for row in rows), lower_bound, *ticks]) or 1.0
     right = WIDTH - 96
@@ -105,7 +109,7 @@ def draw_times(
     if lower_bound:
         bound = x(lower_bound)
         text = f"lower bound {number(lower_bound / scale)} {unit}"
-        parts.append(_line(bound, 14, bound, bottom - 10, "floor"))
+        parts.append(_draw_line(bound, 14, bound, bottom - 10, "floor"))
         parts.append(draw_label(bound, 10, text, "quiet", "end" if bound > WIDTH / 2 else "start"))
     for i, row in enumerate(rows):
         if left_out and i == len(rows) - 1:
@@ -114,29 +118,29 @@ def draw_times(
         kind = row.kind
         label = shortened(shown_name(row.label), 19)
         parts.append(draw_label(_LABEL_WIDTH - 8, y + 4, label, kind, "end"))
-        parts.append(_line(_LABEL_WIDTH, y, x(row.time), y, f"{kind} pale", 2))
+        parts.append(_draw_line(_LABEL_WIDTH, y, x(row.time), y, f"{kind} pale", 2))
         if row.high > row.low:
-            parts.append(_line(x(row.low), y, x(row.high), y, kind, 4, "opacity:.45"))
+            parts.append(_draw_line(x(row.low), y, x(row.high), y, kind, 4, "opacity:.45"))
         parts.append(
             f'<circle cx="{x(row.time):.1f}" cy="{y:.0f}" r="5" class="{kind}">'
-            f"<title>{_text(f'{row.label}: {number(row.time / scale)} {unit}'.strip())}</title>"
+            f"<title>{_escape(f'{row.label}: {number(row.time / scale)} {unit}'.strip())}</title>"
             "</circle>"
         )
         edge = max(x(row.time), x(row.high)) + 9
-        note = f'<tspan class="quiet"> {_text(row.note)}</tspan>' if row.note else ""
+        note = f'<tspan class="quiet"> {_escape(row.note)}</tspan>' if row.note else ""
         parts.append(
             f'<text x="{edge:.0f}" y="{y + 4:.0f}">{number(row.time / scale)}{note}</text>'
         )
         y += _ROW_HEIGHT
     if ticks:
         parts.append(draw_label(_LABEL_WIDTH - 8, y + 8, f"all {len(ticks)}", "quiet", "end"))
-        # Draw one tick per pixel.
+        # Draw at most one tick per pixel.
         for pixel in sorted({round(x(time)) for time in ticks}):
-            parts.append(_line(pixel, y - 2, pixel, y + 10, "other", 1, "opacity:.6"))
+            parts.append(_draw_line(pixel, y - 2, pixel, y + 10, "other", 1, "opacity:.6"))
         for time, kind in marked:
-            parts.append(_line(x(time), y - 4, x(time), y + 12, kind, 3))
+            parts.append(_draw_line(x(time), y - 4, x(time), y + 12, kind, 3))
         y += _ROW_HEIGHT
-    parts += _axis_below(begin / scale, high / scale, y - 4, lambda v: x(v * scale), unit)
+    parts += _draw_axis(begin / scale, high / scale, y - 4, lambda v: x(v * scale), unit)
     times = "; ".join(f"{row.label} {number(row.time / scale)} {unit}" for row in rows)
     return make_svg(y + 18, parts, f"Times: {times}")
 
@@ -148,25 +152,24 @@ def draw_bars(
     unit: str,
     limits: Sequence[int] = (),
     totals: Sequence[float] = (),
-    begin: float = 0.0,
 ) -> str:
-    """Return bars by group for each series ``(name, kind, values)``.
+    """Return a group of bars for each name in ``groups``, with one bar per series.
 
-    Values in ``%`` are parts of 1. Each series has a group that is its limit, whose bar is solid;
-    without ``limits`` all bars are solid. ``totals`` are lines across all groups, one per series;
-    with them the last group continues the limit. The axis starts at ``begin``.
+    A series is ``(name, kind, values)``; values in the unit ``%`` are parts of 1. ``limits`` gives
+    the group of each series whose bar is solid; without them, all bars are solid. ``totals`` draws
+    a line per series across all groups. The bar of the last group then begins at the end of the
+    solid bar.
     """
     high = max([*totals, *(value for _, _, values in series for value in values)], default=1) or 1.0
     right = WIDTH - 64
 
     def x(value: float) -> float:
-        share = (value - begin) / (high - begin or 1.0)
-        return _LABEL_WIDTH + (right - _LABEL_WIDTH) * max(share, 0.0)
+        return _LABEL_WIDTH + (right - _LABEL_WIDTH) * max(value / high, 0.0)
 
     def with_unit(value: float) -> str:
-        return (
-            percent(value, digits=3) if unit == "%" else f"{number(value / scale)} {unit}".strip()
-        )
+        if unit == "%":
+            return percent(value, digits=3)
+        return f"{number(value / scale)} {unit}".strip()
 
     unnamed = [Series(name, kind, (), ()) for name, kind, _ in series] if not totals else ()
     legend, y = _draw_legend(unnamed, _LABEL_WIDTH, right, 10)
@@ -178,15 +181,15 @@ def draw_bars(
         for s, (name, kind, values) in enumerate(series):
             is_limit = bool(limits) and limits[s] == g
             is_rest = bool(totals) and g == len(groups) - 1
-            start = values[limits[s]] if is_rest else begin
-            left, width = x(start), x(start + values[g] - (0 if is_rest else begin)) - x(start)
+            start = values[limits[s]] if is_rest else 0.0
+            left, width = x(start), x(start + values[g]) - x(start)
             shade = kind if is_limit or not limits else f"{kind} pale"
+            amount = with_unit(values[g])
             parts.append(
                 f'<rect x="{left:.1f}" y="{y:.0f}" width="{width:.1f}" height="{height}" '
-                f'class="{shade}"><title>{_text(name)}, {_text(group)}: '
-                f"{_text(with_unit(values[g]))}</title></rect>"
+                f'class="{shade}"><title>{_escape(f"{name}, {group}: {amount}")}</title></rect>'
             )
-            text = with_unit(values[g]).removesuffix(unit).strip()
+            text = amount.removesuffix(unit).strip()
             if is_limit:
                 text = f"limit: {text}"
             if is_limit and width > _LETTER_WIDTH * len(text):
@@ -198,7 +201,7 @@ def draw_bars(
         y += 10
     # Draw the lines first, behind the texts.
     parts[:0] = [
-        _line(x(total), 12, x(total), y - 4, kind, 1.5)
+        _draw_line(x(total), 12, x(total), y - 4, kind, 1.5)
         for (_, kind, _), total in zip(series, totals, strict=False)
     ]
     for i, ((name, kind, _), total) in enumerate(zip(series, totals, strict=False)):
@@ -224,15 +227,17 @@ def draw_plot(
     bands: Sequence[tuple[float, float, float]] = (),
     scales: Scales = _LINEAR,
 ) -> str:
-    """Return points or lines, with a legend if there are several series.
+    """Return a plot of points or lines, with a legend if there are several series.
 
-    ``diagonal`` marks equal coordinates; ``bands`` are vertical intervals ``(x, low, high)``.
+    ``diagonal`` draws the line y = x; ``bands`` are vertical intervals ``(x, low, high)``.
     """
     points = [np.array([each.x, each.y], dtype=float) for each in series]
     xs, ys = np.concatenate(points, axis=1)
     ys = np.concatenate([ys, [end for _, *ends in (*bands, *scales.area) for end in ends]])
-    low_x, high_x = _axis_range(xs, from_zero and lines)
-    low_y, high_y = _axis_range(ys[ys > 0] if scales.log_y else ys, from_zero and not scales.log_y)
+    low_x, high_x = _choose_range(xs, from_zero and lines)
+    low_y, high_y = _choose_range(
+        ys[ys > 0] if scales.log_y else ys, from_zero and not scales.log_y
+    )
     if diagonal:
         low_x, high_x = low_y, high_y = min(low_x, low_y), max(high_x, high_y)
     left, right, first = 52.0, WIDTH - 12.0, 12.0 + 14 * len(scales.head)
@@ -240,10 +245,10 @@ def draw_plot(
     bottom = top + 192
 
     def x(value: float) -> float:
-        return left + (right - left) * _axis_share(value, low_x, high_x, scales.log_x)
+        return left + (right - left) * _axis_position(value, low_x, high_x, scales.log_x)
 
     def y(value: float) -> float:
-        return bottom - (bottom - top) * _axis_share(value, low_y, high_y, scales.log_y)
+        return bottom - (bottom - top) * _axis_position(value, low_y, high_y, scales.log_y)
 
     parts = [draw_label(2, 12 + 14 * i, line) for i, line in enumerate(scales.head)]
     if scales.beyond is not None:
@@ -254,31 +259,34 @@ def draw_plot(
         )
         parts.append(draw_label(right - 2, bottom - 5, "beyond the measurements", "quiet", "end"))
     parts.append(draw_label(2, first, y_title, "quiet"))
-    for tick in _ticks(low_y, high_y, scales.log_y):
-        parts.append(_line(left, y(tick), right, y(tick), "axis"))
-        parts.append(draw_label(left - 6, y(tick) + 4, _short(tick), "quiet", "end"))
-    ticks = scales.ticks or _ticks(low_x, high_x, scales.log_x)
-    parts += _axis_below(low_x, high_x, bottom, x, "", ticks)
+    for tick in _choose_ticks(low_y, high_y, scales.log_y):
+        parts.append(_draw_line(left, y(tick), right, y(tick), "axis"))
+        parts.append(draw_label(left - 6, y(tick) + 4, _format_tick(tick), "quiet", "end"))
+    ticks = scales.ticks or _choose_ticks(low_x, high_x, scales.log_x)
+    parts += _draw_axis(low_x, high_x, bottom, x, "", ticks)
     parts.append(draw_label(right, bottom + 32, x_title, "quiet", "end"))
     if diagonal:
-        parts.append(_line(x(low_x), y(low_y), x(high_x), y(high_y), "floor"))
+        parts.append(_draw_line(x(low_x), y(low_y), x(high_x), y(high_y), "floor"))
     if scales.area:
         outline = [(value, low) for value, low, _ in scales.area]
         outline += [(value, high) for value, _, high in reversed(scales.area)]
-        parts.append(f'<polygon points="{_path(outline, x, y)}" class="best" opacity=".25"/>')
+        parts.append(
+            f'<polygon points="{_format_points(outline, x, y)}" class="best" opacity=".25"/>'
+        )
     for value, low, high in bands:
-        parts.append(_line(x(value), y(low), x(value), y(high), "other", 2))
+        parts.append(_draw_line(x(value), y(low), x(value), y(high), "other", 2))
     for each, values in zip(series, points, strict=True):
         style = each.style or ("line" if lines else "points")
         if style != "points":
             dashes = f' stroke-dasharray="{_DASHES[style]}"' if style in _DASHES else ""
-            path = _path(values.T.tolist(), x, y)
+            path = _format_points(values.T.tolist(), x, y)
             parts.append(f'<polyline points="{path}" class="{each.kind} line"{dashes}/>')
         for i, (a, b) in enumerate(values.T.tolist() if style == "points" else ()):
             label = f"{each.labels[i]}: " if each.labels else ""
+            title = _escape(f"{label}{_format_tick(a)}, {_format_tick(b)}")
             parts.append(
                 f'<circle cx="{x(a):.1f}" cy="{y(b):.1f}" r="4" class="{each.kind}" '
-                f'opacity=".75"><title>{_text(label)}{_short(a)}, {_short(b)}</title></circle>'
+                f'opacity=".75"><title>{title}</title></circle>'
             )
     names = ", ".join(
         f"{each.name or 'points'} ({values.shape[1]})"
@@ -288,7 +296,7 @@ def draw_plot(
 
 
 def stack_charts(charts: Sequence[str]) -> str:
-    """Return one chart with the charts below each other."""
+    """Return one chart in which the charts are below each other."""
     if len(charts) == 1:
         return charts[0]
     parts, y = [], 0.0
@@ -302,7 +310,7 @@ def stack_charts(charts: Sequence[str]) -> str:
 def _draw_legend(
     series: Sequence[Series], left: float, right: float, y: float
 ) -> tuple[list[str], float]:
-    """Return the legend from ``y`` on, and the y of its lower end."""
+    """Return the parts of the legend, whose first line is at ``y``, and the y of its lower end."""
     parts, x = [], left
     for each in series if len(series) > 1 else ():
         if not each.name:
@@ -325,21 +333,24 @@ def _draw_legend(
     return parts, y + 10
 
 
-def _path(
+def _format_points(
     points: Iterable[Sequence[float]], x: Callable[[float], float], y: Callable[[float], float]
 ) -> str:
     return " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in points)
 
 
-def _axis_share(value: float, low: float, high: float, log: bool) -> float:
-    """Return the position of a value on an axis, from 0 to 1; clipped below if logarithmic."""
+def _axis_position(value: float, low: float, high: float, log: bool) -> float:
+    """Return the position of a value on an axis, from 0 to 1.
+
+    On a logarithmic axis, smaller values than ``low`` are at 0.
+    """
     if log:
         return math.log(max(value, low) / low) / math.log(high / low)
     return (value - low) / (high - low)
 
 
 def draw_matrix(values: Floats, bin_width: float, noun: str) -> str:
-    """Return bytes between bins of consecutive tasks or nodes; darker is more."""
+    """Return a matrix of the bytes between bins of tasks or nodes; darker cells have more bytes."""
     n = len(values)
     side, left, top = 240.0, 60.0, 22.0
     cell = side / n
@@ -353,7 +364,7 @@ def draw_matrix(values: Floats, bin_width: float, noun: str) -> str:
     i, j = np.indices(values.shape).astype(float)
     parts = [
         f'<rect x="{left}" y="{top}" width="{side}" height="{side}" class="axis"/>',
-        *_squares(levels, np.asarray(left + j * cell), np.asarray(top + i * cell), cell),
+        *_draw_squares(levels, np.asarray(left + j * cell), np.asarray(top + i * cell), cell),
     ]
     last = n * bin_width
     parts += [
@@ -368,17 +379,17 @@ def draw_matrix(values: Floats, bin_width: float, noun: str) -> str:
 
 
 def draw_ramp(x: float, y: float, low: str, high: str) -> list[str]:
-    """Return the key of the colours, with its lowest and highest value."""
+    """Return the legend of the colours, with the texts ``low`` and ``high`` at its ends."""
     low_width = _LETTER_WIDTH * len(low) + 4
     levels = np.arange(len(RAMP))
     left = np.asarray(x + low_width + 14.0 * levels, dtype=np.float64)
-    parts = _squares(levels, left, np.full(len(RAMP), y), 12)
+    parts = _draw_squares(levels, left, np.full(len(RAMP), y), 12)
     edge = x + low_width + 14 * len(RAMP) + 4
     return [draw_label(x, y + 10, low, "quiet"), *parts, draw_label(edge, y + 10, high, "quiet")]
 
 
-def _squares(levels: Ints, x: Floats, y: Floats, side: float) -> list[str]:
-    """Return squares in the colours of the ramp; level -1 is not drawn."""
+def _draw_squares(levels: Ints, x: Floats, y: Floats, side: float) -> list[str]:
+    """Return squares in the colours of the ramp by their ``levels``; level -1 is not drawn."""
     size = f"h{side:.1f}v{side:.1f}h-{side:.1f}z"
     paths = {
         level: "".join(
@@ -390,7 +401,7 @@ def _squares(levels: Ints, x: Floats, y: Floats, side: float) -> list[str]:
     return [f'<path d="{path}" class="r{level}"/>' for level, path in paths.items() if path]
 
 
-def _axis_below(
+def _draw_axis(
     low: float,
     high: float,
     y: float,
@@ -398,28 +409,28 @@ def _axis_below(
     unit: str,
     ticks: Sequence[float] = (),
 ) -> list[str]:
-    parts = [_line(x(low), y, x(high), y, "axis")]
-    ticks = ticks or _ticks(low, high)
+    parts = [_draw_line(x(low), y, x(high), y, "axis")]
+    ticks = ticks or _choose_ticks(low, high)
     for tick in ticks:
-        text = f"{_short(tick)} {unit}" if unit and tick == ticks[-1] else _short(tick)
+        text = f"{_format_tick(tick)} {unit}" if unit and tick == ticks[-1] else _format_tick(tick)
         parts.append(draw_label(x(tick), y + 15, text, "quiet", "middle"))
     return parts
 
 
-def _axis_range(values: Floats, from_zero: bool) -> tuple[float, float]:
+def _choose_range(values: Floats, from_zero: bool) -> tuple[float, float]:
     values = values[np.isfinite(values)]
     low, high = float(values.min(initial=np.inf)), float(values.max(initial=-np.inf))
     if not values.size:
         return 0.0, 1.0
     low = min(low, 0.0) if from_zero else low
-    # Smaller differences are rounding errors.
+    # Values that differ less are equal except for rounding errors.
     if high - low > 1e-9 * max(abs(low), abs(high)):
         return low, high
     return low - abs(low or 1.0) / 2, high + abs(high or 1.0) / 2
 
 
-def _ticks(low: float, high: float, log: bool = False) -> list[float]:
-    """Return about `_N_TICKS` round values; if ``log``, up to twice as many by decade."""
+def _choose_ticks(low: float, high: float, log: bool = False) -> list[float]:
+    """Return about `_N_TICKS` round values, or up to twice as many on a logarithmic axis."""
     if log:
         powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
         steps = (1, 2, 5) if len(powers) <= 4 else (1,)
@@ -433,14 +444,14 @@ def _ticks(low: float, high: float, log: bool = False) -> list[float]:
     return [i * step for i in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-def _short(value: float) -> str:
+def _format_tick(value: float) -> str:
     for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= size:
             return f"{value / (1e3 if letter == 'k' else size):.3g}{letter}"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
-def _line(
+def _draw_line(
     x1: float, y1: float, x2: float, y2: float, kind: str, width: float = 1, style: str = ""
 ) -> str:
     more = f' style="{style}"' if style else ""
@@ -451,13 +462,12 @@ def _line(
 
 
 def draw_label(x: float, y: float, text: object, kind: str = "", anchor: str = "start") -> str:
-    """Return a text that begins, ends or has its middle at ``x``."""
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{_text(text)}</text>'
-    )
+    """Return a text whose start, end or middle is at ``x``, depending on ``anchor``."""
+    attributes = f'x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}"'
+    return f"<text {attributes}>{_escape(text)}</text>"
 
 
-def _text(value: object) -> str:
+def _escape(value: object) -> str:
     return escape(shortened(printable(" ".join(str(value).split())), 300))
 
 
@@ -470,11 +480,11 @@ def style_sheet() -> str:
 
 @cache
 def _standalone_style() -> str:
-    """Return the rules of the style sheet for charts, with the colours of the light theme."""
+    """Return the style sheet's rules for charts, with the colours of the light theme."""
     colours = dict(re.findall(r"--(\w+): (#\w+)", style_sheet().partition("@media")[0]))
     rules = "".join(re.findall(r"^svg .*", style_sheet(), re.M))
     rules = re.sub(r"var\(--(\w+)\)", lambda match: colours[match[1]], rules)
-    # The rules are for one class, so that they do not affect a notebook.
+    # The rules select a class, because they must not affect other drawings in a notebook.
     return re.sub(r"\bsvg (?=[.\w])", ".toruscast ", rules)
 
 
@@ -487,13 +497,14 @@ def standalone_svg(svg: str, style: str = "") -> str:
 
 
 def draw_nodes(shape: Sequence[int], axes: str, numbers: Ints, size: int, title: str = "") -> str:
-    """Return the nodes of a torus, coloured by ``numbers`` ``(n_nodes,)`` less than ``size``.
+    """Return a drawing of the nodes of a torus, coloured by ``numbers`` from 0 to ``size`` - 1.
 
-    Each plane has the last two dimensions. Planes are side by side. Nodes with -1 are not drawn.
+    ``numbers`` has the shape ``(n_nodes,)``; nodes with -1 are not drawn. The last two dimensions
+    form planes, which are drawn side by side.
     """
     rows, columns = ([1, *shape] if len(shape) < 2 else shape)[-2:]
     planes = len(numbers) // (rows * columns)
-    # Choose the planes per line so that the chart is nearly square.
+    # Choose the number of planes in a line that makes the chart nearly square.
     across = max(1, min(planes, round(math.sqrt(planes * (rows + 1) / (columns + 1)))))
     while across > 1 and planes % across and across > planes // 2:
         across -= 1
@@ -504,7 +515,7 @@ def draw_nodes(shape: Sequence[int], axes: str, numbers: Ints, size: int, title:
     i, j = np.divmod(inside, columns)
     x = 24 + (plane % across) * (columns + 0.8) * cell + j * cell
     y = 18 + (plane // across) * (rows + 0.8) * cell + i * cell
-    parts = _squares(levels, x, y, cell - 1 if cell > 4 else cell)
+    parts = _draw_squares(levels, x, y, cell - 1 if cell > 4 else cell)
     caption = f"{title}; {axes[-1:]} to the right" if title else f"{axes[-1:]} to the right"
     if len(shape) > 1:
         caption += f", {axes[-2:-1]} down"

@@ -50,13 +50,13 @@ Kind = Literal[
 Mark = Literal["best", "yours", ""]
 _TEXTS = ("name", "text", "label")
 _UNITS = {"seconds": (time_unit, seconds), "bytes": (byte_unit, nbytes)}
-# Default decimals or digits that are not 3.
+# Default number of decimals or digits, if it is not 3.
 _DIGITS = {"general": 4, "share": 0, "change": 0}
-# Maximum quotient of two values in a column with one unit.
+# Columns have one unit if the largest value is at most this many times the smallest.
 _MAX_UNIT_RANGE = 1e3
-# Spreadsheets interpret text that begins like this as a formula.
+# Spreadsheets interpret text as a formula if it begins with one of these.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-# Control characters that a terminal interprets, without tabs and line ends.
+# Control characters that a terminal interprets, except tabs and line ends.
 _CONTROL = dict.fromkeys([*range(9), 11, 12, *range(14, 32), *range(127, 160)], "?")
 
 
@@ -71,20 +71,20 @@ class Column:
     heading : str, optional
         Heading without the unit; by default, the name.
     kind : str, optional
-        ``name`` is text that users type, which every terminal shows; ``label`` is text that does
-        not wrap; ``flag`` is "yes" or empty. ``count`` is an integer, ``number`` has significant
-        digits, ``general`` an exponent if needed; ``decimal`` and ``signed`` have decimals.
-        ``seconds`` and ``bytes`` have one unit in the whole table, or individual units if the
-        values differ widely. ``share`` is a part of 1, in per cent, and ``change`` is relative to
-        ``against``, or already a part of 1.
+        ``name`` is text that users type, which is always visible; ``label`` is text that does not
+        wrap; ``flag`` is "yes" or empty. ``count`` is an integer. ``number`` and ``general`` have
+        significant digits, ``general`` also an exponent if needed; ``decimal`` and ``signed`` have
+        decimals. ``seconds`` and ``bytes`` have one unit in the whole table, or individual units if
+        the values differ widely. ``share`` prints a part of 1 in per cent. ``change`` prints the
+        relative difference from ``against``, or a part of 1 as a difference.
     digits : int, optional
         Significant digits; decimals of ``decimal``, ``signed``, ``share`` and ``change``.
     priority : int, optional
-        A narrow terminal leaves out the highest first, and always shows 0. A terminal of 80
-        columns leaves out those above 3.
+        A narrow terminal leaves out the highest first, but never 0. A terminal of at most 80
+        columns always leaves out priorities above 3.
     to : str, optional
-        Column of the upper end if this one is the lower end of an interval. The cell is empty if
-        the ends are equal.
+        If this column is the lower end of an interval, the column of the upper end. A cell is empty
+        if both ends are equal.
     against : float, optional
         Baseline of a ``change``.
     below : Column, optional
@@ -118,22 +118,11 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A frame, and its columns as people see them.
+    """A frame with values in seconds, bytes and parts of 1, and its visible columns.
 
-    Parameters
-    ----------
-    frame : DataFrame, or sequence of mappings
-        Values in seconds, bytes and parts of 1. A named index counts as a column.
-    columns : sequence of Column, optional
-        Visible columns; by default, all columns of the frame.
-    title : str, optional
-        What the rows are.
-    best, yours : int, optional
-        Rows to highlight as the best and as the user's.
-    top : int, optional
-        Number of first rows in a terminal; by default, all.
-    key : str, optional
-        Identifier on a page, which makes the table sortable.
+    A named index counts as a column. By default, all columns are visible. The rows ``best`` and
+    ``yours``, which is the user's, are highlighted. A terminal prints the first ``top`` rows. A
+    page can sort a table that has a ``key``.
 
     Examples
     --------
@@ -159,13 +148,13 @@ class Table:
 
     @cached_property
     def values(self) -> Mapping[str, NDArray[Any]]:
-        """The columns of the frame by name, with the index if it has a name."""
+        """The columns of the frame by name, including a named index."""
         if isinstance(self.frame, Sequence):
             names = self.frame[0] if self.frame else ()
             columns = zip(*(row.values() for row in self.frame), strict=True)
             pairs = zip(names, columns, strict=True)
             return {name: np.fromiter(column, object, len(self)) for name, column in pairs}
-        return {str(name): column.to_numpy() for name, column in _with_index(self.frame).items()}
+        return {str(name): column.to_numpy() for name, column in _add_index(self.frame).items()}
 
     @cached_property
     def visible_columns(self) -> Sequence[Column]:
@@ -196,7 +185,7 @@ class Table:
 
     def cells(self, column: Column) -> list[tuple[str, ...]]:
         """Return the cells of a column, each as a tuple of lines."""
-        cells = [self._cell(column, *row) for row in self._values_and_ends(column)]
+        cells = [self._format_cell(column, *row) for row in self._values_and_ends(column)]
         if column.below is None:
             return cells
         below = self.cells(column.below)
@@ -222,23 +211,24 @@ class Table:
         return len(self) > 1 and len({*self.cells(column)}) == 1
 
     def _values_and_ends(self, column: Column) -> Iterable[tuple[Any, Any]]:
-        """Return the values of a column with the upper ends of intervals."""
+        """Return the value of each row, and the upper end if the values are intervals."""
         values = self.values[column.name].tolist()
         if column.against is not None:
             values = [value / column.against - 1 if column.against else None for value in values]
         ends = self.values[column.to].tolist() if column.to else [None] * len(values)
         return zip(values, ends, strict=True)
 
-    def _cell(self, column: Column, value: Any, end: Any) -> tuple[str, ...]:
+    def _format_cell(self, column: Column, value: Any, end: Any) -> tuple[str, ...]:
         if isinstance(value, tuple | list):
-            return tuple(self._text(column, each) for each in value)
+            return tuple(self._format_value(column, each) for each in value)
         if column.to:
             if value == end or value != value:
                 return ("",)
-            return (f"{self._text(column, value).removesuffix(' %')} - {self._text(column, end)}",)
-        return (self._text(column, value),)
+            low, high = self._format_value(column, value), self._format_value(column, end)
+            return (f"{low.removesuffix(' %')} - {high}",)
+        return (self._format_value(column, value),)
 
-    def _text(self, column: Column, value: Any) -> str:
+    def _format_value(self, column: Column, value: Any) -> str:
         if value is None or (isinstance(value, float) and not math.isfinite(value)):
             return "-"
         digits = _DIGITS.get(column.kind, 3) if column.digits is None else column.digits
@@ -266,7 +256,7 @@ class Table:
 
     @cached_property
     def _units(self) -> Mapping[str, tuple[float, str]]:
-        """The common units of times and of bytes, if they suit all values."""
+        """The scale and name of the common units of times and of bytes, if they suit all values."""
         units = {}
         for kind, (unit_of, _) in _UNITS.items():
             columns = [column for column in self.visible_columns if column.kind == kind]
@@ -289,29 +279,23 @@ class Table:
         return f"<table><tr>{heads}</tr>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
 
 
-def _with_index(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame with its index as a column if it has a name."""
+def _add_index(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame in which a named index is a column."""
     return frame.reset_index() if frame.index.name else frame
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of a frame, with the index if it has a name."""
-    table = _with_index(frame)
+    """Return the rows of a frame as dictionaries, including a named index."""
+    table = _add_index(frame)
     return [dict(zip(table.columns, row, strict=True)) for row in table.itertuples(index=False)]
 
 
 def csv_text(frame: Frame, *, header: bool = True) -> str:
-    r"""Return a frame as CSV that is safe in spreadsheets and terminals.
+    """Return a frame as CSV that is safe in spreadsheets and terminals.
 
     Text that begins like a formula gets an apostrophe, as OWASP recommends against CSV injection.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> csv_text(pd.DataFrame({"mapping": ["=1+1", "-5", "a"], "change": [-1.0, 2.0, 3.0]}))
-    "mapping,change\n'=1+1,-1.0\n-5,2.0\na,3.0\n"
     """
-    table = _with_index(pd.DataFrame(frame))
+    table = _add_index(pd.DataFrame(frame))
     texts = [str(name) for name in table.select_dtypes(exclude=["number", "bool"])]
     if texts:
         table = table.assign(**{name: table[name].map(_escape_formula) for name in texts})

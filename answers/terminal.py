@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 # Maximum characters in a line of a link map.
 _MAX_MAP_WIDTH = 32
-# A terminal up to this wide shows columns up to this priority.
+# Terminals of at most 80 columns show table columns of at most priority 3.
 _NARROW, _MAX_PRIORITY = 80, 3
-# A character of a private area for spaces at which lines do not break.
+# A private-use character that replaces spaces at which lines must not break.
 _NO_BREAK = "\ue000"
 # Minimum width of a wrapped text, and maximum lines of a heading above its unit.
 _MIN_TEXT_WIDTH, _MAX_HEADING_LINES = 24, 3
@@ -58,17 +58,13 @@ def print_answer(answer: Answer, console: Console, details: bool = False) -> Non
 def _print(content: str | Text | rich_table.Table, console: Console, style: str = "") -> None:
     """Print lines without trailing spaces and control characters."""
     if isinstance(content, str):
-        content = _printable_text(content, style)
+        content = Text("\n".join(map(_printable_line, content.split("\n"))), style)
     lines = []
     for line in console.render_lines(content, pad=False):
         parts = ((part.text.replace(_NO_BREAK, " "), part.style or "") for part in line)
         lines.append(Text.assemble(*parts))
         lines[-1].rstrip()
     console.print(Text("\n").join(lines), soft_wrap=True)
-
-
-def _printable_text(text: str, style: str = "") -> Text:
-    return Text("\n".join(map(_printable_line, text.split("\n"))), style)
 
 
 def _printable_line(text: str) -> str:
@@ -120,25 +116,26 @@ def _print_links(view: LinkMap, console: Console) -> None:
 
 
 def _print_table(table: Table, console: Console) -> None:
-    """Print a table; if it is too wide, with less padding and then with fewer columns."""
-    rows, n_hidden = _visible_rows(table)
+    """Print a table, with less padding and then with fewer columns if it is too wide."""
+    rows, n_hidden = _select_rows(table)
     is_narrow = console.width <= _NARROW
     columns = [
         column
         for column in table.visible_columns
         if not is_narrow or column.is_always_visible or column.priority <= _MAX_PRIORITY
     ]
-    widths = {id(column): _widths(table, column, rows) for column in columns}
+    widths = {id(column): _column_widths(table, column, rows) for column in columns}
 
     def fits(padding: int, wrapped: bool = True) -> bool:
-        # There is a space between two columns.
+        # One more space separates two columns.
         total = sum(widths[id(column)][wrapped] + padding + 1 for column in columns)
         return total - 1 <= console.width
 
     padding = int(fits(1, wrapped=False))
     constant: list[str] = []
     left_out: list[str] = []
-    # The least important first, and the last of equally important ones.
+    # Leave out the least important columns first, from right to left. Constant columns go before
+    # all others, because a line below the table states their value.
     by_priority = sorted(columns, key=lambda c: (c.priority, columns.index(c)), reverse=True)
     for is_last_resort, column in product((False, True), by_priority):
         if fits(padding):
@@ -159,10 +156,10 @@ def _print_table(table: Table, console: Console) -> None:
         _print(f"({n_hidden} of {len(table)} rows are not shown)", console, "dim")
 
 
-def _widths(table: Table, column: Column, rows: list[int]) -> tuple[int, int]:
-    """Return the width of a column without and with wrapped texts."""
+def _column_widths(table: Table, column: Column, rows: list[int]) -> tuple[int, int]:
+    """Return the width of a column without wrapping, and its minimum width with wrapped text."""
     cells = table.cells(column)
-    head = max(map(cell_len, _heading(table, column, rows)))
+    head = max(map(cell_len, _wrap_heading(table, column, rows)))
     widest = max((cell_len(line) for row in rows for line in cells[row]), default=0)
     wrapped = widest
     if column.kind == "text":
@@ -171,10 +168,10 @@ def _widths(table: Table, column: Column, rows: list[int]) -> tuple[int, int]:
     return max(head, widest), max(head, wrapped)
 
 
-def _visible_rows(table: Table) -> tuple[list[int], int]:
+def _select_rows(table: Table) -> tuple[list[int], int]:
     """Return the first rows and the user's row, and the number of hidden rows."""
     n = len(table)
-    # A line for a single hidden row would take its place.
+    # The line that counts hidden rows takes as much space as a single row.
     top = n if table.top is None or n <= table.top + 1 else table.top
     kept = sorted({*range(top), *([] if table.yours is None else [table.yours])})
     return kept, n - len(kept)
@@ -183,13 +180,13 @@ def _visible_rows(table: Table) -> tuple[list[int], int]:
 def _format_table(
     table: Table, columns: list[Column], rows: list[int], padding: int, fits: bool
 ) -> rich_table.Table:
-    # Readable in a terminal and in a file: spaces between columns, and a line below the heading.
+    # Spaces between columns and a line below the heading are readable in a file too.
     box = Box("    \n    \n -  \n    \n    \n    \n    \n    \n", ascii=True)
     drawn = rich_table.Table(
         box=box, padding=(0, padding, 0, 0), show_edge=False, header_style="bold"
     )
     cells = [table.cells(column) for column in columns]
-    heads = [_heading(table, column, rows) for column in columns]
+    heads = [_wrap_heading(table, column, rows) for column in columns]
     lines = max(map(len, heads), default=0)
     for column, head in zip(columns, heads, strict=True):
         # Align headings at the bottom.
@@ -209,8 +206,8 @@ def _format_table(
     return drawn
 
 
-def _heading(table: Table, column: Column, rows: list[int]) -> list[str]:
-    """Return a heading as lines that are about as wide as the cells."""
+def _wrap_heading(table: Table, column: Column, rows: list[int]) -> list[str]:
+    """Return a heading broken into lines about as wide as the cells."""
     cells = table.cells(column)
     heading = bind_units(column.plain_heading, _NO_BREAK)
     texts = [*heading.split(), *(line for row in rows for line in cells[row])]

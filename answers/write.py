@@ -25,7 +25,7 @@ from toruscast.typing import Ints
 
 from . import calibration, evaluation, html, learned, plan, rank, search, simulation, svg
 from .blocks import Answer, Chart
-from .candidates import bin_traffic
+from .candidates import draw_traffic
 from .figures import Figure
 from .table import Table
 
@@ -43,7 +43,11 @@ class Renderers(NamedTuple):
 
 
 _RENDERERS: Mapping[type, Renderers] = {
-    Ranking: Renderers(rank.answer, rank.times_chart, rank.candidate_table),
+    Ranking: Renderers(
+        rank.answer,
+        lambda ranking: rank.RankingBlocks(ranking).times_chart(),
+        lambda ranking: rank.RankingBlocks(ranking).candidate_table(),
+    ),
     Plan: Renderers(plan.answer, plan.times_chart, plan.candidate_table),
     MeshLayouts: Renderers(mesh.answer, mesh.times_chart, mesh.layouts),
     SearchResult: Renderers(search.answer, search.progress_chart, search.compared_table),
@@ -60,14 +64,14 @@ _RENDERERS: Mapping[type, Renderers] = {
 }
 
 
-def _renderers_of(thing: object) -> Renderers:
-    known = (_RENDERERS[kind] for kind in type(thing).__mro__ if kind in _RENDERERS)
+def _find_renderers(obj: object) -> Renderers:
+    known = (_RENDERERS[kind] for kind in type(obj).__mro__ if kind in _RENDERERS)
     return next(known, Renderers())
 
 
 def make_answer(result: Result) -> Answer:
     """Return the answer of a result; raise `InputError` if its type has none."""
-    make = _renderers_of(result).answer
+    make = _find_renderers(result).answer
     if make is None:
         found = type(result).__name__
         raise InputError("no answer to report", found=found, expected="a result such as a Ranking")
@@ -76,33 +80,33 @@ def make_answer(result: Result) -> Answer:
 
 def make_figure(result: Result) -> Figure:
     """Return the main figure of a result."""
-    chart = _renderers_of(result).chart
+    chart = _find_renderers(result).chart
     assert chart is not None
     return Figure(chart(result))
 
 
-def notebook_html(thing: object) -> str:
+def notebook_html(obj: object) -> str:
     """Return the table and the drawing of an object as HTML; empty if it has none."""
-    _, chart, table = _renderers_of(thing)
-    rows = table(thing).to_html(_N_ROWS) if table else ""
-    drawing = chart(thing).draw() if chart else ""
-    if isinstance(thing, CommGraph | Workload):
-        work = as_workload(thing)
-        binned = bin_traffic(work, np.arange(work.n_tasks), work.n_tasks)
-        drawing = svg.draw_matrix(*binned, "task")
-    elif isinstance(thing, Torus):
-        has_links = thing.link_exists.reshape(thing.n_nodes, -1).any(axis=1)
-        numbers = np.where(has_links, np.arange(thing.n_nodes), -1)
-        drawing = _draw_nodes(thing, numbers, thing.n_nodes, "nodes")
-    elif isinstance(thing, TaskMapping) and thing.torus:
-        numbers = np.full(thing.n_nodes, -1)
-        numbers[thing.node[::-1]] = np.arange(thing.n_tasks)[::-1]
-        drawing = _draw_nodes(thing.torus, numbers, thing.n_tasks, "tasks")
+    _, chart, table = _find_renderers(obj)
+    rows = table(obj).to_html(_N_ROWS) if table else ""
+    drawing = chart(obj).draw() if chart else ""
+    if isinstance(obj, CommGraph | Workload):
+        workload = as_workload(obj)
+        n_tasks = workload.n_tasks
+        drawing = draw_traffic(workload, np.arange(n_tasks), n_tasks, "task")
+    elif isinstance(obj, Torus):
+        has_links = obj.link_exists.reshape(obj.n_nodes, -1).any(axis=1)
+        numbers = np.where(has_links, np.arange(obj.n_nodes), -1)
+        drawing = _draw_nodes(obj, numbers, obj.n_nodes, "nodes")
+    elif isinstance(obj, TaskMapping) and obj.torus:
+        numbers = np.full(obj.n_nodes, -1)
+        numbers[obj.node[::-1]] = np.arange(obj.n_tasks)[::-1]
+        drawing = _draw_nodes(obj.torus, numbers, obj.n_tasks, "tasks")
     return rows + (svg.standalone_svg(drawing, "max-width:480px") if drawing else "")
 
 
 def _draw_nodes(torus: Torus, numbers: Ints, n: int, noun: str) -> str:
-    """Return the nodes coloured by numbers less than ``n``; empty for a large torus."""
+    """Return the nodes coloured by their numbers below ``n``, or nothing for a large torus."""
     if torus.n_nodes > _MAX_NODES:
         return ""
     title = f"{noun} 0 (light) to {n - 1} (dark)"
@@ -110,10 +114,7 @@ def _draw_nodes(torus: Torus, numbers: Ints, n: int, noun: str) -> str:
 
 
 def write_report(
-    answer: Result,
-    path: str | os.PathLike[str],
-    *,
-    inputs: Sequence[tuple[str, str]] = (),
+    answer: Result, path: str | os.PathLike[str], *, inputs: Sequence[tuple[str, str]] = ()
 ) -> None:
     """Write the answer of a result as one HTML file that needs no network.
 

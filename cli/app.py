@@ -24,7 +24,7 @@ from toruscast.text import closest, one_line, shortened
 
 from . import progress
 
-# Allocations between garbage collections. Modules and machine code create many objects that stay,
+# Allocations between garbage collections. Modules and machine code create many permanent objects,
 # and Python's default of 700 spends much of a short command scanning them.
 _GC_THRESHOLD = 1_000_000
 FAILED = 1
@@ -33,13 +33,11 @@ INTERRUPTED = 130
 TRACEBACK = "TORUSCAST_TRACEBACK"
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
-# Sub-commands that are not `command` of the module with their name in this package.
+# Modules and functions of sub-commands that are not `command` in the module of their name.
 _MODULES = {
     "mesh": ("toruscast._mesh.command", "command"),
     "launch": ("toruscast.cli.mpi", "launch"),
     "trace": ("toruscast.cli.mpi", "trace"),
-    "search": ("toruscast.cli.search", "search"),
-    "machines": ("toruscast.cli.machines", "machines"),
     "calibrate": ("toruscast.cli.machines", "calibrate"),
     "explain": ("toruscast.cli.search", "explain"),
 }
@@ -104,8 +102,8 @@ class Program(CommandGroup):
         code = 0
         for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
             if getattr(sys, name) is None:
-                # The caller closed the stream. Occupy its descriptor, which workers inherit, so
-                # that no other file gets it.
+                # The caller closed the stream. Occupy its descriptor, because another file would
+                # get it otherwise, and workers inherit it.
                 descriptor = os.open(os.devnull, os.O_RDWR)
                 os.set_inheritable(descriptor, True)
                 setattr(sys, name, os.fdopen(descriptor, mode))
@@ -119,10 +117,10 @@ class Program(CommandGroup):
             received.append(number)
             raise KeyboardInterrupt
 
-        # Signals end worker processes and remove temporary files, as Ctrl-C does.
+        # On a signal, end worker processes and remove temporary files, as on Ctrl-C.
         with warnings.catch_warnings(), report_errors(received) as failure, on_signals(interrupt):
             warnings.showwarning = _show_warning
-            # joblib warns of workers that an interruption ended.
+            # joblib warns when an interruption ends its workers.
             warnings.filterwarnings("ignore", module="joblib")
             result = super().main(*args, **options)
             code = result if isinstance(result, int) else 0
@@ -158,7 +156,7 @@ def on_signals(handler: Callable[[int, Any], object], *numbers: int) -> Iterator
     if threading.current_thread() is not threading.main_thread():
         # Python sets handlers in the main thread only.
         numbers = ()
-    # nohup ignores SIGHUP, and so must the program.
+    # Signals that are ignored stay ignored, such as SIGHUP under nohup.
     handled = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
     previous = {number: signal.signal(number, handler) for number in handled}
     try:
@@ -172,7 +170,7 @@ def on_signals(handler: Callable[[int, Any], object], *numbers: int) -> Iterator
 def report_errors(signals: Sequence[int]) -> Iterator[dict[str, int]]:
     """Print one line for an exception, and set "code" of the yielded dictionary.
 
-    ``signals`` lists the signals received so far. After one, every exception counts as an
+    ``signals`` lists the signals received so far. After a signal, any exception is reported as an
     interruption, because other code may replace the KeyboardInterrupt.
     """
     failure: dict[str, int] = {}
@@ -189,7 +187,7 @@ def report_errors(signals: Sequence[int]) -> Iterator[dict[str, int]]:
     except (click.Abort, KeyboardInterrupt):
         failure["code"] = _print_error("interrupted", INTERRUPTED)
     except (BrokenPipeError, SystemExit) as error:
-        # click replaces stdout and exits if the reader of a pipe has gone.
+        # click replaces stdout and exits when the reader of a pipe has ended.
         if isinstance(error, SystemExit) and sys.stdout is stdout:
             message = f"code of a plugin ended the program ({error.code})"
             failure["code"] = _print_error(message, FAILED)
@@ -248,21 +246,8 @@ def _print_error(message: str, code: int) -> int:
     return code
 
 
-def _show_version(ctx: click.Context, _: click.Parameter, is_given: bool) -> None:
-    if is_given and not ctx.resilient_parsing:
-        click.echo(f"toruscast {__version__}")
-        ctx.exit()
-
-
 @click.group("toruscast", cls=_Toruscast, context_settings=CONTEXT_SETTINGS)
-@click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_show_version,
-    help="Show the version and exit.",
-)
+@click.version_option(__version__, message="toruscast %(version)s")
 def main() -> None:
     """Predict which task mapping of a parallel application is fastest on a torus network.
 

@@ -32,7 +32,7 @@ from .options import (
 )
 from .output import Output
 
-# Half a unit of the last published digit of ratios.
+# Ratios were published with one decimal, so they are rounded by up to half of it.
 RATIO_ROUNDING = 0.05
 NamedNumbers = tuple[str, list[float]]
 _DIFFERENCE_NOTE = "* differs from the published value; docs/scaling/codesign.md explains why"
@@ -55,18 +55,11 @@ def with_published(table: pd.DataFrame, name: str) -> pd.DataFrame:
 
 
 def agrees(value: float, published: float) -> bool:
-    """Whether a value, rounded to the significant digits of a published one, equals it.
-
-    Examples
-    --------
-    >>> agrees(1.71e10, 1.7e10), agrees(103.0, 100.0), agrees(24.0, 40.0)
-    (True, True, False)
-    """
+    """Whether a value, rounded to the significant digits of the published one, equals it."""
     if math.isnan(value) or math.isnan(published):
         return math.isnan(value) and math.isnan(published)
-    # Count the significant digits.
-    digits = len(f"{published:.12e}".split("e")[0].rstrip("0").replace(".", "").lstrip("-"))
-    return float(f"{value:.{max(digits, 1) - 1}e}") == published
+    n_digits = len(f"{published:.12e}".split("e")[0].rstrip("0").replace(".", "").lstrip("-"))
+    return float(f"{value:.{max(n_digits, 1) - 1}e}") == published
 
 
 @click.group("codesign", cls=CommandGroup)
@@ -107,7 +100,7 @@ class _ApplicationOptions:
 
     def read(self) -> list[tc.scaling.Application]:
         names = self.app or tuple(tc.scaling.application_names())
-        # Files have a folder or an extension.
+        # A name with a folder or an extension is a file.
         files = [name for name in names if Path(name).name != name or Path(name).suffix]
         if not files:
             refuse_options("needs --app FILE of measurements or models", "metric", "callpath")
@@ -178,7 +171,7 @@ def upgrade(source: _ApplicationOptions, options: _UpgradeOptions, output: Outpu
 
 
 def _tabulate_upgrades(table: pd.DataFrame) -> tuple[Table, list[str]]:
-    """Return a row per requirement with the values of each upgrade side by side, and notes."""
+    """Return a table with a row per requirement and columns per upgrade, and notes."""
     notes = ["growth: the ratio with logarithms held at their value before the upgrade"]
     keys = ["application", "requirement", *(["by"] if "by" in table else [])]
     prefixes = {"ratio": "", "growth_ratio": "growth of "}
@@ -202,7 +195,7 @@ def _tabulate_upgrades(table: pd.DataFrame) -> tuple[Table, list[str]]:
 
 
 def _mark_differences(published: pd.Series, differs: pd.Series) -> list[str]:
-    """Return published values as text, with a star where ours differs."""
+    """Return published values as text, with a star where the computed value differs."""
     stars = differs.map({True: "*", False: ""})
     return [f"{rounded(value, 3)}{star}" for value, star in zip(published, stars, strict=True)]
 
@@ -258,7 +251,7 @@ def _describe_fastest(table: pd.DataFrame) -> list[str]:
 
 
 def _tabulate_systems(table: pd.DataFrame) -> tuple[Table, list[str]]:
-    """Return a row per application and system, and notes."""
+    """Return a table with a row per application and system, and notes."""
     columns = [
         Column("application", kind="name"),
         Column("system", kind="name"),
@@ -331,7 +324,7 @@ def models(source: _ApplicationOptions, output: Output) -> None:
 
 
 def _draw_times(table: pd.DataFrame) -> list[Chart]:
-    """Return the wall times of each application on the systems that it fits on."""
+    """Return a chart per application of its wall times on the systems that it fits on."""
     charts = []
     known = table.dropna(subset=["wall_time"])
     for i, (name, part) in enumerate(known.groupby("application", sort=False)):

@@ -29,13 +29,7 @@ from .options import (
     tasks_option,
 )
 from .output import Output
-from .problem import (
-    describe_occupancy,
-    divide_by_iterations,
-    format_graph,
-    load_torus,
-    read_traffic,
-)
+from .problem import Occupancy, divide_by_iterations, format_graph, load_torus, read_traffic
 from .slow import format_registry, permute
 
 
@@ -115,7 +109,7 @@ def command(
 def _convert_graph(
     options: _ConvertOptions, graph: _ConvertGraphOptions, output: Output
 ) -> tuple[dict[str, Any], str]:
-    """Convert a graph; return JSON entries and a line for people."""
+    """Convert a graph; return JSON entries and a summary in one line."""
     target = options.target
     check_target(target)
     format_registry.dialect_to_write("graph", target, options.out_format)
@@ -126,8 +120,7 @@ def _convert_graph(
         messages=graph.messages,
         **graph.reader_arguments,
     )
-    phases = [divide_by_iterations(phase, graph.iterations) for phase in workload]
-    workload = replace(workload, phases=phases)
+    workload = divide_by_iterations(workload, graph.iterations)
     comm = workload.total
     with output.progress("Writing"):
         tc.write_comm(workload, target, options.out_format)
@@ -149,7 +142,7 @@ def _convert_graph(
 def _convert_mappings(
     options: _ConvertOptions, machine: TorusOptions, reading: MappingFileOptions, output: Output
 ) -> tuple[dict[str, Any], str]:
-    """Convert a mapping to a file, or several to a folder."""
+    """Convert a mapping to a file, or several to a folder; return entries and a summary."""
     source, target = options.source, options.target
     file = MappingFile(target, options.out_format)
     file.check(reading.hosts, may_be_folder=True)
@@ -162,19 +155,15 @@ def _convert_mappings(
     if is_folder_path(target):
         file.write_all(mappings, torus, reading.hosts, output)
     elif len(mappings) > 1:
-        raise InputError(
-            "one file cannot hold several mappings",
-            file=target,
-            found=len(mappings),
-            expected="a folder, such as maps/",
-        )
+        fault, expected = "one file cannot contain several mappings", "a folder, such as maps/"
+        raise InputError(fault, file=target, found=len(mappings), expected=expected)
     else:
         advice = file.write(mappings[0], torus, reading.hosts).partition("; ")[2]
     content = {
         "out": target,
         "mappings": len(mappings),
         "tasks": mappings[0].n_tasks,
-        "occupancy": describe_occupancy(mappings),
+        "occupancy": str(Occupancy(mappings)),
         "advice": advice,
     }
     line = f"{counted(len(mappings), 'mapping')} of {counted(mappings[0].n_tasks, 'task')}"
@@ -185,11 +174,6 @@ def _convert_torus(options: _ConvertOptions, machine: TorusOptions) -> tuple[dic
     check_target(options.target)
     torus = load_torus(replace(machine, torus=options.source))
     advice = tc.write_torus(torus, options.target, options.out_format)
-    content = {
-        "out": options.target,
-        "torus": str(torus),
-        "nodes": torus.n_nodes,
-        "advice": advice,
-    }
+    content = {"out": options.target, "torus": str(torus), "nodes": torus.n_nodes, "advice": advice}
     line = f"{torus}, {counted(torus.n_nodes, 'node')}"
     return content, line + (f"; to use it: {advice}" if advice else "")

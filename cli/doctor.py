@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from toruscast.formats.source import Source
     from toruscast.mapping import Torus
 
-# Files outside the format registry: their first bytes, a name that they contain, a description.
+# Files outside the format registry: first bytes, a name in the content, and a description.
 _OTHER_FILES = {
     "model": (b"PK", b"metadata.npy", "a model for --model"),
     "samples": (b"PAR1", b"toruscast samples", "samples for --samples"),
@@ -43,7 +43,7 @@ class _FileArguments:
 
 @sub_command("doctor")
 def command(
-    asked: _FileArguments,
+    arguments: _FileArguments,
     machine: TorusOptions,
     mappings: MappingFileOptions,
     graphs: GraphFileOptions,
@@ -54,7 +54,7 @@ def command(
     Exit status: 0 if all files can be used, 2 otherwise.
     """
     output.check()
-    files = asked.files
+    files = arguments.files
     torus = None if machine.torus is None else load_torus(machine)
     reports = []
     with output.progress("Reading") as progress:
@@ -129,7 +129,7 @@ def _read_content(
     graphs: GraphFileOptions,
     mappings: MappingFileOptions,
 ) -> dict[str, Any]:
-    """Read a file of one kind; return JSON entries with a ``summary`` for people."""
+    """Read a file of one kind; return JSON entries with a list of lines as ``summary``."""
     file, torus = os.fspath(source.path), source.torus
     if kind == "graph":
         workload = tc.read_workload(file, include=graphs.include, **graphs.reader_arguments)
@@ -137,7 +137,7 @@ def _read_content(
         facts = readers.graph_facts(workload) | {"about": about}
         facts["omitted"] = list(map(asdict, workload.omitted))
         omitted = filter(None, [describe_omissions(workload.omitted)])
-        # The description of some formats includes the omissions.
+        # Remove repeated lines, because some formats describe their omissions themselves.
         lines = dict.fromkeys([*_describe_graph(facts), *omitted, *about])
         return facts | {"summary": list(lines)}
     if kind == "torus":

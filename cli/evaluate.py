@@ -34,7 +34,7 @@ from .output import Output
 from .problem import load_application, load_torus
 from .slow import training_samples
 
-# Maximum number of messages to route per workload and torus, which limits the time to a minute.
+# Maximum number of messages to route per workload and torus, which takes up to a minute.
 MAX_MESSAGES = 2**23
 
 
@@ -146,7 +146,7 @@ def command(
 
 
 def _add_metrics(session: LearningSession, file: str, own: tuple[str, ...]) -> pd.DataFrame:
-    """Return the samples of a file with the plugin's features of their traffic, routed again."""
+    """Read samples, route their traffic again, and add the features of the plugin."""
     others = ("number", "tasks_per_node", "hosts", "fixed", "mappings", "routing", "level")
     refuse_options("needs new samples, but the file of --samples exists", *others)
     traffic = session.traffic
@@ -168,7 +168,7 @@ def _add_metrics(session: LearningSession, file: str, own: tuple[str, ...]) -> p
 
 
 def _load_workloads(session: LearningSession, table: pd.DataFrame) -> dict[str, tc.Workload]:
-    """Return the workloads that are not stored with the samples: of --comm, or shipped datasets."""
+    """Return workloads that are not stored with the samples, from --comm or shipped datasets."""
     names, traffic = list(dict.fromkeys(table["workload"])), session.traffic
     if traffic.is_given:
         workload = load_application(traffic, simulated=False).workload
@@ -195,7 +195,7 @@ def _select_workloads(table: pd.DataFrame, names: set[str]) -> pd.DataFrame:
 
 @contextmanager
 def _name_file_in_errors(file: str | None) -> Iterator[None]:
-    """Add the file of the samples to errors that name none."""
+    """Add the file of the samples to errors without a file."""
     try:
         yield
     except InputError as error:

@@ -115,7 +115,7 @@ def command(
     answer = _make_answer(head, table, columns, n_mappings, problem.workload.omitted)
     rows = records(table) if output.json_path is not None else []
     content = {**loaded.describe(), "routing": work.routing, "features": rows}
-    # The CSV file has been written.
+    # The CSV file was written block by block above.
     replace(output, csv_path=None).write_files(replace(answer, content=content))
     output.print_answer(answer)
 
@@ -123,7 +123,7 @@ def command(
 def _write_blocks(
     blocks: Iterable[pd.DataFrame], append: Callable[[pd.DataFrame], None], keep_all: bool
 ) -> pd.DataFrame:
-    """Append all rows to the files; return all, or those that are printed."""
+    """Append all rows to the files; return all rows, or only enough of them to print."""
     kept: list[pd.DataFrame] = []
     for block in blocks:
         append(block)
@@ -133,11 +133,7 @@ def _write_blocks(
 
 
 def _make_answer(
-    head: str,
-    table: pd.DataFrame,
-    columns: list[str],
-    n_mappings: int,
-    omitted: Sequence[Omission],
+    head: str, table: pd.DataFrame, columns: list[str], n_mappings: int, omitted: Sequence[Omission]
 ) -> answers.blocks.Answer:
     notes = []
     if n_mappings > MAX_ROWS:

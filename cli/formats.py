@@ -29,10 +29,10 @@ class _FormatArguments:
 
 
 @sub_command("formats")
-def command(asked: _FormatArguments, output: Output) -> None:
+def command(arguments: _FormatArguments, output: Output) -> None:
     """List the file formats, or describe one with an example."""
     output.check()
-    name = asked.name
+    name = arguments.name
     dialects = [each for each in format_registry.dialects() if name in (None, each.name)]
     if not dialects:
         expected = closest(str(name), {each.name for each in format_registry.dialects()})

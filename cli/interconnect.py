@@ -130,7 +130,7 @@ def speed_up(runs: _RunFileOptions, output: Output) -> None:
     _write_answer(output, model, table, "runs", chart)
 
 
-# Kind and digits of columns that are not in seconds.
+# Kind and digits of columns of ratios. All other numbers are in seconds.
 _RATIOS: dict[str, tuple[Kind, int]] = {
     **dict.fromkeys(("speed_up", "zero_latency", "infinite_speed"), ("decimal", 2)),
     "share": ("share", 1),

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -35,7 +35,7 @@ COVERAGE = 0.9
 def parse_features(
     text: str, plugin_features: tuple[str, ...] = (), known: Iterable[str] | None = None
 ) -> tuple[str, ...]:
-    """Return the features of names and sets that are joined by commas or plus signs."""
+    """Return the features in a text of names and sets, joined by commas or plus signs."""
     features = tuple(tc.FEATURES if known is None else known)
     own = {PLUGIN_SET: plugin_features} if plugin_features else {}
     sets = {**tc.training.FEATURE_SETS, **own}
@@ -56,11 +56,9 @@ def parse_features(
 def check_plugin_is_used(plugin_features: tuple[str, ...], selected: Iterable[str] | None) -> None:
     """Raise if features are selected but none of the plugin's."""
     if plugin_features and selected is not None and not set(plugin_features) & set(selected):
-        raise InputError(
-            "no feature of --plugin is used",
-            found=", ".join(plugin_features),
-            expected=f"--features with one, such as prior+{PLUGIN_SET}",
-        )
+        found = ", ".join(plugin_features)
+        expected = f"--features with one, such as prior+{PLUGIN_SET}"
+        raise InputError("no feature of --plugin is used", found=found, expected=expected)
 
 
 def load_plugin(path: str | None) -> tuple[str, ...]:
@@ -86,7 +84,7 @@ def load_plugin(path: str | None) -> tuple[str, ...]:
 
 @dataclass
 class LearningSession:
-    """Options of a command that learns, with the loading of its samples."""
+    """Options of a command that learns, and methods that load its samples."""
 
     traffic: TrafficOptions
     source: SampleSourceOptions
@@ -159,22 +157,15 @@ class LearningSession:
         run_model.model.provenance_ |= {"times": self.source.times}
         return run_model
 
-    def score(
-        self, table: pd.DataFrame, learners: Any, n_splits: int, **options: Any
-    ) -> pd.DataFrame:
-        """Score every learner on the same splits; ``options`` go to `repeated_splits`."""
+    def score_runs(self, run_model: RunModel, n_splits: int) -> pd.DataFrame:
+        """Return the scores of the model on held-out mappings of its runs, by random split."""
         with self.output.progress("Measuring quality") as progress:
             return tc.training.repeated_splits(
-                table,
-                learners,
+                run_model.table.assign(time=run_model.runs.times),
+                run_model.model,
                 n_splits=n_splits,
                 seed=self.work.seed,
+                metrics=metrics.METRICS_OF_RUNS,
                 n_jobs=self.work.jobs,
                 progress=progress,
-                **options,
             )
-
-    def score_runs(self, run_model: RunModel, learners: Any, n_splits: int) -> pd.DataFrame:
-        """Score learners on measured runs with the metrics for such."""
-        table = run_model.table.assign(time=run_model.runs.times)
-        return self.score(table, learners, n_splits, metrics=metrics.METRICS_OF_RUNS)

@@ -50,7 +50,7 @@ class _MachineArguments:
 
 
 @sub_command("machines")
-def machines(asked: _MachineArguments, output: Output) -> None:
+def command(arguments: _MachineArguments, output: Output) -> None:
     """List the machines that --torus accepts, or describe one with its sources.
 
     A machine is written as its name, alone or with sizes. If the site or the job decides which
@@ -62,14 +62,14 @@ def machines(asked: _MachineArguments, output: Output) -> None:
     toruscast rank --comm lammps-lj-64 --torus bluegene_q:64
     """  # noqa: D301
     output.check()
-    if asked.name is None:
+    if arguments.name is None:
         chosen = [(known, tc.Machine.from_name(known)()) for known in tc.machines.names()]
     else:
-        torus = tc.machines.torus_from_text(asked.name)
+        torus = tc.machines.torus_from_text(arguments.name)
         chosen = [(torus.name, torus)]
     rows = [_describe_machine(name, torus) for name, torus in chosen]
     frame = pd.DataFrame(rows).drop(columns=["about", "sources"])
-    if asked.name is not None:
+    if arguments.name is not None:
         answer = _answer_machine(rows[0], chosen[0][1], Table(frame, ()))
     else:
         head, table = f"{len(rows)} machines", Table(frame, _MACHINE_COLUMNS)

@@ -61,7 +61,7 @@ def stream_mappings(
 ) -> tuple[Iterator[TaskMapping], int | None]:
     """Return an iterator over the mappings of `load_mappings`, and their number if known.
 
-    Mappings are not kept in memory, except if tasks are fixed, which creates duplicates.
+    The iterator does not store the mappings unless tasks are fixed, which may create duplicates.
     """
     n, capacity, fixed = candidates.candidates, candidates.tasks_per_node, candidates.fixed_nodes
     if candidates.mappings:
@@ -107,11 +107,8 @@ def load_mapping(
         mapping = permute.map_ranks(name, torus, problem.n_tasks, capacity)
     elif not is_strategy:
         known = tc.strategies.names()
-        raise InputError(
-            "neither a file nor a mapping strategy",
-            found=name,
-            expected=f"a file or a name such as {closest(name, known, ', '.join(known))}",
-        )
+        expected = f"a file or a name such as {closest(name, known, ', '.join(known))}"
+        raise InputError("neither a file nor a mapping strategy", found=name, expected=expected)
     else:
         if remark := permute.explain_letters(name, torus):
             warnings.warn(remark, InputWarning, stacklevel=2)
@@ -127,8 +124,8 @@ def check_seed(
 ) -> None:
     """Raise if a seed is given but nothing is drawn at random.
 
-    ``names`` are those of `load_mapping`; without any, the command uses `load_mappings`.
-    ``is_drawn`` says whether the command draws anything else.
+    ``names`` are the mappings that the command loads; without names, it uses `load_mappings`.
+    ``is_drawn`` states that the command draws something else.
     """
     if is_default("seed") or is_drawn:
         return
@@ -156,12 +153,10 @@ def check_mapping(
         mapping.check(problem.n_tasks, problem.torus)
         for task, node in fixed.items():
             if task >= mapping.n_tasks or mapping.node[task] != node:
-                found = f"on node {mapping.node[task]}" if task < mapping.n_tasks else "missing"
-                raise InputError(
-                    f"mapping {mapping.name} moves a fixed task",
-                    found=f"task {task} {found}",
-                    expected=f"on node {node} as --fix states",
-                )
+                place = f"on node {mapping.node[task]}" if task < mapping.n_tasks else "missing"
+                fault, expected = "moves a fixed task", f"on node {node} as --fix states"
+                found = f"task {task} {place}"
+                raise InputError(f"mapping {mapping.name} {fault}", found=found, expected=expected)
     return mapping
 
 
@@ -248,25 +243,18 @@ class MappingFile:
         return format_registry.find_dialect(self.folder_format, "mapping").file_suffix
 
     def write_all(
-        self,
-        mappings: Sequence[tc.TaskMapping],
-        torus: tc.Torus,
-        hosts: str | None,
-        output: Output,
+        self, mappings: Sequence[tc.TaskMapping], torus: tc.Torus, hosts: str | None, output: Output
     ) -> None:
-        """Write mappings into the folder, and warn of others there, which are read with them."""
+        """Write mappings into the folder; warn of other mappings that a reader would find there."""
         folder = self.out or ""
         tc.write_mappings(mappings, folder, self.folder_format, torus=torus, hosts=hosts)
         written = {f"{mapping.name}{self.suffix}" for mapping in mappings}
         files = {file.name for file in Path(folder).glob(f"[!.]*{self.suffix}")}
-        if others := sorted(files - written):
-            others_text = joined(others)
-            output.message(
-                f"{folder} also contains mappings not written by this run: {others_text}"
-            )
+        if others := joined(sorted(files - written)):
+            output.message(f"{folder} also contains mappings not written by this run: {others}")
 
     def write(self, mapping: tc.TaskMapping, torus: tc.Torus, hosts: str | None = None) -> str:
-        """Write the mapping if a file is given; return a line with the file and its use."""
+        """Write the mapping if a file is given; return a line on the file and how to use it."""
         if self.out is None:
             return ""
         advice = tc.write_mapping(mapping, self.out, self.out_format, torus=torus, hosts=hosts)
@@ -302,9 +290,9 @@ def check_job(
     options: MappingFileOptions,
     given: Sequence[TaskMapping],
 ) -> None:
-    """Raise before the work if the format cannot express any mapping of the job.
+    """Raise before the work if the format cannot represent any mapping of the job.
 
-    With ``given`` mappings one of these must be expressible.
+    If mappings are ``given``, it must be able to represent one of them.
     """
     if path is None or is_folder_path(path):
         return

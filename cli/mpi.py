@@ -32,7 +32,7 @@ from .slow import jobs, readers, task_mapping, tracer
 if TYPE_CHECKING:
     from toruscast.formats.jobs import BatchJob
 
-# Minimum gain of a placement; a smaller one is lost in the noise of a machine.
+# Placements with a smaller gain are not used, because noise of the machine would exceed it.
 MIN_GAIN = 0.01
 TRACER = Path(__file__).parents[1] / "formats" / "tracer.c"
 
@@ -124,7 +124,7 @@ def run_program(words: Sequence[str], variables: Mapping[str, str]) -> int:
         with (
             subprocess.Popen(words, env=os.environ | variables) as process,
             on_signals(lambda number, _: process.send_signal(number)),
-            # The terminal sends Ctrl-C to the program too, which decides how it ends.
+            # On Ctrl-C, wait for the program, to which the terminal sends the signal too.
             on_signals(lambda *_: None, signal.SIGINT),
         ):
             code = process.wait()
@@ -136,7 +136,7 @@ def run_program(words: Sequence[str], variables: Mapping[str, str]) -> int:
 
 
 def _read_launcher_version(launcher: str) -> str:
-    """Return the output of ``--version``, empty for other launchers or on failure."""
+    """Return the output of ``--version`` of mpirun or mpiexec, or nothing on failure."""
     if not Path(launcher).name.startswith(("mpirun", "mpiexec")):
         return ""
     try:
@@ -157,7 +157,7 @@ def _read_job() -> BatchJob | None:
 
 
 def _select_hosts(job: BatchJob | None, table: str | None, torus: tc.Torus) -> tc.Hosts | None:
-    """Return the hosts of the job, or None if its nodes are those of the torus."""
+    """Return the hosts of the job, or None if the job has all nodes of the torus."""
     if job is not None and job.manager == "PJM":
         if job.n_nodes not in (None, torus.n_nodes):
             expected = f"the {job.n_nodes} nodes of the job, such as --torus 4x6x8"

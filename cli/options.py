@@ -35,11 +35,11 @@ MAPPING_HELP = (
     "a Blue Gene map file, a table with columns such as task,node, MPICH_RANK_ORDER, a rankfile or "
     "another format listed by 'toruscast formats'"
 )
-# The features of --plugin, as a feature set.
+# Name of the feature set of all features of --plugin.
 PLUGIN_SET = "mine"
 ORDERS = "orders"
 MAX_JOBS = 4096
-# Key of a context that lists the rare options in the help.
+# Key of a click context whose help lists the rare options too.
 _ALL_OPTIONS = "toruscast.all_options"
 POSITIVE = click.FloatRange(min=0, min_open=True)
 PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)
@@ -57,9 +57,9 @@ CANDIDATE_COUNT = _CandidateCount(min=1)
 def option(help: str, metavar: str = "", *names: str, default: Any = None, **settings: Any) -> Any:
     """Declare a dataclass field as an option.
 
-    ``needs`` lists fields, or values of fields as ``name=value``, of which the option requires one.
-    ``excludes`` lists fields that must not be given with it. Only --help-all lists a ``rare``
-    option. Other settings go to `click.Option`.
+    The option requires one of the fields in ``needs``, where ``name=value`` is a field with this
+    value. It cannot be combined with the fields in ``excludes``. Only --help-all lists a ``rare``
+    option. Other settings are passed to `click.Option`.
     """
     metadata = {"names": names, "help": help, "metavar": metavar or None, **settings}
     if default is dict:
@@ -118,23 +118,24 @@ class _GroupedCommand(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         for each in self.params:
-            # Some versions of click do not check this.
+            # click does not check this in some versions.
             if each.required and ctx.params.get(each.name or "") in (None, ()):
                 raise click.MissingParameter(ctx=ctx, param=each)
+        labels = {each.name: display_name(each) for each in self.params}
         given = [each for each in self.params if not is_default(each.name, ctx)]
         for first, second in permutations(given, 2):
             if second.name in getattr(first, "excludes", ()):
-                names = [_display_name(each) for each in given if each in (first, second)]
-                raise click.UsageError(f"{' and '.join(names)} exclude each other", ctx)
-        labels = {each.name: _display_name(each) for each in self.params}
-        satisfied = {each.name for each in given}
-        satisfied |= {f"{name}={value}" for name, value in ctx.params.items()}
+                both = [labels[each.name] for each in given if each in (first, second)]
+                raise click.UsageError(f"{' and '.join(both)} exclude each other", ctx)
+        met = {each.name for each in given}
+        met |= {f"{name}={value}" for name, value in ctx.params.items()}
         for each in given:
+            # A shared option may need options that this command does not have.
             needs = [name for name in getattr(each, "needs", ()) if name.split("=")[0] in labels]
-            if needs and not satisfied.intersection(needs):
+            if needs and not met.intersection(needs):
                 parts = [name.partition("=") for name in needs]
                 needed = (f"{labels[name]} {value}".strip() for name, _, value in parts)
-                raise click.UsageError(f"{_display_name(each)} needs {' or '.join(needed)}", ctx)
+                raise click.UsageError(f"{labels[each.name]} needs {' or '.join(needed)}", ctx)
         return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -150,7 +151,7 @@ class _GroupedCommand(click.Command):
                     formatter.write_dl(records)
 
 
-def _display_name(parameter: click.Parameter) -> str:
+def display_name(parameter: click.Parameter) -> str:
     """Return the name of an option, or the metavar of an argument."""
     name = parameter.opts[0]
     return name if name.startswith("-") else (parameter.metavar or name).strip("[].")
@@ -204,12 +205,8 @@ def sub_command(name: str, parent: click.Group | None = None) -> Callable[[Any],
                         parameters[field_name] = made
         if any(getattr(each, "rare", False) for each in parameters.values()):
             parameters["help_all"] = _HELP_ALL
-        command = _GroupedCommand(
-            name,
-            callback=call,
-            params=list(parameters.values()),
-            help=(function.__doc__ or "").strip(),
-        )
+        text = (function.__doc__ or "").strip()
+        command = _GroupedCommand(name, callback=call, params=[*parameters.values()], help=text)
         if parent is not None:
             parent.add_command(command)
         return command
@@ -273,7 +270,7 @@ def read_pairs(_: click.Context, __: click.Parameter, text: str | None) -> dict[
 
 
 def collect_by_name(option: str, pairs: Sequence[tuple[str, Value]]) -> dict[str, Value]:
-    """Return the values of an option by name, and refuse repeated names."""
+    """Return the values of an option by name; raise if a name is repeated."""
     if names := repeated(name for name, _ in pairs):
         raise click.UsageError(f"{option} given twice for {names[0] or 'all loops'}")
     return dict(pairs)
@@ -310,7 +307,7 @@ def refuse_options(reason: str, *names: str | type) -> None:
     refused = {*names, *(each.name for kind in classes for each in fields(kind))}
     for parameter in click.get_current_context().command.params:
         if parameter.name in refused and not is_default(parameter.name):
-            raise click.UsageError(f"{_display_name(parameter)} {reason}")
+            raise click.UsageError(f"{display_name(parameter)} {reason}")
 
 
 def is_default(name: str | None, ctx: click.Context | None = None) -> bool:
@@ -364,7 +361,7 @@ def times_option(subject: str, **settings: Any) -> Any:
 
 @dataclass(frozen=True)
 class FormatOptions:
-    """Formats of files that do not identify their format."""
+    """Formats of files whose content does not identify them."""
 
     RARE: ClassVar = True
     form: tuple[str, ...] = multi_option(
@@ -404,7 +401,7 @@ _PROGRAM_OPTIONS = ("hlo", "comms")
 
 @dataclass(frozen=True)
 class HloOptions:
-    """Values that the HLO text of a compiled program leaves open."""
+    """Values that the HLO text of a compiled program does not state."""
 
     GROUP: ClassVar = "Input"
     RARE: ClassVar = True
@@ -442,7 +439,7 @@ class HloOptions:
 
 @dataclass(frozen=True)
 class GraphFileOptions(FormatOptions, HloOptions):
-    """How a communication graph is read."""
+    """Options of reading a communication graph."""
 
     GROUP: ClassVar = "Input"
     RARE: ClassVar = True
@@ -572,7 +569,7 @@ class TrafficOptions(AllocationOptions, GraphFileOptions):
 
 @dataclass(frozen=True)
 class MappingFileOptions(FormatOptions):
-    """How files of mappings are read."""
+    """Options of reading files of mappings."""
 
     GROUP: ClassVar = "Mappings"
     RARE: ClassVar = True
@@ -611,17 +608,14 @@ class MappingFileOptions(FormatOptions):
         nodes: dict[int, int] = {}
         for task, node in self.fixed:
             if nodes.setdefault(task, node) != node:
-                raise InputError(
-                    "task fixed to two nodes",
-                    found=f"{task}={node}",
-                    expected=f"{task}={nodes[task]}",
-                )
+                found, expected = f"{task}={node}", f"{task}={nodes[task]}"
+                raise InputError("task fixed to two nodes", found=found, expected=expected)
         return nodes
 
 
 @dataclass(frozen=True)
 class CandidateOptions(MappingFileOptions):
-    """Candidate mappings: those of files, or made for the traffic and the torus."""
+    """Candidate mappings, read from files or made for the traffic and the torus."""
 
     mappings: tuple[str, ...] = multi_option(
         f"A folder of mapping files; one file ({MAPPING_HELP}); or lines of name,node,node,...",

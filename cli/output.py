@@ -23,7 +23,7 @@ from toruscast.errors import InputError
 from toruscast.files import atomic_path, check_target
 from toruscast.text import one_line
 
-from .options import option
+from .options import display_name, option
 from .progress import format_json, print_message, show_progress, start_log
 from .slow import format_registry
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 PLAIN_WIDTH = 120
 STDOUT = "-"
-# Options whose files contain text whatever their suffix.
+# Options whose files contain text, so a suffix of a binary format is an error.
 _TEXT_OPTIONS = ("--json", "--csv", "--links", "--log-file", "--report", "--trace")
 # Options whose files do not contain the answer.
 _NO_ANSWER = {"--log-file", "--samples", "--times"}
@@ -43,7 +43,6 @@ def _find_inputs() -> Iterator[tuple[str, Path]]:
     context = click.get_current_context(silent=True)
     for parameter in context.command.params if context is not None else ():
         value = context.params.get(parameter.name or "")  # type: ignore[union-attr]
-        name = parameter.opts[0] if parameter.opts[0].startswith("-") else parameter.metavar
         for text in value if isinstance(value, tuple) else (value,):
             if text and isinstance(text, str):
                 with suppress(OSError, ValueError):
@@ -51,11 +50,11 @@ def _find_inputs() -> Iterator[tuple[str, Path]]:
                     # A missing path may be the common prefix of per-rank files.
                     rank_files = path.parent.glob(glob.escape(path.name) + ".*.prof*")
                     for file in [path] if path.exists() else rank_files:
-                        yield name or parameter.opts[0].upper(), file
+                        yield display_name(parameter), file
 
 
 def _is_read_with(source: str, folder: Path, file: Path) -> bool:
-    """Whether reading ``folder`` for the option ``source`` would read ``file`` too."""
+    """Whether the option ``source``, which reads all files of a folder, would read ``file`` too."""
     has_mappings = source == "--mappings"
     if source == "IN":
         has_mappings = bool(click.get_current_context().params.get("mapping"))
@@ -102,8 +101,8 @@ class Output:
     ) -> None:
         """Raise before the work if a file cannot be written; start the log.
 
-        ``files`` are further output files by option. ``others`` are files or folders which the
-        caller checks; they must only differ from every other file.
+        ``files`` are further output files by option. ``others`` are files or folders that the
+        caller checks; here they must only differ from all other files.
         """
         files = {**(files or {}), "--report": self.report, "--log-file": self.log_path}
         others = {**(others or {}), "--figures": self.figures}
@@ -116,7 +115,7 @@ class Output:
             if path is not None and path != STDOUT
         }
         written = {name: path for name, path in (checked | others).items() if path is not None}
-        # Python has no such stream if the caller closed it.
+        # sys.__stdout__ is None if the caller closed stdout.
         if sys.__stdout__ is None and not (self.is_stdout_free and written.keys() - _NO_ANSWER):
             raise click.ClickException("stdout is closed")
         targets = {name: Path(os.path.realpath(path)) for name, path in written.items()}
@@ -153,7 +152,7 @@ class Output:
 
         class PipeConsole(rich_console.Console):
             def on_broken_pipe(self) -> None:
-                # rich would exit, which the command reports as an exit by plugin code.
+                # rich would exit, which `report_errors` would attribute to the code of a plugin.
                 raise BrokenPipeError
 
         width = None if sys.stdout.isatty() else PLAIN_WIDTH
@@ -167,17 +166,14 @@ class Output:
     def write_answer(
         self, answer: answers.blocks.Answer, metadata: dict[str, Any] | None = None
     ) -> None:
-        """Write an answer to the requested files and to the terminal.
-
-        The entries of ``metadata`` come before those of the answer in the JSON file.
-        """
+        """Write an answer, with ``metadata`` as first entries of the JSON file, and print it."""
         self.write_files(answer, metadata)
         self.print_answer(answer)
 
     def write_table(
         self, head: str | answers.blocks.Headline, *blocks: answers.blocks.Block, **more: Any
     ) -> None:
-        """Write an answer of a sentence and blocks; ``more`` are those of `table_answer`."""
+        """Write the answer that `table_answer` makes of these arguments."""
         self.write_answer(answers.blocks.table_answer(head, *blocks, **more))
 
     def write_files(
@@ -191,7 +187,8 @@ class Output:
         if self.figures is not None:
             with show_progress("Drawing the figures"):
                 answers.figures.write_figures(answer, self.figures, self.figure_format)
-        self.write_json({**(metadata or {}), **answer.to_dict()})
+        if self.json_path is not None:
+            write_text(format_json({**(metadata or {}), **answer.to_dict()}), self.json_path)
         if self.csv_path is not None and answer.table is not None:
             write_text(answers.table.csv_text(answer.table.frame), self.csv_path)
 
@@ -201,11 +198,6 @@ class Output:
             answers.terminal.print_answer(answer, self.console(), self.verbose)
         if self.report is not None:
             self.print_line(f"Page: {self.report}")
-
-    def write_json(self, content: dict[str, Any]) -> None:
-        """Write the JSON file if it is requested."""
-        if self.json_path is not None:
-            write_text(format_json(content), self.json_path)
 
 
 def write_text(text: str, path: str) -> None:
@@ -239,7 +231,7 @@ def open_tables(
 ) -> Iterator[Callable[[pd.DataFrame], None]]:
     """Yield a function that appends rows to a CSV and a Parquet file.
 
-    The files appear at the end of the block, and only if it succeeds.
+    The files are in place only after the block succeeds.
     """
     with ExitStack() as stack:
         stream = sys.stdout if csv_path == STDOUT else None

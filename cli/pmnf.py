@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -42,20 +43,14 @@ if TYPE_CHECKING:
 
 # The text of --at, and its numbers by name.
 Point = tuple[str, dict[str, float]]
-# Few tables have more call paths than this.
+# Default number of rows to print. Few measurements have more call paths.
 MAX_ROWS = 100
 # Upper ends of the error classes in percent, as in figure 3 of [Calotoiu18].
 ERROR_CLASSES = (5, 10, 15, 20)
 
 
 def read_point(text: str) -> Point:
-    """Read NAME=VALUE,NAME=VALUE with numbers.
-
-    Examples
-    --------
-    >>> read_point("p=2,n=1e3")
-    ('p=2,n=1e3', {'p': 2.0, 'n': 1000.0})
-    """
+    """Read NAME=VALUE,NAME=VALUE with numbers; return the text and the numbers by name."""
     values = collect_by_name("--at", [read_pair(part) for part in text.split(",")])
     with suppress(ValueError):
         numbers = {name: float(value) for name, value in values.items()}
@@ -148,40 +143,25 @@ def compose(options: _ComposeOptions, output: Output) -> None:
     parameters = sorted({name for model in models for name in model.parameters})
     for _, values in options.at:
         stages.check_names(parameters, values)
-    tables: dict[str, list[dict[str, Any]]] = {
-        "models": [
-            {
-                "expression": str(p),
-                "normal_form": str(p.simplified()),
-                "formula": p.formula(),
-                "latency_formula": p.passage().formula(),
-            }
-            for p in programs
-        ]
-    }
-    if options.span is not None:
-        fixed = options.at[0][1] if options.at else {}
-        tables["pieces"] = [
-            {
-                "expression": str(p),
-                "from": piece.low,
-                "to": piece.high,
-                "slowest": str(piece.stage),
-                "formula": piece.stage.formula(),
-            }
-            for p in programs
-            for piece in p.pieces(*options.span, _select_values(fixed, p))
-        ]
-    elif options.at:
-        tables["predictions"] = [_predict(p, at, reference) for p in programs for at in options.at]
-    if options.workers is not None:
-        tables["workers"] = []
-        for p in programs:
-            values = _select_values(options.at[0][1], p)
-            better, steps = tc.scaling.replicate(p, options.workers, values)
-            tables["workers"] += [{"expression": str(p), **row} for row in records(steps)]
-            output.message(f"{p} with {len(steps)} more workers: {better}")
+    fixed = options.at[0][1] if options.at else {}
+    tables: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for program in programs:
+        name = {"expression": str(program)}
+        model = {"normal_form": str(program.simplified()), "formula": program.formula()}
+        tables["models"].append(name | model | {"latency_formula": program.passage().formula()})
+        if options.span is not None:
+            for piece in program.pieces(*options.span, _select_values(fixed, program)):
+                row = {"from": piece.low, "to": piece.high, "slowest": str(piece.stage)}
+                tables["pieces"].append(name | row | {"formula": piece.stage.formula()})
+        elif options.at:
+            tables["predictions"] += [_predict(program, at, reference) for at in options.at]
+        if options.workers is not None:
+            values = _select_values(fixed, program)
+            better, steps = tc.scaling.replicate(program, options.workers, values)
+            tables["workers"] += [name | row for row in records(steps)]
+            output.message(f"{program} with {len(steps)} more workers: {better}")
     blocks = [Table(frame, _make_columns(frame)) for frame in map(pd.DataFrame, tables.values())]
+    # The CSV file contains the last table.
     last = replace(blocks[-1], columns=())
     output.write_table("", last, *blocks, content=dict(tables))
 
@@ -221,7 +201,7 @@ def _select_values(values: dict[str, float], program: tc.scaling.Expression) -> 
 
 @dataclass(frozen=True)
 class _FitOptions:
-    """Each field sets the field of `FitOptions` with its name."""
+    """The fields of `FitOptions` as options."""
 
     GROUP: ClassVar = "Work"
     space: Literal["default", "published", "fine"] = option(
@@ -280,17 +260,13 @@ class _MeasurementOptions:
         path = "/dev/stdin" if self.file == "-" else self.file
         with show_progress(f"Reading {shortened(printable(self.file), 40)}"):
             return tc.scaling.read_measurements(
-                path,
-                self.value,
-                parameters=self.parameter,
-                absent=self.absent,
-                reduce=self.reduce,
+                path, self.value, parameters=self.parameter, absent=self.absent, reduce=self.reduce
             )
 
     def fit(self, search: _FitOptions) -> FittedTables:
-        """Fit each table; return its models with the numbers of the selected call paths.
+        """Fit each table; return its models with the indices of the selected call paths.
 
-        All call paths are fitted, because they are all used to estimate the noise.
+        All call paths are fitted, because the noise is estimated from all of them.
         """
         part = self.callpath or ""
         tables = [
@@ -402,7 +378,7 @@ def predict(
         values, methods, notes = models.predict(X), models.predicts_by(), models.notes()
         point_notes = models.notes_at(X)
         bounds = np.full((2, len(selected), len(X)), np.nan)
-        # If no table has enough points, `interval` raises for the first.
+        # If no table has enough points, `predict_intervals` raises for the first.
         if options.interval and (has_enough or not any(enough)):
             level = options.interval
             bounds[:] = scaling_fit.predict_intervals(
@@ -464,11 +440,11 @@ def _write_table(
 
 
 def _make_columns(frame: Frame, names: Sequence[str] | None = None) -> list[Column]:
-    """Return columns with units, and with the priorities for narrow terminals."""
+    """Return the columns of a frame with units in their headings, and with priorities."""
     table = Table(frame)
     columns = {each.name: each for each in table.visible_columns}
     priorities = {"smape": 1, "adjusted_r2": 2}
-    # A constant metric or point is omitted first.
+    # A narrow terminal leaves out a constant metric or point first.
     priorities |= {n: 3 for n in ("metric", "at") if n in columns and len({*table.values[n]}) < 2}
     headings = {"smape": "smape, %", "error": "error, %"}
     return [
@@ -533,10 +509,7 @@ def errors(measured: _MeasurementOptions, search: _FitOptions, output: Output) -
 class _PlanOptions:
     file: str | None = argument("[FILE]")
     values: tuple[tuple[str, list[float]], ...] = multi_option(
-        "Possible values of a parameter.",
-        "NAME=V,V,..",
-        type=named_numbers_reader(),
-        group="Input",
+        "Possible values of a parameter.", "NAME=V,V,..", type=named_numbers_reader(), group="Input"
     )
     cost: str = option("Cost of a run, such as 'p n'.", "FORMULA", default="1", group="Input")
     together: tuple[str, ...] = multi_option(
@@ -583,7 +556,7 @@ def plan(options: _PlanOptions, output: Output) -> None:
 
 
 def _plan_grid(options: _PlanOptions) -> tuple[pd.DataFrame, pd.DataFrame, str]:
-    """Return all plans, and the points and the name of the largest within the budget."""
+    """Return all plans, and the points and the name of the largest plan within the budget."""
     levels, budget = collect_by_name("--values", options.values), options.budget
     if not levels:
         raise click.UsageError("plan needs FILE or --values")

@@ -24,10 +24,10 @@ from .progress import show_progress
 from .slow import format_source, tables
 
 if TYPE_CHECKING:
-    from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload
+    from toruscast.mapping import MappingProblem, TaskMapping, Torus, Workload
     from toruscast.validation import Routing
 
-# Network times of at least this many seconds must have a unit.
+# Times of the network of at least this many seconds must be given with a unit.
 _LONG_TIME = 1e-3
 # Keys of --network that are fields of `Torus` instead of `Network`.
 _TORUS_KEYS = ("tie_break", "bandwidth", "routing_order", "zones")
@@ -36,9 +36,8 @@ _SIZE_KEYS = (
     *("bandwidth", "memory_bandwidth", "payload", "header"),
     *("eager_limit", "short_limit", "deterministic_limit"),
 )
-# Minimum share of bytes in edges without a whole message that is reported.
+# The summary reports bytes in edges without a whole message from this share of all bytes on.
 _MIN_REPORTED_SHARE = 0.001
-COLLECTIVE_FORM = "ALGORITHM:SIZE[:PORTS] such as allreduce/ring:64MB or allreduce/ring:64MB:2"
 
 
 def read_traffic(comm: str, include: Include, **arguments: Any) -> tuple[Workload, float | None]:
@@ -64,11 +63,9 @@ def read_traffic(comm: str, include: Include, **arguments: Any) -> tuple[Workloa
     except MissingFileError:
         if "/" in comm or "." in comm:
             raise
-        raise InputError(
-            "neither a file nor a shipped dataset",
-            found=comm,
-            expected=f"a file or {closest(comm, shipped)}",
-        ) from None
+        fault = "neither a file nor a shipped dataset"
+        expected = f"a file or {closest(comm, shipped)}"
+        raise InputError(fault, found=comm, expected=expected) from None
 
 
 def _read_workload(comm: str, include: Include, arguments: dict[str, Any]) -> Workload:
@@ -87,9 +84,11 @@ def path_exists(text: str) -> bool:
 def _load_collective(traffic: TrafficOptions, text: str) -> LoadedTraffic:
     """Return the rounds of a collective on ``--tasks`` tasks, or on one per node."""
     torus = tc.torus(traffic.torus or "")
-    name, *rest = text.split(":")
-    if len(rest) not in (1, 2) or not (len(rest) == 1 or rest[1].isdecimal()):
-        raise InputError("bad --collective", found=text, expected=COLLECTIVE_FORM)
+    match = re.fullmatch(r"([^:]*):([^:]*)(?::([0-9]+))?", text)
+    if match is None:
+        example = "ALGORITHM:SIZE[:PORTS] such as allreduce/ring:64MB or allreduce/ring:64MB:2"
+        raise InputError("bad --collective", found=text, expected=example)
+    name, size, ports = match.groups()
     collectives = tc.mapping.collectives
     known = collectives.names()
     if name not in known:
@@ -99,25 +98,26 @@ def _load_collective(traffic: TrafficOptions, text: str) -> LoadedTraffic:
     n_tasks = torus.n_nodes if traffic.tasks is None else traffic.tasks
     # Algorithms follow the dimensions of the torus if each node has one task.
     shape = torus.shape if n_tasks == torus.n_nodes else None
-    ports = int(rest[1]) if len(rest) == 2 else 1
-    rounds = collectives.schedule(name, n_tasks, read_bytes(rest[0]), shape, ports=ports)
+    rounds = collectives.schedule(name, n_tasks, read_bytes(size), shape, ports=int(ports or 1))
     return LoadedTraffic(rounds.workload(), (text,), traffic.include, None)
 
 
 @dataclass(frozen=True)
 class LoadedTraffic:
-    """Traffic of one iteration of an application, with its origin."""
+    """Traffic of one iteration of an application.
+
+    ``sources`` are the files, the datasets or the collective. The traffic of the files was divided
+    by ``iterations``, unless that is None.
+    """
 
     workload: Workload
     sources: tuple[str, ...]
-    """Files, datasets or the collective that it was read from."""
     include: str
     iterations: float | None
-    """Application steps by which the graphs were divided, if given."""
 
     @property
     def source(self) -> str:
-        """The sources in one text."""
+        """The names of all sources."""
         return ", ".join(self.sources)
 
     def describe(self) -> dict[str, object]:
@@ -139,7 +139,7 @@ class LoadedTraffic:
         }
 
     def summary(self) -> str:
-        """Return a line for people."""
+        """Return a summary of the traffic in one line."""
         workload = self.workload
         comm = workload.total
         line = f"{printable(workload.name)}: {counted(comm.n_tasks, 'task')}, "
@@ -153,14 +153,14 @@ class LoadedTraffic:
         if self.include != "all":
             line += f", {self.include.replace('_', '-')} only"
         silent = np.setdiff1d(np.arange(comm.n_tasks), np.concatenate([comm.src, comm.dst]))
-        # The reader of the file warns if only task 0 is silent.
+        # If only task 0 has no traffic, the reader of the file warns.
         if silent.size > 1 and silent[0] == 0:
             line += "; task 0 neither sends nor receives (tasks are numbered from 0)"
         unsent = sum(float(phase.nbytes[phase.whole_messages == 0].sum()) for phase in workload)
-        unsent_share = unsent / max(float(comm.nbytes.sum()), 1e-300)
-        if unsent_share >= _MIN_REPORTED_SHARE:
-            share = percent(unsent_share, digits=2)
-            line += f"; {share} of the bytes, in edges of less than half a message, not simulated"
+        share = unsent / max(float(comm.nbytes.sum()), 1e-300)
+        if share >= _MIN_REPORTED_SHARE:
+            line += f"; {percent(share, digits=2)} of the bytes, in edges of less than half a "
+            line += "message, not simulated"
         return line
 
 
@@ -187,60 +187,51 @@ def _join_phases(parts: Sequence[LoadedTraffic], traffic: TrafficOptions) -> Loa
     for part in parts[1:]:
         if part.workload.n_tasks != parts[0].workload.n_tasks:
             found = " and ".join(f"{p.workload.n_tasks} in {p.source}" for p in (parts[0], part))
-            raise InputError(
-                "phases differ in their number of tasks",
-                found=found,
-                expected="the same number; the first line of a file may state it (CSV: # n_tasks "
-                "N)",
-            )
+            expected = "the same number; the first line of a file may state it (CSV: # n_tasks N)"
+            fault = "phases differ in their number of tasks"
+            raise InputError(fault, found=found, expected=expected)
     phases = [phase for part in parts for phase in part.workload]
     if traffic.dependent and len(phases) < 2:
         raise click.UsageError("--dependent needs several --comm, one per round")
     rounds = [part.source for part in parts if part.workload.dependent and len(part.workload) > 1]
     if rounds and not traffic.dependent:
-        raise InputError(
-            "a file of dependent rounds cannot be one of several phases",
-            file=rounds[0],
-            found=f"{len(parts)} files",
-            expected="that file alone, or --dependent to make all files rounds",
-        )
+        fault = "a file of dependent rounds cannot be one of several phases"
+        found = f"{len(parts)} files"
+        expected = "that file alone, or --dependent to make all files rounds"
+        raise InputError(fault, file=rounds[0], found=found, expected=expected)
     names = dict.fromkeys(part.workload.name for part in parts)
-    divisors = {part.iterations for part in parts}
-    return LoadedTraffic(
-        tc.Workload(
-            phases,
-            ", ".join(names),
-            traffic.dependent,
-            any(part.workload.summed for part in parts),
-            [each for part in parts for each in part.workload.omitted],
-        ),
-        tuple(traffic.comms),
-        traffic.include,
-        divisors.pop() if len(divisors) == 1 else None,
+    iterations = {part.iterations for part in parts}
+    workload = tc.Workload(
+        phases,
+        ", ".join(names),
+        traffic.dependent,
+        any(part.workload.summed for part in parts),
+        [each for part in parts for each in part.workload.omitted],
     )
+    common = iterations.pop() if len(iterations) == 1 else None
+    return LoadedTraffic(workload, tuple(traffic.comms), traffic.include, common)
 
 
 def _read_application(comm: str, traffic: TrafficOptions) -> LoadedTraffic:
     workload, known = read_traffic(comm, traffic.include, **traffic.reader_arguments)
     iterations = known if traffic.iterations is None else traffic.iterations
-    phases = [divide_by_iterations(phase, iterations) for phase in workload]
+    workload = divide_by_iterations(workload, iterations)
     if traffic.grid is not None:
         grid = read_sizes(traffic.grid.strip())
         if grid is None:
             expected = "sizes such as 8x8x8"
             raise InputError("bad task grid", found=traffic.grid, expected=expected)
-        phases = [phase.renamed(phase.name, grid) for phase in phases]
-    workload = replace(workload, phases=phases)
+        workload = replace(workload, phases=[p.renamed(p.name, grid) for p in workload])
     return LoadedTraffic(workload, (comm,), traffic.include, iterations)
 
 
-def divide_by_iterations(graph: CommGraph, iterations: float | None) -> CommGraph:
-    """Divide the traffic of a graph by the number of iterations that it covers."""
-    if iterations is None:
-        return graph
+def divide_by_iterations(workload: Workload, iterations: float | None) -> Workload:
+    """Divide traffic by the number of iterations that it covers, if that is known."""
+    if iterations is None or iterations == 1:
+        return workload
     if not math.isfinite(iterations):
         raise InputError("bad --iterations", found=iterations, expected="a finite number")
-    return graph if iterations == 1 else graph.scaled(1 / iterations)
+    return replace(workload, phases=[phase.scaled(1 / iterations) for phase in workload])
 
 
 def check_messages(workload: Workload, file: str) -> None:
@@ -263,15 +254,7 @@ def format_graph(facts: Mapping[str, Any]) -> str:
 
 
 def read_time(text: str, name: str) -> float:
-    """Read a time in seconds; errors call it ``name``.
-
-    Examples
-    --------
-    >>> read_time("1", "--interval")
-    Traceback (most recent call last):
-        ...
-    toruscast.errors.InputError: --interval without a unit: found 1, expected 1us, 1ns or 1s
-    """
+    """Read a time in seconds; error messages call it ``name``."""
     try:
         value = read_seconds(text)
     except InputError as error:
@@ -283,21 +266,12 @@ def read_time(text: str, name: str) -> float:
 
 
 def change_network(torus: Torus, changes: Sequence[str], unused: Collection[str] = ()) -> Torus:
-    """Return the torus with constants set by ``KEY=VALUE``.
+    """Return the torus with the constants set that ``changes`` give as ``KEY=VALUE``.
 
-    Keys are the fields of `Network`, and of the torus ``routing_order=1,0``, ``zones=0,1/2``
-    (groups of dimensions, or ``bluegene_q``), ``tie_break=random`` and ``bandwidth=1e9`` or
-    ``bandwidth=1e9,2e9``. ``unknown`` means that the rules of the network are unknown, and
-    ``known`` that they are. Keys in ``unused`` are refused because they affect only packets, which
-    the caller does not simulate.
-
-    Examples
-    --------
-    >>> from toruscast.mapping import Torus
-    >>> change_network(Torus((4, 4)), ["deadlock=dateline", "overhead=1us"]).network.overhead
-    1e-06
-    >>> change_network(Torus((4, 4)), ["routing_order=1,0", "zones=0/1"]).routing_order
-    (1, 0)
+    A key is a field of `Network`, or one of ``routing_order=1,0``, ``zones=0,1/2`` (groups of
+    dimensions, or ``bluegene_q``), ``tie_break=random`` and ``bandwidth=1e9`` or
+    ``bandwidth=1e9,2e9``. The words ``unknown`` and ``known`` state whether the rules of the
+    network are known. Keys in ``unused`` raise an error because they have no effect in flows.
     """
     keys = [field.name for field in fields(tc.Network)] + list(_TORUS_KEYS)
     known = [key for key in keys if key not in unused]
@@ -307,15 +281,12 @@ def change_network(torus: Torus, changes: Sequence[str], unused: Collection[str]
     for change in changes:
         key, text = read_pair(words.get(change.strip(), change), "--network")
         if key in unused:
-            raise InputError(
-                "--network key that has no effect without packets",
-                found=key,
-                expected=f"one of {', '.join(known)}, or 'toruscast simulate'",
-            )
+            fault = "--network key that has no effect without packets"
+            expected = f"one of {', '.join(known)}, or 'toruscast simulate'"
+            raise InputError(fault, found=key, expected=expected)
         if key not in known:
-            raise InputError(
-                "unknown --network key", found=key, expected=closest(key, known, ", ".join(known))
-            )
+            expected = closest(key, known, ", ".join(known))
+            raise InputError("unknown --network key", found=key, expected=expected)
         if key in texts:
             raise InputError("--network key given twice", found=change, expected="one value")
         texts[key] = text
@@ -356,8 +327,8 @@ def _parse_constant(key: str, text: str) -> object:
 def restrict_nodes(torus: Torus, path: str) -> Torus:
     """Return the torus with only the nodes in a file.
 
-    The file has a node per line, as a number or coordinates, or is a CSV with a column ``node``, or
-    a table of hosts as for ``--hosts``.
+    The file is a list with the number or the coordinates of a node on each line, a CSV with a
+    column ``node``, or a table of hosts.
     """
     text = format_source.read_text(path)
     lines = list(text.lines())
@@ -409,7 +380,7 @@ def change_links(torus: Torus, path: str) -> Torus:
                 raise InputError("bad bandwidth", found=value, expected=expected) from None
             if link in bandwidths:
                 raise InputError("duplicate link", found=label, expected="each link once")
-            # Check each link here, so that an error has its line.
+            # Check each link alone, because errors then state its line.
             torus.with_links({link: bandwidth}) if bandwidth else torus.without(links=[link])
             bandwidths[link] = bandwidth
     slow = {link: bandwidth for link, bandwidth in bandwidths.items() if bandwidth}
@@ -438,7 +409,7 @@ def load_torus(options: TorusOptions, unused: Collection[str] = ()) -> Torus:
 
 @dataclass(frozen=True)
 class LoadedProblem:
-    """A mapping problem, where its traffic came from, and what was changed in its network."""
+    """A mapping problem with its loaded traffic, and the values of --network."""
 
     application: LoadedTraffic
     problem: MappingProblem
@@ -460,13 +431,12 @@ class LoadedProblem:
         }
 
     def summary(self, mappings: Sequence[TaskMapping] = ()) -> str:
-        """Return a line for people, with the candidate mappings if there are some."""
+        """Return a summary in one line, with the candidate mappings if there are some."""
         line = f"{self.application.summary()}; on torus {self.problem.torus}"
         if self.changes:
             line += f"; {', '.join(map(printable, self.changes))}"
         if mappings:
-            n = counted(len(mappings), "candidate mapping")
-            line += f"; {n}, {describe_occupancy(mappings)}"
+            line += f"; {counted(len(mappings), 'candidate mapping')}, {Occupancy(mappings)}"
         return line
 
 
@@ -484,30 +454,18 @@ def load_problem(
     return LoadedProblem(application, problem, traffic.changes)
 
 
-def describe_occupancy(mappings: Sequence[TaskMapping]) -> str:
-    """Return the range of tasks per used node, and of used nodes if not all are used.
-
-    Examples
-    --------
-    >>> from toruscast.mapping import TaskMapping
-    >>> describe_occupancy([TaskMapping([3, 2, 1, 0], 4)])
-    '1 task a node'
-    >>> describe_occupancy([TaskMapping([0, 0, 0, 1], 4, tasks_per_node=3)])
-    '1 to 3 tasks a node on 2 of 4 nodes'
-    """
-    occupancy = Occupancy()
-    for mapping in mappings:
-        occupancy.add(mapping)
-    return str(occupancy)
-
-
 class Occupancy:
-    """Range of tasks per node over a stream of mappings, which are not stored."""
+    """Range of the tasks on a used node, and of the number of used nodes.
 
-    def __init__(self) -> None:
+    `add` counts the mappings of a stream without storing them.
+    """
+
+    def __init__(self, mappings: Sequence[TaskMapping] = ()) -> None:
         self.n_mappings = self.n_nodes = 0
         self.n_tasks: set[int] = set()
         self.n_used: set[int] = set()
+        for mapping in mappings:
+            self.add(mapping)
 
     def add(self, mapping: TaskMapping) -> TaskMapping:
         """Count a mapping and return it."""

@@ -18,11 +18,11 @@ from toruscast import __version__
 from toruscast.errors import InputError
 from toruscast.text import one_line, plain
 
-# Seconds over which the speed is averaged for the remaining time. Steps may take minutes.
+# Seconds over which rich averages the speed. They are many because a step may take minutes.
 _SPEED_PERIOD = 600.0
 LOGGER = logging.getLogger("toruscast")
 _STANDARD_FIELDS = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
-# Texts for the stages of a work that has several.
+# Texts of a progress bar that has several stages.
 _STAGES = {"features": "Routing", "simulations": "Simulating", "splits": "Measuring quality"}
 
 
@@ -32,9 +32,9 @@ def show_progress(
 ) -> Iterator[Callable[..., None]]:
     """Yield a function of (stage, done, total) that moves a progress bar on stderr.
 
-    The bar shows ``count(done, total)``, or ``done`` alone if ``total`` is None, and the elapsed
-    and remaining time. Some stages replace the text. After the last step of a stage, the bar shows
-    the text without a share of the work. Nothing is shown with --quiet or without a terminal.
+    The bar shows ``text`` or that of the stage, ``count(done, total)``, or ``done`` alone if
+    ``total`` is None, and the elapsed and remaining time. It hides the count after the last step of
+    a stage. There is no bar with --quiet or without a terminal.
     """
     if _is_quiet() or not sys.stderr.isatty():
         yield lambda stage, done, total: None
@@ -56,11 +56,11 @@ def show_progress(
 
         def move(stage: str, done: int, total: int | None) -> None:
             is_open = total is None or done < total
-            shown = str(done) if total is None else count(done, total) * is_open
+            amount = str(done) if total is None else count(done, total) * is_open
             description = _STAGES.get(stage, text) if is_open else text
-            bar.update(task, description=description, completed=done, total=total, count=shown)
+            bar.update(task, description=description, completed=done, total=total, count=amount)
             if not is_open:
-                # A bar without a total moves.
+                # rich moves a bar without a total back and forth.
                 bar.tasks[task].total = None
 
         yield move

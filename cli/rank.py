@@ -13,13 +13,7 @@ from toruscast import answers
 from toruscast.text import printable
 
 from .learning import COVERAGE, load_plugin
-from .mappings import (
-    MappingFile,
-    check_job,
-    is_folder_path,
-    load_mappings,
-    load_scattered_job,
-)
+from .mappings import MappingFile, check_job, is_folder_path, load_mappings, load_scattered_job
 from .options import (
     POSITIVE,
     CandidateOptions,
@@ -35,8 +29,8 @@ from .options import (
 from .output import Output
 from .problem import LoadedProblem, load_problem
 
-# Simulations that take more minutes than this are announced.
-_LONG = 2.0
+# A message announces simulations that take longer.
+_LONG_MINUTES = 2.0
 
 
 @dataclass(frozen=True)
@@ -63,10 +57,6 @@ class _BudgetOptions:
     no_simulation: bool = option(
         "Predict without simulating.", default=False, excludes=("simulations", "seconds", "rcc")
     )
-
-    @property
-    def budget(self) -> tc.Budget:
-        return tc.Budget(0 if self.no_simulation else self.simulations, self.seconds, self.rcc)
 
 
 @dataclass(frozen=True)
@@ -189,16 +179,17 @@ def _limit_budget(
     output: Output,
 ) -> tc.Budget:
     """Return the budget; announce long simulations, and limit their time to what is announced."""
-    budget = limits.budget
+    max_simulations = 0 if limits.no_simulation else limits.simulations
+    budget = tc.Budget(max_simulations, limits.seconds, limits.rcc)
     n_simulations, seconds = budget.limits(limits.goal, len(mappings))
-    # Measured times are regressed on simulated ones of all candidates.
+    # With measured times, the model needs a simulation of every candidate.
     simulates_all = check or (is_measured and n_simulations > 0)
     if math.isfinite(seconds) and not simulates_all:
         return budget
     n_simulations = len(mappings) if simulates_all else n_simulations
     minutes = tc.decision.simulation_minutes(problem, mappings, n_simulations)
     minutes = math.ceil(minutes / n_jobs)
-    if minutes <= _LONG:
+    if minutes <= _LONG_MINUTES:
         return budget
     advice = "omit --check to simulate fewer" if check else "--no-simulation avoids them"
     if not simulates_all:
@@ -209,10 +200,8 @@ def _limit_budget(
 
 
 def _describe_ranking(loaded: LoadedProblem, ranking: tc.Ranking, options: _RankOptions) -> str:
-    routing = {
-        "adaptive": "adaptive routing; ",
-        "by_size": "routing by message size; ",
-    }.get(ranking.problem.routing, "")
+    names = {"adaptive": "adaptive routing; ", "by_size": "routing by message size; "}
+    routing = names.get(ranking.problem.routing, "")
     n_measured = ranking.cost.measured
     if ranking.networks is not None:
         origin = f"simulated on {ranking.cost.networks} plausible networks of the machine"
@@ -222,11 +211,8 @@ def _describe_ranking(loaded: LoadedProblem, ranking: tc.Ranking, options: _Rank
     else:
         is_default = options.model == "default"
         model = "the default model" if is_default else f"the model {printable(options.model)}"
-        origin = f"predicted by {model} ({ranking.fitted.n_samples_} samples)"
-        is_trained_on_runs = ranking.fitted.target == "measured"
-        origin += (
-            ", trained on measured times"
-            if is_trained_on_runs
-            else ", and simulated where uncertain"
-        )
+        suffix = ", and simulated where uncertain"
+        if ranking.fitted.target == "measured":
+            suffix = ", trained on measured times"
+        origin = f"predicted by {model} ({ranking.fitted.n_samples_} samples){suffix}"
     return f"{loaded.summary(ranking.mappings)}; {routing}{origin}."

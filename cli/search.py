@@ -54,7 +54,7 @@ class _SearchOptions(MappingFileOptions):
 
 
 @sub_command("search")
-def search(
+def command(
     traffic: TrafficOptions,
     options: _SearchOptions,
     work: WorkOptions,

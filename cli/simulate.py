@@ -34,7 +34,7 @@ from .options import (
     top_option,
 )
 from .output import Output, check_output_folder, write_text
-from .problem import LoadedProblem, describe_occupancy, load_problem, read_time
+from .problem import LoadedProblem, Occupancy, load_problem, read_time
 from .progress import format_json
 from .slow import flows, reasons, routing, simulation_trace, simulator, workers
 
@@ -44,17 +44,15 @@ if TYPE_CHECKING:
     from toruscast.workers import Task
 
 # Constants of the network and the torus that have no effect on flows.
-PACKET_KEYS = frozenset(
-    (
-        "buffer_packets",
-        "fifo_packets",
-        "deadlock",
-        "arbitration",
-        "deterministic_limit",
-        "reception_ports",
-        "zones",
-        "escape",
-    )
+PACKET_KEYS = (
+    "buffer_packets",
+    "fifo_packets",
+    "deadlock",
+    "arbitration",
+    "deterministic_limit",
+    "reception_ports",
+    "zones",
+    "escape",
 )
 _FLOW_NOTE = (
     "Flows have unlimited buffers. Where routers wait for full buffers, packets take longer "
@@ -192,11 +190,10 @@ def command(
     if record.out is not None:
         _check_result_folder(record.out)
     interval = record.interval_seconds()
-    loaded = load_problem(
-        traffic,
-        "deterministic" if packets.flows else work.routing,
-        PACKET_KEYS if packets.flows else (),
-    )
+    if packets.flows:
+        loaded = load_problem(traffic, "deterministic", PACKET_KEYS)
+    else:
+        loaded = load_problem(traffic, work.routing)
     problem = loaded.problem
     names = filter(None, [options.mapping])
     is_drawn = not packets.flows and problem.torus.draws_ways
@@ -226,11 +223,8 @@ def _simulate_one(
         lower_bound = reasons.explain(problem, mapping).lower_bound
         shortest = lower_bound / simulator.max_snapshots(torus)
         if interval < shortest:
-            raise InputError(
-                "--interval too short for this run",
-                found=seconds(interval),
-                expected=f"at least {seconds(shortest)}",
-            )
+            found, expected = seconds(interval), f"at least {seconds(shortest)}"
+            raise InputError("--interval too short for this run", found=found, expected=expected)
     with output.progress("Simulating", count=part_of("packet-hops")) as progress:
         result = simulator.simulate_packets(
             problem,
@@ -244,7 +238,7 @@ def _simulate_one(
         )
     explanation = reasons.explain(problem, mapping, simulation=result)
     setting = f"{loaded.summary()}; mapping {printable(mapping.name)}, "
-    setting += f"{describe_occupancy([mapping])}; {work.routing} routing."
+    setting += f"{Occupancy([mapping])}; {work.routing} routing."
     answer = answers.simulation.answer(result, explanation, setting=setting)
     metadata = {
         **loaded.describe(),
@@ -282,7 +276,7 @@ def _rank_mappings(
         task = workers.Task(_simulate_flows, problem, packets.flow_error)
     else:
         unit, method = "packet-hops", f"{work.routing} routing"
-        # Count real packets, not coarse ones: the coarsening is chosen only during the simulation.
+        # Count real packets, because the coarsening is unknown before the simulation.
         sizes = [
             packets.repeat * tc.RoutedTraffic(problem, mapping).packet_hops for mapping in mappings
         ]
@@ -322,10 +316,7 @@ def _simulate_packets(
 ) -> RankedRow:
     (mapping, report), torus = item, problem.torus
     result = simulator.simulate_packets(
-        problem,
-        mapping,
-        **settings,
-        progress=lambda done, _: report(done * settings["coarsening"]),
+        problem, mapping, **settings, progress=lambda done, _: report(done * settings["coarsening"])
     )
     bounds = reasons.explain(problem, mapping, n=1, simulation=result)
     busy = result.wire_bytes / torus.link_bandwidth / settings["iterations"]
@@ -361,7 +352,7 @@ def _describe_coarsening(rows: Sequence[RankedRow], error: float | None) -> str:
 
 
 class _SummedProgress:
-    """Progress over all mappings; a copy in another process does nothing."""
+    """Progress summed over all mappings. Copies in other processes do nothing."""
 
     def __init__(
         self, sizes: Sequence[int] = (), progress: Callable[[str, int, int], None] | None = None
@@ -384,11 +375,8 @@ def _check_result_folder(folder: str) -> None:
     check_output_folder(folder)
     existing = [name for name in _FILES if (Path(folder) / name).exists()]
     if existing and not set(_ALWAYS_WRITTEN).issubset(existing):
-        raise InputError(
-            "would be replaced",
-            file=Path(folder) / existing[0],
-            expected="--out with a new folder, or that of an earlier simulation",
-        )
+        expected = "--out with a new folder, or that of an earlier simulation"
+        raise InputError("would be replaced", file=Path(folder) / existing[0], expected=expected)
 
 
 def write_folder(
@@ -396,11 +384,11 @@ def write_folder(
 ) -> None:
     """Write every table as CSV, ``summary.json`` and ``trace.json``, or nothing on an error.
 
-    Files of an earlier run are replaced once all new files are written, and its time series is
-    removed if this run has none. Other files of the folder are kept.
+    New files replace those of an earlier run after all of them are written. A time series of an
+    earlier run is removed if this run has none. Other files of the folder are kept.
     """
     target = Path(os.path.realpath(folder))
-    # The stage must be on the same file system as the target.
+    # Files can only be moved into the target from a folder on the same file system.
     with folder_beside(target, target if target.exists() else target.parent) as stage:
         for name in _TABLES:
             if name != "series" or any(stretch.snapshots for stretch in result.stretches):

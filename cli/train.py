@@ -69,7 +69,7 @@ def command(
     names = parse_features(options.features, own) if traffic.is_given or own else ()
     check_plugin_is_used(own, names)
     table = session.load_samples(tc.training.needed_level(names, options.target))
-    # The model file stores the name of a set.
+    # Pass the name of a feature set, because the model file stores it.
     features: str | tuple[str, ...] | None = options.features
     if is_default("features") and not {*tc.training.FEATURE_SETS["coarse"]} <= {*table.columns}:
         features = None
@@ -97,7 +97,7 @@ def _learn_runs(session: LearningSession, names: tuple[str, ...], options: _Trai
     """Learn from measured times, and save the model with the best held-out score."""
     run_model = session.learn_runs(names)
     session.output.message(f"measuring quality on {options.splits} splits")
-    quality = tc.training.summarise(session.score_runs(run_model, run_model.model, options.splits))
+    quality = tc.training.summarise(session.score_runs(run_model, options.splits))
     tc.save_predictor(run_model.model, options.out, run_model.model.provenance_)
     setting = _describe_model(run_model.model, options.out)
     session.write_answer(

@@ -13,7 +13,7 @@ from toruscast._slow import asyncio, joblib, metadata
 from toruscast.errors import InputError, WorkersError
 from toruscast.files import parse_toml, read_limited
 
-# Classes of dask-jobqueue by the table of a cluster file.
+# Classes of dask-jobqueue, by the name of the table in a cluster file.
 _CLUSTER_CLASSES = {
     "slurm": "SLURMCluster",
     "pbs": "PBSCluster",
@@ -22,8 +22,9 @@ _CLUSTER_CLASSES = {
     "oar": "OARCluster",
     "htcondor": "HTCondorCluster",
 }
+_INSTALL = "pip install 'toruscast[dask]'"
 _MAX_FILE_BYTES = 100_000
-# Seconds to wait for a scheduler, so that an error is reported within ten.
+# Seconds to wait for a scheduler.
 _TIMEOUT = 6
 
 
@@ -46,9 +47,7 @@ def _connect_cluster(address_or_file: str) -> Iterator[int]:
     try:
         from distributed import Client
     except ModuleNotFoundError:
-        raise InputError(
-            "--cluster needs dask.distributed", expected="pip install 'toruscast[dask]'"
-        ) from None
+        raise InputError("--cluster needs dask.distributed", expected=_INSTALL) from None
     # Errors of the connection are reported below, in one line.
     for name in ("distributed", "distributed.client", "distributed.core"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
@@ -69,7 +68,7 @@ def _connect_cluster(address_or_file: str) -> Iterator[int]:
 
 
 def _check_scheduler(address: str) -> None:
-    """Raise unless a scheduler answers within the timeout; a client would retry for ever."""
+    """Raise unless a scheduler answers within the timeout, because a client would wait forever."""
     from distributed import rpc
 
     async def request_identity() -> Any:
@@ -82,15 +81,13 @@ def _check_scheduler(address: str) -> None:
     try:
         answer, reason = asyncio.run(request_identity()), ""
     except Exception as error:
-        # A server of another protocol causes errors of many types.
+        # Servers of other protocols cause errors of many types.
         answer, reason = {}, f" ({type(error).__name__})"
     kind = answer.get("type")
     if kind != "Scheduler":
-        raise InputError(
-            "no scheduler answers",
-            found=address + (f", which is a {kind}" if kind else reason),
-            expected="the address that dask scheduler prints, such as tcp://host:8786",
-        )
+        found = address + (f", which is a {kind}" if kind else reason)
+        expected = "the address that dask scheduler prints, such as tcp://host:8786"
+        raise InputError("no scheduler answers", found=found, expected=expected)
 
 
 def _check_workers(client: Any, address: str) -> None:
@@ -112,28 +109,18 @@ def _check_workers(client: Any, address: str) -> None:
 def _start_cluster(path: str) -> Any:
     """Submit the jobs of a cluster file to its batch system."""
     content = parse_toml(read_limited(path, _MAX_FILE_BYTES), path)
-    known = ", ".join(_CLUSTER_CLASSES)
-    if len(content) != 1 or not isinstance(next(iter(content.values())), dict):
-        raise InputError(
-            "bad cluster file",
-            file=path,
-            found=", ".join(content),
-            expected=f"one table of {known}",
-        )
-    system, options = next(iter(content.items()))
-    if system not in _CLUSTER_CLASSES:
-        raise InputError("unknown batch system", file=path, found=system, expected=known)
+    system, options = next(iter(content.items()), ("", None))
+    if len(content) != 1 or system not in _CLUSTER_CLASSES or not isinstance(options, dict):
+        found, expected = ", ".join(content), f"one table of {', '.join(_CLUSTER_CLASSES)}"
+        raise InputError("bad cluster file", file=path, found=found, expected=expected)
     jobs = options.pop("jobs", None)
     if not isinstance(jobs, int) or isinstance(jobs, bool) or jobs < 1:
         raise InputError("bad jobs", file=path, found=jobs, expected="the number of jobs to submit")
     try:
         import dask_jobqueue
     except ModuleNotFoundError:
-        raise InputError(
-            "a cluster file needs dask-jobqueue",
-            file=path,
-            expected="pip install 'toruscast[dask]'",
-        ) from None
+        fault = "a cluster file needs dask-jobqueue"
+        raise InputError(fault, file=path, expected=_INSTALL) from None
     try:
         cluster = getattr(dask_jobqueue, _CLUSTER_CLASSES[system])(**options)
     except (TypeError, ValueError) as error:

@@ -91,7 +91,7 @@ def test_held_parameters_choose_the_points(tmp_path):
 def test_a_parameter_that_was_not_varied_is_held():
     values = [[[3.0 * p] for p in GRID["p"]]]
     data = Measurements(["p", "n"], [[p, 7] for p in GRID["p"]], values)
-    assert ModelCurve(fit_many(data), 0, {}).held == {"n": 7}
+    assert ModelCurve(fit_many(data), 0, {}).fixed == {"n": 7}
 
 
 @pytest.mark.parametrize(
@@ -128,8 +128,8 @@ def test_the_interval_of_values_of_either_sign_stays_near_them():
     [
         ({}, "a figure shows one parameter.*p, n, q, r"),
         ({"x": 1}, "no such parameter"),
-        ({"n": 11, "q": 1, "r": 1}, "nothing was measured there.*10, 20"),
-        ({"p": 4, "n": 10, "q": 1, "r": 1}, "no parameter is left"),
+        ({"n": 11, "q": 1, "r": 1}, "no measurement at these values.*10, 20"),
+        ({"p": 4, "n": 10, "q": 1, "r": 1}, "no parameter varies"),
     ],
 )
 def test_what_cannot_be_drawn(tmp_path, fixed, message):
@@ -187,7 +187,7 @@ def test_the_command_draws_each_model(file, tmp_path):
 @pytest.mark.parametrize(
     ("figure", "arguments", "message"),
     [
-        ("a", ["--at", "p=5"], "no parameter is left"),
+        ("a", ["--at", "p=5"], "no parameter varies"),
         ("a", ["--at", "p"], "found p, expected NAME=VALUE"),
         ("a", ["--at", "p=nan"], "NAME=NUMBER, 0 or more"),
         ("none/a", [], "no such folder"),

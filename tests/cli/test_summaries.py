@@ -4,16 +4,16 @@ import pytest
 from click.testing import CliRunner
 
 from toruscast.cli import main
-from toruscast.cli.problem import describe_occupancy
+from toruscast.cli.problem import Occupancy
 from toruscast.mapping import CommGraph, TaskMapping
 
 
 def test_occupancy_of_several_mappings():
     spread, packed = TaskMapping([0, 1, 2, 3], 4), TaskMapping([1, 1, 2, 2], 4, tasks_per_node=2)
-    assert describe_occupancy([spread]) == "1 task a node"
-    assert describe_occupancy([packed]) == "2 tasks a node on 2 of 4 nodes"
-    assert describe_occupancy([spread, packed]) == "1 to 2 tasks a node on 2 to 4 of 4 nodes"
-    assert describe_occupancy([TaskMapping([0], 1)]) == "1 task a node"
+    assert str(Occupancy([spread])) == "1 task a node"
+    assert str(Occupancy([packed])) == "2 tasks a node on 2 of 4 nodes"
+    assert str(Occupancy([spread, packed])) == "1 to 2 tasks a node on 2 to 4 of 4 nodes"
+    assert str(Occupancy([TaskMapping([0], 1)])) == "1 task a node"
 
 
 def test_one_is_singular():
