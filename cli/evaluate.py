@@ -50,16 +50,19 @@ class _EvaluateOptions:
     plugin: str | None = plugin_option()
     target: Literal["correction", "slowdown", "time"] | None = option(
         "Quantity to learn.  [default: correction with features of the coarse simulation, slowdown "
-        "with the set 'relative', else time]"
+        "with the set 'relative', else time]",
+        rare=True,
     )
     level: int | None = option(
         "Features to compute with --comm; 2 adds those of the simulator.  [default: as --features "
         "need]",
         type=click.IntRange(1, 2),
+        rare=True,
     )
     baseline: Literal["pmnf"] | None = option(
         "Compare with a scaling model in message size, nodes and lower bound. Samples must have "
-        "several sizes; it is also trained on the smaller ones alone."
+        "several sizes; it is also trained on the smaller ones alone.",
+        rare=True,
     )
     hold_out: Literal["application", "kind", "torus", "size"] | None = option(
         "Instead of random splits, hold out each workload, kind of traffic or torus in turn, or "
@@ -78,25 +81,13 @@ def command(
 ) -> None:
     """Measure how well feature sets predict held-out mappings.
 
-    Repeatedly, two thirds of the samples train and one third tests. With --hold-out, whole
-    applications, kinds of traffic or tori, or the largest size, are held out instead. A Python file
-    can define your own metric; without --features the answer is its gain over the set 'prior' and
-    over the best set, within each workload and torus (10 splits by default). Samples of a file are
-    not simulated again.
-
-    \b
-        from toruscast import register_feature
-        @register_feature("busiest_share")
-        def busiest_share(traffic):
-            return traffic.link_bytes.max() / traffic.link_bytes.sum()
+    With --plugin and without --features, the answer is the gain of your own features over the set
+    'prior' and over the best set, within each workload and torus (10 splits by default).
 
     \b
     toruscast evaluate --comm lammps-lj-64 --torus 4x4x4
     toruscast evaluate --comm lammps-lj-64 --torus 4x4x4 --samples lj.parquet --plugin my.py
-    toruscast evaluate --samples samples.parquet --plugin my.py
-    toruscast evaluate --samples samples.parquet --features prior --features H5
     toruscast evaluate --samples samples.parquet --hold-out application
-    toruscast evaluate --samples counters.csv --features queue --features queue,stalls
     toruscast evaluate --comm app.edges --torus 8x8x8 --mappings maps/ --times runs.csv
     """  # noqa: D301
     output.check(others={"--samples": source.samples})

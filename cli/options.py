@@ -340,7 +340,7 @@ def plugin_option(purpose: str = f", selected by --features {PLUGIN_SET}", **set
 def splits_option() -> Any:
     """Declare the number of random splits."""
     text = "Random splits: two thirds of the samples train, one third tests."
-    return option(text, "N", default=50, group="Work")
+    return option(text, "N", default=50, group="Input")
 
 
 def tasks_option(help: str, **settings: Any) -> Any:
@@ -651,7 +651,9 @@ class SampleSourceOptions(MappingFileOptions):
         needs=("mappings",),
         excludes=("number", "samples"),
     )
-    mappings: tuple[str, ...] = multi_option(MEASURED_HELP, "FILE|FOLDER", needs=("times",))
+    mappings: tuple[str, ...] = multi_option(
+        MEASURED_HELP, "FILE|FOLDER", needs=("times",), group="Input"
+    )
     samples: str | None = option(
         "File of samples. With --comm, simulated samples are stored there, and an interrupted run "
         "resumes from it; otherwise the samples are read from it. A table made elsewhere, CSV or "

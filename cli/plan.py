@@ -52,12 +52,14 @@ class _RunOptions:
         "repeated runs]",
         "SHARE",
         type=_SHARE,
+        rare=True,
     )
     tolerance: float | None = option(
         "Relative gain that is not worth more runs, such as 0.005.  [default: 0.01, or 1.5 times "
         "the noise if that is larger]",
         "SHARE",
         type=_SHARE,
+        rare=True,
     )
     run_cost: float | None = option(
         "Stop when the next run is expected to reduce the time of the chosen mapping by fewer "
@@ -65,6 +67,7 @@ class _RunOptions:
         "SECONDS",
         type=click.FloatRange(min=0),
         needs=("times",),
+        rare=True,
     )
     top: int = top_option(10)
 
@@ -76,8 +79,8 @@ class _ScriptOptions(MappingFile):
     )
     script: str | None = option(
         "RUNS THIS COMMAND for each chosen mapping, with its file in place of {map}, which needs "
-        "no quotes. The command prints its seconds last, such as 1.25 or 'elapsed: 1.25 s'; they "
-        "are appended to --times at once. A repeated command resumes from --times.",
+        "no quotes. The command prints its seconds last, such as 1.25; they are appended to "
+        "--times at once. A repeated command resumes from --times.",
         "'CMD {map}'",
         "--run",
         group="Work",
@@ -90,6 +93,7 @@ class _ScriptOptions(MappingFile):
         type=POSITIVE,
         group="Work",
         needs=("script",),
+        rare=True,
     )
 
     def check_paths(self, times_path: str | None, hosts: str | None) -> None:
@@ -171,7 +175,7 @@ def command(
     work: WorkOptions,
     output: Output,
 ) -> None:
-    """Choose the next mapping to run on the machine, and stop when the runs suffice.
+    """Choose the next mapping to run, and stop when the runs suffice.
 
     A model predicts communication times. The rest of a measured time, and its noise, are learned
     from the runs. The next run is the one that is expected to improve the choice most.

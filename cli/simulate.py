@@ -111,17 +111,20 @@ class _PacketOptions:
     coarsening: int | None = option(
         "Let a simulated packet represent up to N real ones: faster, less exact.  [default: 1]",
         excludes=("error",),
+        rare=True,
     )
     error: float | None = option(
         "Choose N for a relative error of the time of about E, such as 0.03. With --flows: the "
         "accepted error.  [default with --flows: 0.01]",
         "E",
+        rare=True,
     )
     repeat: int = option(
         "Repeat the application N times without a barrier: a task starts the next iteration when "
         "its messages have arrived. The time is the mean of all iterations but the first.",
         default=1,
         group="Answer",
+        rare=True,
     )
 
     def __post_init__(self) -> None:
@@ -141,6 +144,7 @@ class _RecordOptions:
         "Record the links every TIME, such as 5us, for --out and --trace.",
         "TIME",
         needs=("out", "trace"),
+        rare=True,
     )
     out: str | None = option(
         "Write all results: messages, tasks, phases, links, FIFOs and time series as CSV, "

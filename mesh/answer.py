@@ -52,7 +52,7 @@ def answer(found: MeshLayouts, *, setting: str = "") -> Answer:
 
 
 def _headline(found: MeshLayouts) -> tuple[Headline, str]:
-    best, baseline = found.best, found.compared or found.in_order
+    best, baseline = found.best, found.compared or found.default
     against = _rank_candidates(found)[0].baseline_name
     gain = 1 - best.time / baseline.time if baseline.time else 0.0
     badge = f"best of {'all' if found.all_considered else 'those compared'}"
@@ -75,10 +75,9 @@ def _notes(found: MeshLayouts) -> list[str]:
         *_compare_with_bound(found),
         "Times include communication only, not computation.",
     ]
-    if found.compared is not None and found.in_order.time > best.time / (1 - _MIN_GAIN):
-        notes.append(
-            f"It takes {compare_times(best.time, found.in_order.time, 'the devices in order')}."
-        )
+    if found.compared is not None and found.default.time > best.time / (1 - _MIN_GAIN):
+        change = compare_times(best.time, found.default.time, found.default_name)
+        notes.append(f"It takes {change}.")
     if best.source == "predicted":
         why = "run at the same time" if found.problem.overlap else "have too many messages"
         what = ", ".join(map(shown_name, found.not_simulated))
@@ -150,26 +149,26 @@ def _compare_with_bound(found: MeshLayouts) -> list[str]:
 def _rank_candidates(found: MeshLayouts) -> tuple[CandidateRanking, list[RankedLayout]]:
     """Return the names and times of all layouts, and the layouts."""
     named = {f"layout {i + 1}": each for i, each in enumerate(found.layouts)}
-    named["devices in order"] = found.in_order
+    named[found.default_name] = found.default
     if found.compared is not None:
         named["yours"] = found.compared
     layouts = [*named.values()]
     times = [each.time for each in layouts]
-    against = "the devices in order" if found.compared is None else "your layout"
+    against = found.default_name if found.compared is None else "your layout"
     return CandidateRanking(list(named), times, len(named) - 1, baseline_name=against), layouts
 
 
 def times_chart(found: MeshLayouts) -> Chart:
-    """Return the times of the five best layouts, the devices in order, and your layout."""
+    """Return the times of the five best layouts, the default, and your layout."""
     ranking = _rank_candidates(found)[0]
     chart = ranking.chart("Communication time of a step", extra_rows=[len(found.layouts)])
     return replace(chart, key="layouts")
 
 
 def layouts(found: MeshLayouts) -> Table:
-    """Return the layouts, the fastest first, the devices in order, and your layout."""
+    """Return the layouts, the fastest first, the default, and your layout."""
     ranking, candidates = _rank_candidates(found)
-    against = "vs yours" if found.compared else "vs in order"
+    against = "vs yours" if found.compared else "vs default"
     rows = [
         {"name": name, "time": each.time, "source": each.source, "axes": each.description}
         for name, each in zip(ranking.names, candidates, strict=True)
@@ -257,7 +256,12 @@ def _content(found: MeshLayouts) -> dict[str, object]:
         "idle": found.idle,
         "not_simulated": list(found.not_simulated),
         "ranking": found.rows,
-        "devices_in_order": {"time": found.in_order.time, "source": found.in_order.source},
+        "default": {
+            "name": found.default_name,
+            "layout": found.default.description,
+            "time": found.default.time,
+            "source": found.default.source,
+        },
         "gain": found.gain,
         "yours": found.compared and {"time": found.compared.time, "source": found.compared.source},
         "traffic": found.collective_rows(found.best),

@@ -73,21 +73,24 @@ class StepOptions(HloOptions):
         "devices, in the machine's numbering]",
         "FILE",
         group="Machine",
+        rare=True,
     )
     devices_per_chip: int | None = option(
         "Devices on each node of the torus, such as 4 logical cores of a Trainium2 chip. They "
         "share its links.  [default: 1, or more if the mesh needs them and the machine has them]",
         type=click.IntRange(1, 64),
         group="Machine",
+        rare=True,
     )
     compare: str | None = option(
         "Your own layout, in any form that --write writes: device numbers in mesh shape, a "
         "program, a printed mesh, or a mapping format. FORM names the format.",
         "[FORM=]FILE",
-        group="Mappings",
     )
     order: Literal["in-turn", "overlap"] = option(
-        "Whether collectives run one after another or at the same time.", default="in-turn"
+        "Whether collectives run one after another or at the same time.",
+        default="in-turn",
+        rare=True,
     )
 
 
@@ -101,11 +104,13 @@ class MeshOptions:
         "--torus, or of every accelerator.",
         "CHIPS",
         type=click.IntRange(1, 65536),
+        group="Machine",
     )
     placements: bool = option(
         "List every placement of a mesh that is smaller than the torus, sorted by time and then "
         "by the largest box that stays free. --write writes the first.",
         default=False,
+        rare=True,
     )
     files: tuple[str, ...] = multi_option(
         "Write the best layout: device numbers in mesh shape as .json, .npy or a JAX program "

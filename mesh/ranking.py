@@ -34,6 +34,7 @@ from toruscast.workers import Task
 
 from .devices import Devices, default_devices, split_chips
 from .hlo import HloStep
+from .jax_layout import lay_out_as_jax
 from .layouts import (
     MAX_SPLITS,
     TIME_TOLERANCE,
@@ -73,8 +74,11 @@ class MeshLayouts(Result):
         The available devices.
     layouts : tuple of RankedLayout
         Layouts that differ in time, the fastest first.
-    in_order : RankedLayout
-        The devices in the order of their numbers.
+    default : RankedLayout
+        JAX's own mesh if the mesh fills the slice, otherwise the devices in the order of their
+        numbers.
+    default_name : str
+        "JAX's own" or "devices in order".
     compared : RankedLayout or None
         The caller's own layout.
     considered : int
@@ -86,7 +90,8 @@ class MeshLayouts(Result):
     problem: MeshProblem
     devices: Devices
     layouts: tuple[RankedLayout, ...]
-    in_order: RankedLayout
+    default: RankedLayout
+    default_name: str
     compared: RankedLayout | None
     considered: int
     all_considered: bool
@@ -105,7 +110,7 @@ class MeshLayouts(Result):
         best = self.best
         return (
             f"MeshLayouts({self.axes} on {shown_name(self.torus)}: {seconds(best.time)} per step, "
-            f"{best.source}; {self.gain:.2f} times as fast as the devices in order)"
+            f"{best.source}; {self.gain:.2f} times as fast as {self.default_name})"
         )
 
     @property
@@ -164,8 +169,8 @@ class MeshLayouts(Result):
 
     @property
     def gain(self) -> float:
-        """How many times as fast a step communicates as with the devices in order."""
-        return self.in_order.time / self.best.time if self.best.time else 1.0
+        """How many times as fast a step communicates as in the default layout."""
+        return self.default.time / self.best.time if self.best.time else 1.0
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -264,9 +269,13 @@ def mesh(
 
     The dimensions of the torus are split into pieces for the axes in every way. An axis walks its
     pieces line by line, as a snake, in a loop or folded. Other layouts are cut from walks over the
-    whole torus. Link loads give their times in closed form. The fastest layouts and the devices in
-    order are then simulated packet by packet, until the fastest layout is a simulated one.
+    whole torus. Link loads give their times in closed form. The fastest layouts and the default are
+    then simulated packet by packet, until the fastest layout is a simulated one.
     `MeshLayouts.not_simulated` lists collectives with too many messages.
+
+    The default is the mesh of `jax.make_mesh`: on a TPU the last axes take whole dimensions first,
+    on other machines the devices are in the order of their numbers. A mesh that does not fill the
+    slice has the first devices as its default.
 
     Parameters
     ----------
@@ -331,8 +340,11 @@ def mesh(
     if not candidates:
         found = f"{mesh} on {torus}"
         raise InputError("no layout keeps hosts together", found=found, expected="another mesh")
-    ordered = devices.nodes[: mesh.n_tasks].reshape(mesh.sizes)
-    others = [scorer.score_mesh(ordered, "devices in order")]
+    is_whole = mesh.n_tasks == torus.n_nodes
+    default = devices.nodes[: mesh.n_tasks].reshape(mesh.sizes), "devices in order"
+    if is_whole and torus.name.startswith("tpu"):
+        default = lay_out_as_jax(torus, mesh)
+    others = [scorer.score_mesh(*default)]
     if compare is not None:
         others.append(scorer.score_mesh(_read_nodes(compare, problem), "yours"))
     simulations = _Simulations(n_jobs, progress_of(progress, "simulations"))
@@ -340,18 +352,19 @@ def mesh(
         simulations.run([*candidates[:simulate], *others])
         simulations.run_until_fastest_is_simulated(candidates)
     layouts = sorted(map(simulations.apply_times, candidates), key=lambda each: each.time)
-    in_order, *compared = map(simulations.apply_times, others)
-    is_allowed = host_of is None or keeps_hosts_together(ordered, host_of)
-    if is_allowed and in_order.time < layouts[0].time * (1 - TIME_TOLERANCE):
-        layouts.insert(0, in_order)
+    own, *compared = map(simulations.apply_times, others)
+    is_allowed = host_of is None or keeps_hosts_together(own.nodes, host_of)
+    if is_allowed and own.time < layouts[0].time * (1 - TIME_TOLERANCE):
+        layouts.insert(0, own)
     return MeshLayouts(
         problem=problem,
         devices=devices,
         layouts=tuple(layouts[: max(top, 1)]),
-        in_order=in_order,
+        default=own,
+        default_name="JAX's own" if is_whole else "devices in order",
         compared=compared[0] if compared else None,
         considered=considered,
-        all_considered=mesh.n_tasks != torus.n_nodes or considered <= MAX_SPLITS,
+        all_considered=not is_whole or considered <= MAX_SPLITS,
     )
 
 

@@ -397,13 +397,24 @@ def test_options_that_exclude_each_other_are_refused(inputs, line, one, other, m
     assert names < set(result.stderr.split())
 
 
-def test_help_lists_rare_options_on_request():
+@pytest.mark.parametrize(
+    ("command", "kept", "rare"),
+    [
+        ("rank", "--out FILE", ["--trips", "--cluster", "--rcc"]),
+        ("plan", "--run 'CMD {map}'", ["--noise", "--tolerance", "--timeout"]),
+        ("simulate", "--mapping FILE", ["--coarsening", "--error", "--repeat"]),
+        ("mesh", "--write", ["--order", "--placements", "--devices"]),
+        ("evaluate", "--hold-out", ["--target", "--level", "--baseline"]),
+    ],
+)
+def test_help_lists_rare_options_on_request(command, kept, rare):
     short, full = (
-        CliRunner().invoke(main, ["rank", name]).stdout for name in ("--help", "--help-all")
+        CliRunner().invoke(main, [command, name], terminal_width=80).stdout
+        for name in ("--help", "--help-all")
     )
     assert len(short.splitlines()) <= 60
-    assert "--out FILE" in short
+    assert kept in short
     assert "--help-all" in short
-    for name in ("--trips", "--cluster", "--rcc", "--log-file"):
+    for name in (*rare, "--log-file"):
         assert name not in short
         assert name in full

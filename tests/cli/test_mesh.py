@@ -174,7 +174,7 @@ def test_the_best_is_compared_with_a_layout_of_ones_own(tmp_path, capsys):
     assert run(*words, "--json", "-") == 0
     content = json.loads(capsys.readouterr().out)
     best = content["ranking"][0]["time"]
-    assert content["yours"]["time"] > content["devices_in_order"]["time"] > best
+    assert content["yours"]["time"] > content["default"]["time"] > best
     assert run(*words) == 0
     assert "less than your layout" in capsys.readouterr().out
     (tmp_path / "mine.json").write_text("[[0, 2], [4, 6]]")

@@ -246,12 +246,12 @@ def test_four_chips_are_a_ring():
     assert answer.ids.tolist() in ([0, 1, 3, 2], [0, 2, 3, 1])
 
 
-def test_snakes_of_rings_halve_the_times_of_the_devices_in_order():
+def test_snakes_of_rings_halve_the_times_of_the_mesh_of_jax():
     torus = tc.torus("tpu_v6e:16x16")
     answer = tc.mesh(torus, {"data": 64, "tensor": 4}, "tensor:exchange:4MB,data:exchange:4MB")
     assert 1e6 * answer.collective_table()["time"].to_numpy() == pytest.approx([51.6, 98.7], abs=1)
-    in_order = answer.collective_table(answer.in_order)["time"].to_numpy()
-    assert 1e6 * in_order == pytest.approx([99.7, 190.8], abs=1)
+    default = answer.collective_table(answer.default)["time"].to_numpy()
+    assert 1e6 * default == pytest.approx([99.7, 190.8], abs=1)
     assert {*answer.collective_table()["source"]} == {"simulated"}
 
 
@@ -285,7 +285,7 @@ def test_missing_chips_are_not_used():
     assert np.unique(answer.best.nodes).size == 14
     assert torus.node([1, 2]) not in answer.best.nodes
     assert answer.ids.max() <= 14
-    assert answer.best.time <= answer.in_order.time
+    assert answer.best.time <= answer.default.time
 
 
 def test_the_first_row_is_simulated():
@@ -306,7 +306,7 @@ def test_devices_in_order_lead_where_they_are_fastest():
     """Walks over 64 chips that are cut to 32 are slower than the first 32 chips in order."""
     asked = {"data": 4, "fsdp": 4, "t": 2}, "t:allreduce:64MB:12,fsdp:allgather:32MB:12"
     answer = tc.mesh(tc.torus("tpu_v4:4x4x4"), *asked)
-    assert answer.best.time <= answer.in_order.time
+    assert answer.best.time <= answer.default.time
     assert answer.idle == 32
 
 

@@ -6,6 +6,8 @@ import pytest
 from benchmark_modules import BENCHMARKS, load
 
 import toruscast as tc
+from toruscast._mesh import step_time
+from toruscast._mesh.jax_layout import lay_out_as_jax
 from toruscast._mesh.traffic import MeshAxes
 
 
@@ -18,6 +20,60 @@ def test_the_recorded_comparison_holds_what_is_wanted():
     possible = small[small["jax_us"] >= 1.1 * small["all_orders_us"]]
     assert len(possible) > 10
     assert (possible["jax_over_ours"] >= 1.1).all()
+
+
+def test_the_mesh_of_jax_takes_the_recorded_times():
+    rows = pd.read_csv(BENCHMARKS / "results" / "meshes.csv")
+    steps = load("meshes").steps
+    for (text, mesh), recorded in rows.groupby(["slice", "mesh"]):
+        if "in each" in mesh:
+            continue
+        torus = tc.torus(text)
+        sizes = tuple(map(int, mesh.split("x")))
+        axes = MeshAxes(("x", "y", "z")[: len(sizes)], sizes)
+        nodes, _ = lay_out_as_jax(torus, axes)
+        assert nodes.shape == sizes
+        times = [1e6 * step_time(nodes, torus, axes, step) for _, step in steps(axes.names)]
+        assert times == pytest.approx(recorded["jax_us"].to_numpy(), rel=1e-5), (text, mesh)
+
+
+def test_the_mesh_of_jax_is_that_of_the_installed_jax():
+    pytest.importorskip("jax", reason="JAX is not installed")
+    module = load("meshes")
+    for text, shapes in module.SLICES.items():
+        torus = tc.torus(text)
+        for shape in shapes:
+            theirs = module.jax_mesh(torus, shape, hybrid=False)
+            ours, _ = lay_out_as_jax(torus, MeshAxes(("x", "y", "z")[: len(shape)], shape))
+            assert ours.tolist() == theirs.tolist(), (text, shape)
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes", "words"),
+    [
+        ("tpu_v4:4x4x8", (8, 16), "a spans Z; b spans XY"),
+        ("tpu_v5p:4x8x8", (4, 64), "a spans X; b spans YZ"),
+        ("tpu_v5e:8x8", (16, 4), "a spans Y and every fourth node along X; b spans blocks of 4 along X"),
+        ("tpu_v5e:2x2", (4,), "JAX's order of a small slice"),
+    ],
+)
+def test_the_mesh_of_jax_in_words(text, sizes, words):
+    assert lay_out_as_jax(tc.torus(text), MeshAxes(("a", "b")[: len(sizes)], sizes))[1] == words
+
+
+def test_the_default_is_the_mesh_of_jax_if_it_fills_the_slice():
+    asked = {"data": 4, "model": 4}, "model:allreduce:1MB"
+    names = {
+        text: tc.mesh(tc.torus(text), *asked, simulate=0).default_name
+        for text in ("tpu_v4:2x2x4", "tpu_v4:4x4x4", "trainium2", "4x4")
+    }
+    in_order = "devices in order"
+    assert names == {
+        "tpu_v4:2x2x4": "JAX's own",
+        "tpu_v4:4x4x4": in_order,
+        "trainium2": "JAX's own",
+        "4x4": "JAX's own",
+    }
 
 
 @pytest.mark.parametrize(
