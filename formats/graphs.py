@@ -32,7 +32,7 @@ from .source import (
     parse_whole,
     select_columns,
     split_cells,
-    warn_of,
+    warn_about,
 )
 from .tables import TextTable, read_table, write_rows
 
@@ -189,7 +189,7 @@ def _warn_if_counted_from_one(file: str, src: Array, dst: Array, n_tasks: int) -
     is_used = np.zeros(n_tasks, bool)
     is_used[src] = is_used[dst] = True
     if is_used[1:].all():
-        warn_of(
+        warn_about(
             file,
             f"task 0 neither sends nor receives, unlike the other {n_tasks - 1} tasks; the "
             "file may count tasks from 1",
@@ -314,7 +314,7 @@ def _check_message_counts(table: TextTable, options: GraphOptions) -> None:
             "message; column names src,dst,nbytes,n_messages or --columns override this",
         )
     elif _may_be_hops(table["src"], table["dst"], messages):
-        warn_of(
+        warn_about(
             table.text.file,
             "the fourth column is read as message counts but may be hops (small symmetric values); "
             "--columns src=1,dst=2,nbytes=3 ignores it, the names src,dst,nbytes,n_messages above "
@@ -580,7 +580,7 @@ def _read_networkx(source: Source, options: GraphOptions) -> CommGraph:
         raise text.fault("file without data")
     if n_without_bytes:
         edges = counted(n_without_bytes, "edge")
-        warn_of(source.path, f"{edges} without bytes, read as one byte each")
+        warn_about(source.path, f"{edges} without bytes, read as one byte each")
     columns = (*np.array(endpoints).T, *np.array(amounts).T)
     table = TextTable(text, dict(zip(COLUMNS, columns, strict=True)), lines=np.array(lines))
     return graph_from_table(table, GraphHeader(largest + 1), options)

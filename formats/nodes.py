@@ -38,7 +38,7 @@ from .source import (
     name_from_path,
     parse_whole,
     split_cells,
-    warn_of,
+    warn_about,
     write_text,
 )
 from .tables import TextTable, make_table, read_table, write_rows
@@ -262,7 +262,7 @@ def _read_vcoord(source: Source, options: MappingOptions) -> TaskMapping:
     text = source.text
     rows = list(text.matches(_VCOORD, "coordinates", "(x,y,z)"))
     if unused := {name for _, match in rows for name in re.findall(r"\w+(?=\s*=)", match[2])}:
-        warn_of(text.file, f"unused words: {joined(sorted(unused))}")
+        warn_about(text.file, f"unused words: {joined(sorted(unused))}")
     nodes = [
         parse_node(text, n, re.split(r"\s*,\s*", match[1]), options.torus) for n, match in rows
     ]

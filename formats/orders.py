@@ -35,8 +35,8 @@ from .source import (
     parse_whole,
     select_columns,
     split_cells,
-    warn_of,
-    warn_of_unused,
+    warn_about,
+    warn_about_unused,
     write_text,
 )
 from .tables import make_table, read_table, read_words, write_rows
@@ -76,7 +76,7 @@ def _read_rank_order(source: Source, options: MappingOptions) -> TaskMapping:
         if share == 1:
             expected = "--tasks-per-node N, the cores of a node"
             raise text.fault("empty field without idle cores", number, found, expected)
-        warn_of(text.file, f"{found}, the first on line {number}, read as idle cores")
+        warn_about(text.file, f"{found}, the first on line {number}, read as idle cores")
     if len(ranks) > share * options.n_hosts:
         expected = f"at most {share * options.n_hosts}, {share} per node"
         raise text.fault("too many positions", None, len(ranks), expected)
@@ -311,7 +311,7 @@ def _read(source: Source, options: MappingOptions) -> TaskMapping:
         raise text.fault("mapping table without locations", number, line, expected)
     used = [c if c in needed | {"task", "slot"} else None for c in columns]
     unused = (name for name, column in zip(names, used, strict=True) if column is None)
-    warn_of_unused(text.file, unused, "unused columns")
+    warn_about_unused(text.file, unused, "unused columns")
     if duplicates := repeated(name for name in used if name):
         raise text.fault("duplicate column", number, duplicates[0], "each column once")
     if needed == {"host"}:

@@ -23,7 +23,7 @@ from toruscast.mapping.task_mapping import (
 from toruscast.mapping.torus import Torus
 from toruscast.text import counted
 
-from .source import TextFile, name_from_path, parse_whole, warn_of
+from .source import TextFile, name_from_path, parse_whole, warn_about
 from .tables import IntArray, TextTable, make_table
 
 MAX_RANKS = 2**20
@@ -211,7 +211,7 @@ def count_used_rows(file: str, n_rows: int, options: MappingOptions) -> int:
     n_tasks = options.n_tasks
     if n_tasks is None or n_rows <= n_tasks:
         return n_rows
-    warn_of(
+    warn_about(
         file,
         f"{counted(n_rows, 'row')}; the {counted(n_tasks, 'task')} of the job use the first",
     )

@@ -22,7 +22,7 @@ from .graphs import (
     missing_rank_error,
     with_reverse_edges,
 )
-from .source import NUMBER, Source, TextFile, parse_whole, read_text, warn_of
+from .source import NUMBER, Source, TextFile, parse_whole, read_text, warn_about
 
 # E: point-to-point; I: messages of collectives; S, R: one-sided put and get.
 _KINDS = {"all": "EISR", "point_to_point": "E", "collective": "I"}
@@ -175,7 +175,7 @@ def _read_mpip(source: Source, options: GraphOptions) -> CommGraph:
         total = sum_edges(n_tasks, *(c[is_remote] for c in (src, dst, nbytes, messages)))
     rooted = _find_rooted_collectives(total)
     if rooted.any() and options.include == "all":
-        warn_of(
+        warn_about(
             source.path,
             f"{rooted[0].sum():.15g} bytes between task 0 and all others look like rooted "
             'collectives; include="point_to_point" (--include point_to_point) excludes them',
@@ -418,7 +418,7 @@ def _read_ipm(source: Source, options: GraphOptions) -> CommGraph:
     n_tasks = options.resolve_n_tasks(max(size, max(dst) + 1), source.path)
     pairs = {*zip(src, dst, strict=True)}
     if one_way := [(s, d) for s, d in pairs if (d, s) not in pairs]:
-        warn_of(
+        warn_about(
             source.path,
             f"{counted(len(one_way), 'pair')} of ranks with messages one way only, such as "
             f"{min(one_way)[0]} -> {min(one_way)[1]}: {_IPM_RANKS}",

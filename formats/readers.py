@@ -49,7 +49,7 @@ from toruscast.validation import (
 from .graphs import Duplicates, Gathered, GraphOptions, Include, one_way_edge
 from .placements import MappingOptions, WriteOptions
 from .registry import dialect_to_write, find_dialect, identify, match_dialects, suffixes_of
-from .source import AnyPath, Source, name_from_path, split_cells, warn_of
+from .source import AnyPath, Source, name_from_path, split_cells, warn_about
 from .traces import check_algorithms
 
 if TYPE_CHECKING:
@@ -372,7 +372,7 @@ def read_comm(path: AnyPath, **how: Any) -> CommGraph:
     """
     workload = read_workload(path, **how)
     if workload.omitted:
-        warn_of(path, describe_omissions(workload.omitted))
+        warn_about(path, describe_omissions(workload.omitted))
     return workload.total
 
 

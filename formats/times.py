@@ -28,7 +28,7 @@ from .source import (
     TextFile,
     read_text,
     split_cells,
-    warn_of_unused,
+    warn_about_unused,
 )
 from .tables import read_words
 
@@ -82,7 +82,7 @@ def read_runs(path: AnyPath) -> list[MeasuredRun]:
     name_column, units = _find_time_columns(names) or _DEFAULT_COLUMNS
     others = (column for column in range(len(names)) if column not in {name_column, *units})
     unused = (names[i] for i in others if any(NUMBER.fullmatch(parts[i]) for _, parts in rows))
-    warn_of_unused(text.file, unused, "unused columns")
+    warn_about_unused(text.file, unused, "unused columns")
     runs: list[MeasuredRun] = []
     for line, parts in rows:
         # Mappings may have different numbers of runs.

@@ -1,4 +1,4 @@
-"""Traces of ``tracer.c`` as workloads of dependent rounds.
+"""Reader of the traces that ``tracer.c`` writes, as workloads of dependent rounds.
 
 Each rank writes a file with a header and records of 32 bytes.
 """
@@ -27,7 +27,7 @@ from ._round_kernels import COLLECTIVE, COMMUNICATOR, END, LEFT_OUT, MARK, find_
 from .dialect import Dialect
 from .graphs import GraphOptions
 from .rounds import Events, Rounds, build_rounds, library_family
-from .source import Source, warn_of
+from .source import Source, warn_about
 
 MAGIC = b"TCTRACE1"
 SETTINGS = "trace.json"
@@ -46,7 +46,7 @@ RECORD = np.dtype(
 HEAD = np.dtype(
     [("magic", "S8"), ("rank", "<i4"), ("size", "<i4"), ("epoch", "<u8"), ("library", "S40")]
 )
-# The index is the number in the trace. Barriers (1) are read as "" because they send no data.
+# Collectives by their number in the trace. Barriers (1) send no data, so their name is "".
 OPERATIONS = (
     *("", "", "bcast", "reduce", "allreduce", "gather", "scatter", "allgather"),
     *("alltoall", "reduce_scatter", "reduce"),
@@ -58,15 +58,15 @@ MAX_RANKS = 2**20
 @dataclass(frozen=True)
 class _Trace:
     events: Events
-    # Name that the MPI library reports.
+    # Version text of the MPI library.
     library: str
-    # Time of the last event of any rank.
+    # Time of the last event of all ranks.
     seconds: float
-    # Mean share of that time in MPI calls; nan if no rank finished.
+    # Mean share of the ranks' time in MPI calls; nan if no rank finished.
     share_in_mpi: float
-    # Ranks whose file has no end record, because they were killed or still run.
+    # Number of ranks whose file has no end record, since they were killed or still run.
     killed: int
-    # Calls whose messages are unknown.
+    # Calls with unknown messages.
     omitted: Sequence[Omission]
 
 
@@ -96,7 +96,8 @@ def _read_trace(folder: Path, region: object = "all") -> _Trace:
         selected = np.flatnonzero(_select_region(rank.records, region))
         local = rank.records[selected]
         communicator = np.append(numbers_of_rank, -1)[local["communicator"]]
-        # The two groups record different members, each its remote group, so match without them.
+        # Each group of an intercommunicator records the members of the other one. Messages are
+        # matched without the communicator.
         communicator[(local["flags"] & INTERCOMMUNICATOR) > 0] = -1
         kept = (local["kind"] != COLLECTIVE) | (communicator >= 0)
         local["communicator"] = communicator
@@ -139,9 +140,12 @@ def _read_trace(folder: Path, region: object = "all") -> _Trace:
 
 @dataclass(frozen=True)
 class _RankTrace:
+    # Messages, collectives and marks, and their positions among all records.
     records: NDArray[np.void]
     positions: Ints
-    communicators: list[tuple[int, tuple[int, ...], bool]]
+    # Local number and members of each communicator; intercommunicators are left out.
+    communicators: list[tuple[int, tuple[int, ...]]]
+    # Bytes to each rank, by the position of a collective with unequal amounts.
     blocks: dict[int, Floats]
     omitted_calls: Counter[str]
     nanoseconds_in_mpi: float
@@ -162,7 +166,7 @@ def _load_rank_file(folder: Path, rank: int) -> tuple[np.void, NDArray[np.void]]
         raise InputError("damaged trace", file=path, found="no header", expected="TCTRACE1")
     header = data[: HEAD.itemsize].view(HEAD)[0]
     content = data[HEAD.itemsize :]
-    # A killed run may leave an incomplete record.
+    # The file of a killed run may end with an incomplete record.
     return header, content[: content.size // RECORD.itemsize * RECORD.itemsize].view(RECORD)
 
 
@@ -188,9 +192,8 @@ def _read_rank(folder: Path, rank: int, size: int) -> _RankTrace:
         n = int(record["nbytes"])
         members = raw[index + 1 :].reshape(-1)[: 4 * n].view("<i4")
         sizes[int(record["communicator"])] = n
-        if members.size == n:
-            is_inter = bool(record["flags"] & INTERCOMMUNICATOR)
-            communicators.append((int(record["communicator"]), tuple(members.tolist()), is_inter))
+        if members.size == n and not record["flags"] & INTERCOMMUNICATOR:
+            communicators.append((int(record["communicator"]), tuple(members.tolist())))
     blocks = {}
     with_blocks = (records["kind"] == COLLECTIVE) & ((records["flags"] & 4) > 0) & ~is_data
     for index in np.flatnonzero(with_blocks):
@@ -222,12 +225,13 @@ def _read_rank(folder: Path, rank: int, size: int) -> _RankTrace:
 
 
 def _select_region(records: NDArray[np.void], region: object) -> Bools:
-    """Whether each record is a message or collective in the region."""
+    """Return which records are messages or collectives in the region."""
     selected = records["kind"] != MARK
     if limits := parse_region(region):
         seconds = records["nanoseconds"] / 1e9
         selected &= (seconds >= limits[0]) & (seconds < limits[1])
     if region == "marked":
+        # MPI_Pcontrol sets the level; records are selected while it is above 0.
         level = np.where(records["kind"] == MARK, records["tag"], -1)
         last = np.maximum.accumulate(np.where(level >= 0, np.arange(level.size), -1))
         selected &= (last >= 0) & (level[last] > 0)
@@ -235,24 +239,23 @@ def _select_region(records: NDArray[np.void], region: object) -> Bools:
 
 
 def _join_communicators(
-    of_ranks: list[list[tuple[int, tuple[int, ...], bool]]],
+    of_ranks: list[list[tuple[int, tuple[int, ...]]]],
 ) -> tuple[dict[int, tuple[int, ...]], list[Ints]]:
-    """Members of each communicator, and for each rank the global number of its local numbers."""
+    """Return the members of each communicator, and its number by the local numbers of each rank.
+
+    Ranks create the communicators of a group in the same order, so the n-th ones are the same.
+    """
     members: dict[int, tuple[int, ...]] = {}
-    numbers_by_key: dict[tuple[tuple[int, ...], int], int] = {}
+    number_by_key: dict[tuple[tuple[int, ...], int], int] = {}
     numbers = []
     for communicators in of_ranks:
-        global_number = np.full(1 + max((n for n, _, _ in communicators), default=-1), -1, np.int64)
-        n_of_group: dict[tuple[int, ...], int] = {}
-        for number, group, inter in communicators:
-            if inter:
-                continue
-            repetition = n_of_group[group] = n_of_group.get(group, -1) + 1
-            key = (group, repetition)
-            if key not in numbers_by_key:
-                numbers_by_key[key] = len(numbers_by_key)
-                members[numbers_by_key[key]] = group
-            global_number[number] = numbers_by_key[key]
+        global_number = np.full(1 + max((n for n, _ in communicators), default=-1), -1, np.int64)
+        repetitions: Counter[tuple[int, ...]] = Counter()
+        for number, group in communicators:
+            key = (group, repetitions[group])
+            repetitions[group] += 1
+            global_number[number] = number_by_key.setdefault(key, len(number_by_key))
+            members[number_by_key[key]] = group
         numbers.append(global_number)
     return members, numbers
 
@@ -264,7 +267,7 @@ def _read(source: Source, options: GraphOptions) -> Workload:
     trace, rounds = _read_rounds(Path(source.path), options)
     options.check_n_tasks(trace.events.n_tasks, source.path)
     for fault in _trace_warnings(trace, rounds):
-        warn_of(source.path, fault)
+        warn_about(source.path, fault)
     return rounds.workload
 
 
@@ -302,7 +305,7 @@ def parse_region(region: object) -> tuple[float, float] | None:
 
 
 def describe_trace(folder: Path) -> list[str]:
-    """Return lines that describe a trace."""
+    """Return lines about a trace for ``toruscast doctor`` and ``toruscast trace``."""
     options = GraphOptions()
     trace, rounds = _read_rounds(folder, options)
     size_text = f"{counted(rounds.n_rounds, 'round')} in {trace.seconds:.3g} s"
