@@ -324,27 +324,19 @@ def _group_members(
     members = {}
     for name, counts in calls.items():
         if is_single and not name and (n_tasks < 2 or options.n_tasks is None):
-            raise InputError(
-                "Chakra trace of one rank without the number of ranks in its collectives",
-                file=source.path,
-                expected="the traces of all ranks (folder or NAME of NAME.0.et, NAME.1.et, ...), "
-                "or the number of tasks (n_tasks=, --tasks)",
-            )
+            expected = "the traces of all ranks (folder or NAME of NAME.0.et, NAME.1.et, ...), "
+            expected += "or the number of tasks (n_tasks=, --tasks)"
+            message = "Chakra trace of one rank without the number of ranks in its collectives"
+            raise InputError(message, file=source.path, expected=expected)
         ranks = [*range(n_tasks)] if not name else listed.get(name, sorted(counts))
         if is_single and name and name not in listed:
-            raise InputError(
-                "Chakra trace of one rank without the ranks of its process groups",
-                file=source.path,
-                found=f"pg_name {name}",
-                expected=f"the traces of all ranks, or {_GROUPS_FILE} in its folder",
-            )
+            message = "Chakra trace of one rank without the ranks of its process groups"
+            expected = f"the traces of all ranks, or {_GROUPS_FILE} in its folder"
+            raise InputError(message, file=source.path, found=f"pg_name {name}", expected=expected)
         if not ranks or ranks[-1] >= n_tasks:
-            raise InputError(
-                "rank of a process group out of range",
-                file=source.path,
-                found=f"{ranks[-1:]} of pg_name {name}",
-                expected=f"0 to {n_tasks - 1}",
-            )
+            found, expected = f"{ranks[-1:]} of pg_name {name}", f"0 to {n_tasks - 1}"
+            message = "rank of a process group out of range"
+            raise InputError(message, file=source.path, found=found, expected=expected)
         expected_counts = next(iter(counts.values()))
         for rank in ranks if not is_single else counts:
             if counts.get(rank) != expected_counts:

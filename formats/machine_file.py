@@ -21,7 +21,6 @@ from toruscast.mapping.machines import (
     read_machine,
     torus_from_text,
 )
-from toruscast.mapping.network import Network
 from toruscast.mapping.torus import Torus
 from toruscast.mapping.twist import require_default_twist
 
@@ -102,24 +101,24 @@ def _exclude(torus: Torus, nodes: Any = (), links: Any = (), slow: Any = ()) -> 
 def _torus_to_keys(torus: Torus) -> dict[str, Any]:
     """Return the keys of a machine file that describe a torus; defaults are left out."""
     default = Torus(torus.shape)
-    content: dict[str, Any] = {"shape": torus.shape}
-    for field in fields(Torus):
-        value = getattr(torus, field.name)
-        is_table = field.name in ("network", "exclusions")
-        if not is_table and field.name != "shape" and value != getattr(default, field.name):
-            content[field.name] = value
+    content = {"shape": torus.shape} | _changed_fields(torus, default)
+    tables = {
+        "network": _changed_fields(torus.network, default.network),
+        "exclusions": _changed_fields(torus.exclusions, default.exclusions),
+    }
+    for name, table in tables.items():
+        content.pop(name, None)
+        content |= {name: table} if table else {}
     if torus.name == "":
         # Without this key the reader names the torus after the file.
         content["name"] = ""
-    changed = {
-        field.name: getattr(torus.network, field.name)
-        for field in fields(Network)
-        if getattr(torus.network, field.name) != getattr(default.network, field.name)
-    }
-    content |= {"network": changed} if changed else {}
-    values = {name: getattr(torus.exclusions, name) for name in _EXCLUSION_KEYS}
-    exclusions = {name: value for name, value in values.items() if value}
-    return content | ({"exclusions": exclusions} if exclusions else {})
+    return content
+
+
+def _changed_fields(value: Any, default: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass that differ from those of a default."""
+    values = {field.name: getattr(value, field.name) for field in fields(value)}
+    return {name: item for name, item in values.items() if item != getattr(default, name)}
 
 
 def _write_toml(torus: Torus, path: Path) -> None:

@@ -26,7 +26,6 @@ from .source import NUMBER, TextFile, comment_pattern, find_separator, parse_who
 _DECIMAL_COMMA = re.compile(r"[^\s\"]+\s+[0-9]+,[0-9]+")
 _MAX_CELL = 2**17
 Rows = list[tuple[int, list[str]]]
-IntArray = Ints
 
 
 def read_words(
@@ -102,8 +101,8 @@ class TextTable:
 
 def make_table(
     text: TextFile,
-    lines: Sequence[int] | IntArray,
-    **columns: Sequence[int] | IntArray | None,
+    lines: Sequence[int] | Ints,
+    **columns: Sequence[int] | Ints | None,
 ) -> TextTable:
     """Return a table from columns of whole numbers and their lines; skip columns that are None."""
     arrays = {

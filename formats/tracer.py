@@ -108,9 +108,9 @@ def _read_trace(folder: Path, region: object = "all") -> _Trace:
                 omitted.append(Omission("intercommunicator call", word, call.size, sent))
         selected, local = selected[kept], local[kept]
         parts.append(local)
-        for event, position in enumerate(rank.positions[selected].tolist() if rank.blocks else ()):
-            if position in rank.blocks:
-                blocks[first[-1] + event] = rank.blocks[position]
+        for event, index in enumerate(selected.tolist() if rank.blocks else ()):
+            if index in rank.blocks:
+                blocks[first[-1] + event] = rank.blocks[index]
         first.append(first[-1] + local.size)
     all_records = np.concatenate(parts)
     events = Events(
@@ -125,14 +125,13 @@ def _read_trace(folder: Path, region: object = "all") -> _Trace:
         OPERATIONS,
         blocks,
     )
-    omitted_calls = sum((rank.omitted_calls for rank in ranks), Counter[str]())
-    omitted += [
-        Omission("call", name, times) for name, times in sorted(omitted_calls.items()) if times
-    ]
-    library = " ".join(
-        header["library"].decode("utf-8", "replace").split("\n")[0].split(",")[0].split()
-    )
-    shares = [rank.nanoseconds_in_mpi / max(1, rank.last_time) for rank in ranks if rank.has_end]
+    calls = sorted(sum((rank.omitted_calls for rank in ranks), Counter[str]()).items())
+    omitted += [Omission("call", name, times) for name, times in calls if times]
+    # The version text may have several lines and end in a list of build options.
+    library = header["library"].decode("utf-8", "replace").split("\n")[0].split(",")[0]
+    library = " ".join(library.split())
+    times = [(rank.time_in_mpi, max(1, rank.last_time)) for rank in ranks]
+    shares = [time_in_mpi / time for time_in_mpi, time in times if time_in_mpi is not None]
     share = float(np.mean(shares)) if shares else float("nan")
     seconds = max(rank.last_time for rank in ranks) / 1e9
     return _Trace(events, library, seconds, share, n_ranks - len(shares), omitted)
@@ -140,17 +139,16 @@ def _read_trace(folder: Path, region: object = "all") -> _Trace:
 
 @dataclass(frozen=True)
 class _RankTrace:
-    # Messages, collectives and marks, and their positions among all records.
+    # Messages, collectives and marks.
     records: NDArray[np.void]
-    positions: Ints
-    # Local number and members of each communicator; intercommunicators are left out.
+    # Local number and members of each communicator; without members for intercommunicators.
     communicators: list[tuple[int, tuple[int, ...]]]
-    # Bytes to each rank, by the position of a collective with unequal amounts.
+    # Bytes to each rank, by the index of a collective with unequal amounts in `records`.
     blocks: dict[int, Floats]
     omitted_calls: Counter[str]
-    nanoseconds_in_mpi: float
+    # Nanoseconds until the last event, and in MPI calls; the latter is None if the rank was killed.
     last_time: float
-    has_end: bool
+    time_in_mpi: float | None
 
 
 def _load_rank_file(folder: Path, rank: int) -> tuple[np.void, NDArray[np.void]]:
@@ -159,9 +157,8 @@ def _load_rank_file(folder: Path, rank: int) -> tuple[np.void, NDArray[np.void]]
         data = np.fromfile(path, np.uint8)
     except OSError:
         n_files = sum(bool(re.fullmatch(r"rank-\d+\.trace", p.name)) for p in folder.iterdir())
-        raise InputError(
-            "missing trace file of a rank", file=path, found=f"{n_files} files"
-        ) from None
+        message, found = "missing trace file of a rank", f"{n_files} files"
+        raise InputError(message, file=path, found=found) from None
     if data.size < HEAD.itemsize or data[:8].tobytes() != MAGIC:
         raise InputError("damaged trace", file=path, found="no header", expected="TCTRACE1")
     header = data[: HEAD.itemsize].view(HEAD)[0]
@@ -174,10 +171,8 @@ def _read_rank(folder: Path, rank: int, size: int) -> _RankTrace:
     header, records = _load_rank_file(folder, rank)
     path = folder / f"rank-{rank}.trace"
     if int(header["rank"]) != rank or int(header["size"]) != size:
-        found = f"rank {header['rank']} of {header['size']}"
-        raise InputError(
-            "trace of another run", file=path, found=found, expected=f"{rank} of {size}"
-        )
+        found, expected = f"rank {header['rank']} of {header['size']}", f"{rank} of {size}"
+        raise InputError("trace of another run", file=path, found=found, expected=expected)
     is_data = np.zeros(records.size, bool)
     kind, flags, communicator, nbytes = (
         np.ascontiguousarray(records[name]) for name in ("kind", "flags", "communicator", "nbytes")
@@ -185,6 +180,8 @@ def _read_rank(folder: Path, rank: int, size: int) -> _RankTrace:
     bad = find_data(kind, flags, communicator, nbytes, is_data)
     if bad >= 0:
         raise InputError("damaged trace", file=path, found=f"no record at byte {64 + 32 * bad}")
+    kept = ~is_data & ((records["kind"] <= COLLECTIVE) | (records["kind"] == MARK))
+    kept_index = np.cumsum(kept) - 1
     raw = records.view(np.uint8).reshape(-1, RECORD.itemsize)
     communicators, sizes = [], {}
     for index in np.flatnonzero((records["kind"] == COMMUNICATOR) & ~is_data):
@@ -192,36 +189,28 @@ def _read_rank(folder: Path, rank: int, size: int) -> _RankTrace:
         n = int(record["nbytes"])
         members = raw[index + 1 :].reshape(-1)[: 4 * n].view("<i4")
         sizes[int(record["communicator"])] = n
-        if members.size == n and not record["flags"] & INTERCOMMUNICATOR:
-            communicators.append((int(record["communicator"]), tuple(members.tolist())))
+        if members.size == n:
+            group = () if record["flags"] & INTERCOMMUNICATOR else tuple(members.tolist())
+            communicators.append((int(record["communicator"]), group))
     blocks = {}
     with_blocks = (records["kind"] == COLLECTIVE) & ((records["flags"] & 4) > 0) & ~is_data
     for index in np.flatnonzero(with_blocks):
         n = sizes.get(int(records["communicator"][index]), 0)
-        blocks[int(index)] = raw[index + 1 :].reshape(-1)[: 8 * n].view("<u8").astype(float)
+        blocks[int(kept_index[index])] = (
+            raw[index + 1 :].reshape(-1)[: 8 * n].view("<u8").astype(float)
+        )
     omitted_calls: Counter[str] = Counter()
     for index in np.flatnonzero((records["kind"] == LEFT_OUT) & ~is_data):
         if index + 1 < records.size:
             name = raw[index + 1].tobytes().split(b"\0")[0].decode("ascii", "replace")
             omitted_calls[name] = int(records["nbytes"][index])
     end_records = np.flatnonzero((records["kind"] == END) & ~is_data)
-    nanoseconds_in_mpi = float(records["nbytes"][end_records[-1]]) if end_records.size else 0.0
+    time_in_mpi = float(records["nbytes"][end_records[-1]]) if end_records.size else None
     times = records["nanoseconds"][~is_data]
     last_time = float(times[-1]) if times.size else 0.0
-    kept = ~is_data & ((records["kind"] <= COLLECTIVE) | (records["kind"] == MARK))
-    positions = np.flatnonzero(kept)
-    if (operation := records["operation"][positions].max(initial=0)) >= len(OPERATIONS):
+    if (operation := records["operation"][kept].max(initial=0)) >= len(OPERATIONS):
         raise InputError("damaged trace", file=path, found=f"operation {operation}")
-    return _RankTrace(
-        records[positions],
-        positions,
-        communicators,
-        blocks,
-        omitted_calls,
-        nanoseconds_in_mpi,
-        last_time,
-        bool(end_records.size),
-    )
+    return _RankTrace(records[kept], communicators, blocks, omitted_calls, last_time, time_in_mpi)
 
 
 def _select_region(records: NDArray[np.void], region: object) -> Bools:
@@ -252,6 +241,8 @@ def _join_communicators(
         global_number = np.full(1 + max((n for n, _ in communicators), default=-1), -1, np.int64)
         repetitions: Counter[tuple[int, ...]] = Counter()
         for number, group in communicators:
+            if not group:
+                continue
             key = (group, repetitions[group])
             repetitions[group] += 1
             global_number[number] = number_by_key.setdefault(key, len(number_by_key))

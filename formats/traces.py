@@ -373,9 +373,8 @@ SILENT = (
 
 
 def _is_otf2(source: Source) -> bool:
-    if source.is_file:
-        return source.start.startswith(MAGIC)
-    return _anchor_file(source) is not None
+    is_file = source.is_file
+    return source.start.startswith(MAGIC) if is_file else _anchor_file(source) is not None
 
 
 def _anchor_file(source: Source) -> Path | None:
