@@ -13,7 +13,6 @@ import re
 import struct
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
 from itertools import islice, pairwise
@@ -93,7 +92,7 @@ def _is_binary(source: Source) -> bool:
     return keys <= {1, 2} and node.keys() <= _NODE_KEYS and node.get("type", 0) in range(1, 8)
 
 
-def _read(source: Source, options: GraphOptions) -> Workload:
+def _read_chakra(source: Source, options: GraphOptions) -> Workload:
     files = _files_by_rank(source)
     nodes = {
         rank: _sort_nodes(file, list(_read_nodes(file, options))) for rank, file in files.items()
@@ -378,7 +377,7 @@ DIALECT = Dialect(
     holds="graph",
     title="Chakra execution trace, JSON or protobuf",
     recognise=_is_chakra,
-    read=_read,
+    read=_read_chakra,
     suffixes=(".et",),
     documentation="""
 The traces of all ranks: a folder of `NAME.0.et`, `NAME.1.et`, ... (or `.json`), or `folder/NAME`;
@@ -407,7 +406,7 @@ node may be in `attr` or next to its `type`.
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 # Field numbers of a node.
-_ID, _NAME, _TYPE, ATTRIBUTE = 1, 2, 3, 10
+_SCALARS, ATTRIBUTE = {1: "id", 2: "name", 3: "type"}, 10
 # Times, inputs and outputs, which are not read.
 _UNUSED = range(6, 10)
 DEPENDENCIES = {4: "ctrl_deps", 5: "data_deps"}
@@ -436,14 +435,12 @@ def _split_messages(data: bytes) -> Iterator[bytes]:
 
 
 def _decode_node(data: bytes) -> dict[str, Any]:
+    """Return the fields of a node by their names in JSON."""
     node: dict[str, Any] = {"attr": []}
     for key, value in _split_fields(data):
-        if key == _ID:
-            node["id"] = value
-        elif key == _NAME and isinstance(value, bytes):
-            node["name"] = value.decode(errors="replace")
-        elif key == _TYPE:
-            node["type"] = value
+        if key in _SCALARS:
+            is_text = isinstance(value, bytes)
+            node[_SCALARS[key]] = value.decode(errors="replace") if is_text else value
         elif key in DEPENDENCIES:
             node.setdefault(DEPENDENCIES[key], []).extend(_decode_numbers(value))
         elif key == ATTRIBUTE and isinstance(value, bytes):
@@ -451,10 +448,6 @@ def _decode_node(data: bytes) -> dict[str, Any]:
         elif key not in _UNUSED:
             node[f"field {key}"] = value
     return node
-
-
-def _unpack_value(form: str, data: bytes) -> Any:
-    return struct.unpack(form, data)[0]
 
 
 def _decode_numbers(value: int | bytes) -> list[int]:
@@ -473,6 +466,8 @@ def _decode_attribute(data: bytes) -> dict[str, Any]:
     for key, value in _split_fields(data):
         if isinstance(value, int) and key in _VARINT_DECODERS:
             attribute["value"] = _VARINT_DECODERS[key](value)
+        elif isinstance(value, bytes) and key in _FORMATS:
+            (attribute["value"],) = struct.unpack(_FORMATS[key], value)
         elif isinstance(value, bytes) and key in _BYTES_DECODERS:
             attribute["name" if key == 1 else "value"] = _BYTES_DECODERS[key](value)
     return attribute
@@ -515,10 +510,10 @@ _VARINT_DECODERS: dict[int, Callable[[int], Any]] = {
     **dict.fromkeys((7, 9, 11, 13, 27), int),
     **dict.fromkeys((15, 17), lambda value: value >> 1 ^ -(value & 1)),
 }
-_FIXED = (3, 5, 19, 21, 23, 25)
+# Formats of the fields with a fixed size, for `struct.unpack`.
+_FORMATS = {3: "<d", 5: "<f", 19: "<I", 21: "<Q", 23: "<i", 25: "<q"}
 _BYTES_DECODERS: dict[int, Callable[[bytes], Any]] = {
     **dict.fromkeys((1, 29), lambda data: data.decode(errors="replace")),
-    **{key: partial(_unpack_value, f"<{form}") for key, form in zip(_FIXED, "dfIQiq", strict=True)},
     28: lambda data: [bool(n) for _, value in _split_fields(data) for n in _decode_numbers(value)],
 }
 DIALECTS = (DIALECT,)

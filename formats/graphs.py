@@ -277,7 +277,7 @@ AMOUNTS = COLUMNS[2:]
 COLUMN_COMMENT = "# src dst nbytes n_messages"
 
 
-def _read(source: Source, options: GraphOptions) -> CommGraph:
+def _read_edges(source: Source, options: GraphOptions) -> CommGraph:
     text = source.streamed_text
     number, line = text.first_line()
     separator, parts = split_cells(line)
@@ -350,7 +350,7 @@ def read_header(text: TextFile) -> GraphHeader:
     return GraphHeader(n_tasks, grid, names_columns)
 
 
-def _write(comm: CommGraph, path: Path) -> None:
+def _write_edges(comm: CommGraph, path: Path) -> None:
     columns: list[Array] = [comm.src, comm.dst, comm.nbytes, comm.n_messages]
     # Without a comment, these columns could be read as hops, or as a METIS mesh.
     is_ambiguous = ((comm.n_messages == 0) & (comm.nbytes > 0)).any()
@@ -365,8 +365,8 @@ EDGES = Dialect(
     uses=("columns",),
     holds="graph",
     title="edge list: src dst bytes [messages]",
-    read=_read,
-    write=_write,
+    read=_read_edges,
+    write=_write_edges,
     suffixes=(".txt", ".edges"),
     documentation="""
 One line per edge, separated by commas, semicolons, tabs or blanks. Each edge occurs once;
@@ -405,7 +405,7 @@ def _is_table(source: Source) -> bool:
     return has_endpoints and not any(map(NUMBER.fullmatch, names))
 
 
-def _read_table_of_edges(source: Source, options: GraphOptions) -> CommGraph:
+def _read_edge_table(source: Source, options: GraphOptions) -> CommGraph:
     text = source.streamed_text
     number, line = text.first_line()
     separator, names = split_cells(line)
@@ -419,7 +419,7 @@ def _read_table_of_edges(source: Source, options: GraphOptions) -> CommGraph:
     return graph_from_table(table, read_header(text), options)
 
 
-def _write_table(comm: CommGraph, path: Path) -> None:
+def _write_edge_table(comm: CommGraph, path: Path) -> None:
     grid = "" if comm.grid is None else f"# grid {'x'.join(map(str, comm.grid))}\n"
     head = f"# n_tasks {comm.n_tasks}\n{grid}src,dst,nbytes,n_messages\n"
     write_rows(path, head, [comm.src, comm.dst, comm.nbytes, comm.n_messages], ",")
@@ -476,8 +476,8 @@ TABLE = Dialect(
     holds="graph",
     title="edge table with column names",
     recognise=_is_table,
-    read=_read_table_of_edges,
-    write=_write_table,
+    read=_read_edge_table,
+    write=_write_edge_table,
     suffixes=(".csv",),
     documentation="""
 Like `edges`, but with column names in any order: `src` (or `source`, `from`, `sender`,

@@ -213,6 +213,7 @@ def _check_slurm(options: WriteOptions, *_: int) -> None:
 
 
 def _read_rankfile(source: Source, options: MappingOptions) -> TaskMapping:
+    """Read the host of each rank, and its slot if the slots can be used as slots on the node."""
     text = source.text
     rows = list(text.matches(RANK_LINE, "line of a rankfile", "rank N=HOST slot=S"))
     lines = [number for number, _ in rows]
@@ -256,6 +257,7 @@ def _match_printed(line: str) -> dict[str, str | None] | None:
 
 
 def _is_labelled(source: Source) -> bool:
+    """Whether launchers print lines like the first ones, and one of them contains a rank."""
     reports = [_match_printed(line) for _, line in source.lines]
     return (
         bool(reports)
@@ -265,6 +267,7 @@ def _is_labelled(source: Source) -> bool:
 
 
 def _read_printed_ranks(source: Source, options: MappingOptions) -> TaskMapping:
+    """Read the host of each rank from lines that a launcher printed."""
     text = source.text
     lines: list[int] = []
     ranks: list[int] = []

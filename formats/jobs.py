@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -134,9 +134,9 @@ class LauncherOption:
     dialect: str
     file: str
     option: tuple[str, ...] = ()
-    environment: tuple[tuple[str, str], ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
     # Environment variables that replace the option if a script starts the launcher.
-    in_script: tuple[tuple[str, str], ...] = ()
+    in_script: Mapping[str, str] = field(default_factory=dict)
 
     def build_command(
         self, words: Sequence[str], position: int, file: str
@@ -149,7 +149,7 @@ class LauncherOption:
         if any("{text}" in word for word in self.option):
             text = Path(file).read_text(encoding="utf-8").strip()
         option = [word.replace("{file}", file).replace("{text}", text) for word in self.option]
-        variables = dict(self.environment if position else self.environment + self.in_script)
+        variables = {**self.environment, **({} if position else self.in_script)}
         # A script may change the working directory.
         path = file if position else str(Path(file).absolute())
         variables = {name: value.replace("{file}", path) for name, value in variables.items()}
@@ -161,28 +161,28 @@ _RANKFILE = LauncherOption(
     "toruscast.rankfile",
     ("--rankfile", "{file}"),
     # Open MPI 4 and 5 read these.
-    in_script=(
-        ("OMPI_MCA_orte_rankfile", "{file}"),
-        ("PRTE_MCA_rmaps_default_mapping_policy", "rankfile:file={file}"),
-    ),
+    in_script={
+        "OMPI_MCA_orte_rankfile": "{file}",
+        "PRTE_MCA_rmaps_default_mapping_policy": "rankfile:file={file}",
+    },
 )
 _HOSTS = "toruscast.hosts"
 # Hydra assigns ranks to the lines of the file in order. A host may occur on several lines.
 _HYDRA = LauncherOption(
-    "hostfile", _HOSTS, ("-machinefile", "{file}"), (), (("HYDRA_HOST_FILE", "{file}"),)
+    "hostfile", _HOSTS, ("-machinefile", "{file}"), in_script={"HYDRA_HOST_FILE": "{file}"}
 )
 _VCOORD = LauncherOption("vcoord", "toruscast.vcoord", ("--vcoordfile", "{file}"))
 _SRUN = LauncherOption(
     "hostfile",
     _HOSTS,
     ("--distribution=arbitrary",),
-    (("SLURM_HOSTFILE", "{file}"),),
-    (("SLURM_DISTRIBUTION", "arbitrary"),),
+    environment={"SLURM_HOSTFILE": "{file}"},
+    in_script={"SLURM_DISTRIBUTION": "arbitrary"},
 )
 _APRUN = LauncherOption(
     "rank-order",
     "MPICH_RANK_ORDER",
-    environment=(("MPICH_RANK_REORDER_METHOD", "3"), ("MPICH_RANK_REORDER_FILE", "{file}")),
+    environment={"MPICH_RANK_REORDER_METHOD": "3", "MPICH_RANK_REORDER_FILE": "{file}"},
 )
 _FLUX = LauncherOption("flux", "toruscast.taskmap", ("--taskmap=manual:{text}",))
 _LAUNCHERS = {"mpirun": _RANKFILE, "mpiexec": _RANKFILE, "prun": _RANKFILE}

@@ -57,7 +57,7 @@ def _graph_from_matrix(source: Source, matrix: Any, options: GraphOptions) -> Co
         return options.build_graph(matrix.shape[0], src, dst, values.astype(np.float64))
 
 
-def _read(source: Source, options: GraphOptions) -> CommGraph:
+def _read_dense(source: Source, options: GraphOptions) -> CommGraph:
     text = source.text
     number, line = text.first_line()
     width = len(split_cells(line)[1])
@@ -81,6 +81,7 @@ def _check_rows(text: TextFile, n_rows: int, width: int) -> None:
 
 
 def _is_labelled(source: Source) -> bool:
+    """Whether the first lines are column labels, and rows of a label and numbers."""
     rows = [split_cells(line)[1] for _, line in source.lines]
     if len(rows) < 2:
         return False
@@ -169,7 +170,7 @@ def _select_arrays(
     return {name: arrays[their_name] for name, their_name in their_names.items()}
 
 
-def _write(comm: CommGraph, path: Path) -> None:
+def _write_dense(comm: CommGraph, path: Path) -> None:
     if comm.n_tasks > MAX_WRITTEN:
         expected = f"at most {MAX_WRITTEN}, or a sparse format such as Matrix Market"
         raise InputError("too many tasks for a dense matrix", found=comm.n_tasks, expected=expected)
@@ -284,8 +285,8 @@ DIALECTS = (
         uses=("messages",),
         holds="graph",
         title="dense matrix of bytes",
-        read=_read,
-        write=_write,
+        read=_read_dense,
+        write=_write_dense,
         suffixes=(".mat",),
         documentation="""
 N lines of N numbers, separated by commas or blanks: the bytes from the task of the row to the task

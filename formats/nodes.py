@@ -282,6 +282,7 @@ def _write_vcoord(mapping: TaskMapping, path: Path, options: WriteOptions) -> No
 
 
 def _read_maplib(source: Source, options: MappingOptions) -> TaskMapping:
+    """Read lines with the coordinates of a node, the number of its tasks, and the tasks."""
     text, width = source.text, options.torus.ndim
     lines = list(text.lines("#"))
     header = next((i for i, (_, line) in enumerate(lines[:2]) if _MAPLIB_HEADER.match(line)), None)

@@ -62,6 +62,7 @@ def _is_rank_order(source: Source) -> bool:
 
 
 def _read_rank_order(source: Source, options: MappingOptions) -> TaskMapping:
+    """Read the rank at each position; positions fill the hosts in order, ``share`` on each."""
     text = source.text
     lines = ((number, None, line) for number, line in text.lines("#"))
     line_numbers, _, ranks = read_ranks(text, lines, gaps=True)
@@ -169,6 +170,7 @@ def _are_blocks(start: bytes) -> bool:
 
 
 def _read_taskmap(source: Source, options: MappingOptions) -> TaskMapping:
+    """Read the tasks of each node, or blocks of consecutive tasks."""
     text = source.text
     number, line = text.first_line()
     if RAW.fullmatch(line):
@@ -274,7 +276,7 @@ def find_axes(columns: list[str | None], torus: Torus | None) -> list[str]:
     return wanted if {*wanted} <= {*letters} else []
 
 
-def _is_named(source: Source) -> bool:
+def _is_mapping_table(source: Source) -> bool:
     if not source.lines:
         return False
     columns = standard_columns([name.lower() for name in split_cells(source.lines[0][1])[1]])
@@ -288,7 +290,7 @@ def _is_named(source: Source) -> bool:
     return has_axes or recognised == {"node", "slot"}
 
 
-def _read(source: Source, options: MappingOptions) -> TaskMapping:
+def _read_mapping_table(source: Source, options: MappingOptions) -> TaskMapping:
     text = source.text
     number, line = text.first_line()
     _, names = split_cells(line.lower())
@@ -344,7 +346,7 @@ def _read_host_columns(
     return mapping_from_hosts(text, options, lines, names, **values)
 
 
-def _write(mapping: TaskMapping, path: Path, options: WriteOptions) -> None:
+def _write_mapping_table(mapping: TaskMapping, path: Path, options: WriteOptions) -> None:
     columns: list[Any] = [np.arange(mapping.n_tasks), mapping.node, mapping.slot]
     columns += [] if options.hosts is None else [np.array(options.hosts.of_tasks(mapping))]
     names = ["task", "node", "slot", "host"][: len(columns)]
@@ -355,10 +357,10 @@ TABLE = Dialect(
     name="table",
     holds="mapping",
     title="table with columns task and node, or x,y,z, or host; optionally slot",
-    recognise=_is_named,
-    read=_read,
+    recognise=_is_mapping_table,
+    read=_read_mapping_table,
     suffixes=(".csv",),
-    write=_write,
+    write=_write_mapping_table,
     documentation="""
 Named columns in any order: `task` (or `rank`), its location, and optionally `slot`. The location is
 coordinates (`x,y,z`, on Blue Gene/Q `a,b,c,d,e,t`), `node` (in C order), or `host`, whose node

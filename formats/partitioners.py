@@ -32,6 +32,7 @@ _FLAGS = re.compile(r"[01]{1,3}")
 
 
 def _graph_from_vertices(text: TextFile, content: VertexLists, options: GraphOptions) -> CommGraph:
+    """Return the graph of an undirected file, which must list each edge in both of its rows."""
     arcs, task_of_vertex, rows = content
     lines = np.zeros(len(task_of_vertex), np.int64)
     src: list[int] = []
@@ -112,6 +113,7 @@ def _read_metis(text: TextFile, options: GraphOptions) -> VertexLists:
         found = f"{len(body)} lines" if len(body) < n else f"more: {extra[0][1]}"
         line_of = extra[0][0] if extra else None
         raise text.fault("wrong number of vertices", line_of, found, f"{n} lines, one per vertex")
+    # Number of values before the neighbours, and of values per neighbour.
     n_before, step = (code[0] == "1") + weights * (code[1] == "1"), 1 + (code[2] == "1")
 
     def vertices() -> Rows:

@@ -522,7 +522,7 @@ def _topology_settings(settings: list[_SstSetting], keys: tuple[str, ...]) -> li
 
 
 def _read_sst(source: Source) -> Torus:
-    """Return the torus; parallel links become one link with their total bandwidth."""
+    """Read a torus; parallel links become one link with their total bandwidth."""
     text = source.text
     raw = list(text.raw_lines())
     settings = _read_settings(enumerate(raw, start=1))

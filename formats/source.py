@@ -152,13 +152,11 @@ class TextFile:
     @contextmanager
     def _open_stream(self) -> Iterator[tuple[IO[bytes], float, float]]:
         """Yield the stream and the maximum number of bytes in the file and in a line."""
-        if not self.is_streamed:
+        if self.is_streamed:
+            with open_file(self.file) as (stream, max_bytes):
+                yield stream, max_bytes, MAX_LINE
+        else:
             yield io.BytesIO(self.data), math.inf, math.inf
-            return
-        with open_file(self.file) as stream:
-            is_packed = isinstance(stream, gzip.GzipFile)
-            max_bytes = max_unpacked(self.file, MAX_BYTES) if is_packed else math.inf
-            yield stream, max_bytes, MAX_LINE
 
     def _bytes_read(self, stream: IO[bytes]) -> tuple[int, int]:
         if not self.is_streamed:
@@ -188,21 +186,24 @@ class TextFile:
 
 
 @contextmanager
-def open_file(path: AnyPath) -> Iterator[IO[bytes]]:
-    """Open a regular file for reading; a gzip file is decompressed."""
+def open_file(path: AnyPath) -> Iterator[tuple[IO[bytes], float]]:
+    """Open a regular file, which is decompressed if it is gzip; yield it and its maximum size."""
     with at_file(path):
         check_regular(path)
         with Path(path).open("rb") as file:
             is_packed = file.read(2) == b"\x1f\x8b"
             file.seek(0)
-            yield cast(IO[bytes], gzip.GzipFile(fileobj=file) if is_packed else file)
+            if is_packed:
+                packed = cast(IO[bytes], gzip.GzipFile(fileobj=file))
+                yield packed, max_unpacked(path, MAX_BYTES)
+            else:
+                yield file, math.inf
 
 
 def read_bytes(path: AnyPath) -> bytes:
     """Return the content of a regular file; a gzip file is decompressed."""
-    with open_file(path) as stream:
-        is_packed = isinstance(stream, gzip.GzipFile)
-        max_bytes = max_unpacked(path, MAX_BYTES) if is_packed else MAX_BYTES
+    with open_file(path) as (stream, max_bytes):
+        max_bytes = min(max_bytes, MAX_BYTES)
         chunks, size = [], 0
         while chunk := stream.read(CHUNK):
             chunks.append(chunk)
@@ -346,7 +347,7 @@ class Source:
             self.is_file = Path(path).exists() and not Path(path).is_dir()
         self.start = b""
         if self.is_file:
-            with open_file(path) as stream:
+            with open_file(path) as (stream, _):
                 self.start = stream.read(START)
             if not self.start:
                 raise InputError("empty file", file=path)

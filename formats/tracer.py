@@ -83,6 +83,7 @@ def _is_trace(folder: Path) -> bool:
 
 
 def _read_trace(folder: Path, region: object = "all") -> _Trace:
+    """Read the events of all ranks in a region."""
     header, _ = _load_rank_file(folder, 0)
     n_ranks = int(header["size"])
     if not 1 <= n_ranks <= MAX_RANKS:
@@ -152,6 +153,7 @@ class _RankTrace:
 
 
 def _load_rank_file(folder: Path, rank: int) -> tuple[np.void, NDArray[np.void]]:
+    """Return the header and the records of a rank's file."""
     path = folder / f"rank-{rank}.trace"
     try:
         data = np.fromfile(path, np.uint8)
@@ -168,6 +170,7 @@ def _load_rank_file(folder: Path, rank: int) -> tuple[np.void, NDArray[np.void]]
 
 
 def _read_rank(folder: Path, rank: int, size: int) -> _RankTrace:
+    """Read the file of a rank, and check that it belongs to a run with ``size`` ranks."""
     header, records = _load_rank_file(folder, rank)
     path = folder / f"rank-{rank}.trace"
     if int(header["rank"]) != rank or int(header["size"]) != size:
@@ -254,7 +257,7 @@ def _join_communicators(
 REGIONS = ("iteration", "all", "marked")
 
 
-def _read(source: Source, options: GraphOptions) -> Workload:
+def _read_trace_folder(source: Source, options: GraphOptions) -> Workload:
     trace, rounds = _read_rounds(Path(source.path), options)
     options.check_n_tasks(trace.events.n_tasks, source.path)
     for fault in _trace_warnings(trace, rounds):
@@ -327,7 +330,7 @@ DIALECT = Dialect(
     holds="graph",
     title="trace folder of toruscast trace",
     recognise=lambda source: not source.is_file and _is_trace(Path(source.path)),
-    read=_read,
+    read=_read_trace_folder,
     describe=lambda source: describe_trace(Path(source.path)),
     documentation="""
 A folder that `toruscast trace -- mpirun ... app` wrote. Rounds are defined as for `chakra`. If an

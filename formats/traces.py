@@ -373,8 +373,9 @@ SILENT = (
 
 
 def _is_otf2(source: Source) -> bool:
-    is_file = source.is_file
-    return source.start.startswith(MAGIC) if is_file else _anchor_file(source) is not None
+    if source.is_file:
+        return source.start.startswith(MAGIC)
+    return _anchor_file(source) is not None
 
 
 def _anchor_file(source: Source) -> Path | None:
