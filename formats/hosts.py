@@ -505,7 +505,6 @@ Gemini router do. A column `nid` (also as lines `nid=...,x_coord=...`) gives hos
         documentation="""
 One name per line, or a Slurm list with ranges; one host for each node of the torus.
 """,
-        example="",
     ),
 )
 DIALECTS = (*_MAPPINGS, *_TABLES)

@@ -19,6 +19,7 @@ from typing import IO, Any, cast
 
 from toruscast._lazy import lazy
 from toruscast.errors import InputError, InputWarning
+from toruscast.files import AnyPath as AnyPath
 from toruscast.files import at_file, check_path, check_regular, check_text, max_unpacked, parse_json
 from toruscast.mapping.torus import Torus
 
@@ -32,7 +33,6 @@ WHOLE = re.compile(r"\+?[0-9]+|-0+")
 DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
 # Possessive quantifiers avoid backtracking in very long words.
 NUMBER = re.compile(r"[+-]?([0-9]++\.?[0-9]*+|\.[0-9]++)([eE][+-]?[0-9]++)?")
-AnyPath = str | os.PathLike[str]
 Progress = Callable[[int, int], object]
 """Called with the bytes read so far and the total."""
 # Number of bytes in a chunk of lines.

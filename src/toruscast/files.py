@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 logger = logging.getLogger(__name__)
+AnyPath = str | os.PathLike[str]
 _STDIN = "/dev/stdin"
 # A packed file may expand to this many times its size, or to the minimum limit in bytes.
 _MAX_RATIO = 100
@@ -64,7 +65,7 @@ def check_path(path: object) -> None:
 
 
 @contextmanager
-def at_file(path: str | os.PathLike[str]) -> Iterator[None]:
+def at_file(path: AnyPath) -> Iterator[None]:
     """Convert system errors to `InputError`, and add the file name to errors without one."""
     check_path(path)
     try:
@@ -88,7 +89,7 @@ def at_file(path: str | os.PathLike[str]) -> Iterator[None]:
         raise InputError("bad file name", file=path, found=error) from None
 
 
-def check_regular(path: str | os.PathLike[str]) -> None:
+def check_regular(path: AnyPath) -> None:
     """Raise `InputError` for a folder, or for a device or pipe, which may block."""
     with at_file(path):
         mode = Path(path).stat().st_mode
@@ -98,7 +99,7 @@ def check_regular(path: str | os.PathLike[str]) -> None:
         raise InputError("not a regular file", file=path, found="a device or a pipe")
 
 
-def read_limited(path: str | os.PathLike[str], limit: int) -> bytes:
+def read_limited(path: AnyPath, limit: int) -> bytes:
     """Read a regular file or standard input of at most ``limit`` bytes."""
     check_path(path)
     is_stdin = os.fspath(path) == _STDIN
@@ -113,7 +114,7 @@ def read_limited(path: str | os.PathLike[str], limit: int) -> bytes:
     return content
 
 
-def note_read(what: str, path: str | os.PathLike[str], began: float, **counts: int) -> None:
+def note_read(what: str, path: AnyPath, began: float, **counts: int) -> None:
     """Log that a file was read since ``began``, a value of `time.perf_counter`.
 
     ``counts`` describe the content, as in ``tasks=64``.
@@ -127,7 +128,7 @@ def note_read(what: str, path: str | os.PathLike[str], began: float, **counts: i
     logger.info(message, details, extra={"event": "read", **details})
 
 
-def max_unpacked(path: str | os.PathLike[str], limit: int, ratio: int = _MAX_RATIO) -> int:
+def max_unpacked(path: AnyPath, limit: int, ratio: int = _MAX_RATIO) -> int:
     """Return the maximum unpacked size of a packed file, at most ``limit``.
 
     This protects against small malicious files. Real files have compression ratios of about 10.
@@ -135,7 +136,7 @@ def max_unpacked(path: str | os.PathLike[str], limit: int, ratio: int = _MAX_RAT
     return min(limit, max(_MIN_LIMIT, ratio * Path(path).stat().st_size))
 
 
-def check_claim(path: str | os.PathLike[str], nbytes: float, found: str) -> None:
+def check_claim(path: AnyPath, nbytes: float, found: str) -> None:
     """Raise `InputError` if the content of a file needs too much memory for its size.
 
     The limit is 400 MB or 1000 times the size of the file, whichever is larger.
@@ -149,7 +150,7 @@ def check_claim(path: str | os.PathLike[str], nbytes: float, found: str) -> None
         raise InputError("file needs too much memory", file=path, found=found, expected=expected)
 
 
-def check_text(data: bytes, path: str | os.PathLike[str], line: int | None = None) -> None:
+def check_text(data: bytes, path: AnyPath, line: int | None = None) -> None:
     """Raise `InputError` unless the bytes of a file, or of one line, are UTF-8 text."""
     if wide := next((name for mark, name in _BYTE_ORDER_MARKS if data.startswith(mark)), None):
         raise InputError(f"{wide} text", file=path, expected=_UTF8)
@@ -168,14 +169,14 @@ def check_text(data: bytes, path: str | os.PathLike[str], line: int | None = Non
         ) from None
 
 
-def as_string(data: bytes, path: str | os.PathLike[str]) -> str:
+def as_string(data: bytes, path: AnyPath) -> str:
     r"""Decode UTF-8 without a byte order mark, and convert line ends to "\n"."""
     data = data.removeprefix(b"\xef\xbb\xbf")
     check_text(data, path)
     return data.decode().replace("\r\n", "\n").replace("\r", "\n")
 
 
-def parse_toml(content: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
+def parse_toml(content: bytes, path: AnyPath) -> dict[str, Any]:
     """Parse TOML; keys with many parts raise an error, because they take much memory."""
     text = as_string(content, path)
     for number, line in enumerate(text.splitlines(), start=1):
@@ -190,7 +191,7 @@ def parse_toml(content: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
         raise InputError("invalid TOML", file=path, found=error) from None
 
 
-def parse_json(text: str, path: str | os.PathLike[str], line: int | None = None) -> Any:
+def parse_json(text: str, path: AnyPath, line: int | None = None) -> Any:
     """Parse the JSON of a file, or of one line; repeated keys raise an error."""
 
     def to_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -212,7 +213,7 @@ def parse_json(text: str, path: str | os.PathLike[str], line: int | None = None)
         raise InputError("a number has too many digits", file=path, line=line) from None
 
 
-def arrays_of_npz(data: bytes, path: str | os.PathLike[str], limit: int) -> dict[str, NDArray[Any]]:
+def arrays_of_npz(data: bytes, path: AnyPath, limit: int) -> dict[str, NDArray[Any]]:
     """Return the arrays of an ``.npz`` archive with at most ``limit`` unpacked bytes.
 
     Nothing is unpickled. All sizes are checked before members are unpacked.
@@ -234,14 +235,14 @@ def arrays_of_npz(data: bytes, path: str | os.PathLike[str], limit: int) -> dict
         return {name: _read_array(archive.read(member)) for name, member in pairs}
 
 
-def array_of_npy(data: bytes, path: str | os.PathLike[str]) -> NDArray[Any]:
+def array_of_npy(data: bytes, path: AnyPath) -> NDArray[Any]:
     """Return the array of a ``.npy`` file without unpickling."""
     with as_damaged(path, "NumPy array"):
         return _read_array(data)
 
 
 @contextmanager
-def as_damaged(path: str | os.PathLike[str], what: str) -> Iterator[None]:
+def as_damaged(path: AnyPath, what: str) -> Iterator[None]:
     """Convert all errors of the block to `InputError`, as a damaged file of kind ``what``."""
     check_path(path)
     try:
@@ -286,7 +287,7 @@ _DEVICES = re.compile("/(proc|dev/(?!shm/))")
 _GZIP = b"\x1f\x8b"
 
 
-def check_target(path: str | os.PathLike[str], *, text: bool = False) -> Path:
+def check_target(path: AnyPath, *, text: bool = False) -> Path:
     """Return the file that ``path`` links to; raise `InputError` if it cannot be written.
 
     With ``text``, suffixes of binary formats raise an error too.
@@ -305,7 +306,7 @@ def check_target(path: str | os.PathLike[str], *, text: bool = False) -> Path:
     return target
 
 
-def _find_write_obstacle(path: str | os.PathLike[str], target: Path) -> str | None:
+def _find_write_obstacle(path: AnyPath, target: Path) -> str | None:
     """Return why a file cannot be written, or None."""
     if not os.fspath(path):
         return "an empty path"
@@ -321,13 +322,13 @@ def _find_write_obstacle(path: str | os.PathLike[str], target: Path) -> str | No
     return None if os.access(target.parent, os.W_OK) else "a folder without permission"
 
 
-def _other_content(path: str | os.PathLike[str], target: Path) -> InputError:
+def _other_content(path: AnyPath, target: Path) -> InputError:
     expected = "a suffix of the written format, such as .txt, .csv or .json, optionally with .gz"
     return InputError("suffix of another format", file=path, found=target.suffix, expected=expected)
 
 
 @contextmanager
-def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+def atomic_path(path: AnyPath) -> Iterator[Path]:
     """Yield a temporary file, which replaces ``path`` if the block succeeds.
 
     The temporary file has the folder and the suffix of ``path``. If the block raises an error, the
@@ -350,7 +351,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 @contextmanager
-def temporary_beside(path: str | os.PathLike[str]) -> Iterator[Path]:
+def temporary_beside(path: AnyPath) -> Iterator[Path]:
     """Yield an empty hidden file in the folder of ``path``; remove it unless the block moves it."""
     temporary = _hidden_path(Path(os.path.realpath(path)))
     try:
@@ -363,7 +364,7 @@ def temporary_beside(path: str | os.PathLike[str]) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def _finish_file(temporary: Path, target: Path, path: str | os.PathLike[str]) -> int:
+def _finish_file(temporary: Path, target: Path, path: AnyPath) -> int:
     """Check the written file, compress it if necessary, and return its size."""
     with temporary.open("rb") as file:
         start = file.read(16)
@@ -400,7 +401,7 @@ def _hidden_path(target: Path) -> Path:
 
 
 @contextmanager
-def folder_to_fill(path: str | os.PathLike[str]) -> Iterator[Path]:
+def folder_to_fill(path: AnyPath) -> Iterator[Path]:
     """Create a folder if necessary; if the block raises an error, remove new empty folders."""
     try:
         folder = Path(path)
