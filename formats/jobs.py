@@ -199,10 +199,11 @@ def find_launcher(words: Sequence[str]) -> tuple[str, int]:
     >>> find_launcher(["env", "OMP_NUM_THREADS=2", "mpirun", "-np", "4", "./app"])
     ('mpirun', 3)
     """
-    scripts = [Path(shutil.which(word) or word) for word in words[:2]]
-    texts = [path.read_text("utf-8", "replace") for path in scripts if _is_script(path)]
+    paths = [Path(shutil.which(word) or word) for word in words[:2]]
+    texts = [path.read_text("utf-8", "replace") for path in paths if _is_script(path)]
     script = re.sub(r"(?m)^\s*#.*", "", "\n".join(texts))
-    for found, is_script in ((list(words), False), (re.findall(r"[^\s;&|()\"']+", script), True)):
+    words_of_script = re.findall(r"[^\s;&|()\"']+", script)
+    for found, is_script in ((list(words), False), (words_of_script, True)):
         for position, (word, following) in enumerate(zip(found, [*found[1:], ""], strict=True), 1):
             # Debian appends the name of the library, as in mpirun.openmpi.
             name = Path(word).name.partition(".")[0]

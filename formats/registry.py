@@ -179,8 +179,9 @@ def _match_numbers(source: Source) -> set[str]:
         is_matrix = not _has_header_comment(source) and source.n_tasks in (None, width)
         are_edges = not is_matrix or all(WHOLE.fullmatch(cell) for row in rows for cell in row[:2])
     ndim = source.torus.ndim if source.torus else 0
-    is_one_place = width in (ndim, ndim + 1) and source.n_tasks in (None, 1)
-    are_coordinates = width > 1 and (is_constant or (ndim > 0 if widths_below else is_one_place))
+    # A single line may be the coordinates of one task, or the nodes of all tasks.
+    is_one_task = width in (ndim, ndim + 1) and source.n_tasks in (None, 1)
+    are_coordinates = width > 1 and (is_constant or (ndim > 0 if widths_below else is_one_task))
     count = int(rows[0][0]) if re.fullmatch("[0-9]{1,9}", rows[0][0]) else -1
     has_count = 0 < count == sum(1 for _ in islice(source.streamed_text.lines(), count + 2)) - 1
     are_vertices = are_edges and not is_matrix and _may_be_vertices(source, rows, has_count)

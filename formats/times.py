@@ -39,7 +39,7 @@ _DEFAULT_COLUMNS: tuple[int, dict[int, float]] = (0, {1: 1.0})
 # Names of time columns, optionally with a unit, such as "time", "time_ms" or "seconds". Columns of
 # repetitions are "rep1", "rep2" and so on.
 _TIME = re.compile(r"(?:time|seconds|rep|run)(?:[ _]?\d+)?(?:[ _\[(]+(s|ms|us|ns)[\])]?)?", re.I)
-_NUMBERED = re.compile(r"(?:rep|run)(?:[ _\[(]|$)", re.I)
+_COUNTER = re.compile(r"(?:rep|run)(?:[ _\[(]|$)", re.I)
 
 
 class MeasuredRun(NamedTuple):
@@ -123,9 +123,8 @@ def _find_time_columns(header: list[str]) -> tuple[int, dict[int, float]] | None
     if MAPPING not in header:
         return None
     matches = {column: _TIME.fullmatch(name) for column, name in enumerate(header)}
-    times = {column: match for column, match in matches.items() if match is not None}
-    # A column "rep" or "run" without a number counts the runs.
-    times = {column: match for column, match in times.items() if not _NUMBERED.match(match[0])}
+    # A column "rep" or "run" without a number contains the numbers of runs, not times.
+    times = {c: match for c, match in matches.items() if match and not _COUNTER.match(match[0])}
     if not times:
         return None
     if any(header[column][-1].isdigit() for column in times):
@@ -229,6 +228,7 @@ def _data_lines(text: TextFile) -> Iterator[tuple[int, str]]:
 
 
 def _read_data_lines(path: AnyPath) -> list[str]:
+    """Return the data lines of a file; none if the file is missing or empty."""
     with suppress(MissingFileError):
         if not Path(path).is_file() or Path(path).stat().st_size:
             return [line for _, line in _data_lines(read_text(path))]
