@@ -1,7 +1,7 @@
 """Communication graphs of real applications, with their provenance, and published tables.
 
-The graphs were recorded by Open MPI's monitoring; ``PROVENANCE.md`` describes how. The tables
-(`table_names`) contain figures from papers, which the first lines of each file cite.
+Open MPI's monitoring recorded the graphs; ``PROVENANCE.md`` describes how. The tables
+(`table_names`) contain numbers from papers that the first lines of each file cite.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def table_path(name: str) -> Path:
 
 
 def _folder() -> Path:
-    # pip unpacks wheels, so resources are plain files.
+    # The package data are ordinary files, because pip unpacks wheels.
     return Path(str(files(__name__)))
 
 

@@ -1,6 +1,6 @@
-"""Kernels that classify the records of a trace and assign messages to rounds.
+"""Kernels that find the records of a trace file, and longest paths between events.
 
-r = records of a rank, n = nodes of a graph, a = its arcs
+Dimensions: r = records of a rank, n = nodes of a graph, a = arcs of a graph.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def find_data(
     nbytes: UInt64s,
     is_data: Bools,
 ) -> int:
-    """Mark the records that are data of the previous record; return the first bad one, or -1."""
+    """Mark records with the data of an earlier record; return the first damaged record, or -1."""
     # (r), (r), (r), (r) -> (r)
     sizes = np.zeros(1 << 20, np.int64)
     i = 0
@@ -52,11 +52,13 @@ def find_data(
 
 @kernel
 def trace_paths(arcs: Int32s, length: Ints) -> Bools:
-    """Raise lengths to those of the longest paths, and mark the nodes that follow no cycle.
+    """Raise ``length`` to the longest paths to all nodes; return which do not depend on a cycle.
 
-    ``arcs`` has sources, targets and lengths; ``length`` has the minimum of each node.
+    ``arcs`` has rows of sources, targets and lengths.
     """
     # (3, a), (n) -> (n)
+    # Kahn's algorithm: a node is final after all its incoming arcs. The arcs from a node form a
+    # linked list.
     n_waiting = np.zeros(length.size, np.int32)
     last_arc = np.full(length.size, -1, np.int32)
     next_arc = np.empty(arcs.shape[1], np.int32)

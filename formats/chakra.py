@@ -1,8 +1,8 @@
 """Chakra execution traces: a file for each rank, JSON or length-delimited protobuf.
 
-Sources: et_def.proto, `generator.py`, `text_converter.py` and `pytorch_converter.py` of
-mlcommons/chakra (21585d8, 2026-05-20), and `examples/` of ASTRA-sim (518bd51, 2026-03-25). The
-protobuf decoder covers only what et_def.proto uses.
+Sources: et_def.proto, `generator.py`, `text_converter.py` and `pytorch_converter.py` in
+mlcommons/chakra (21585d8, 2026-05-20), and `examples/` in ASTRA-sim (518bd51, 2026-03-25). The
+protobuf decoder supports only the features that et_def.proto uses.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import re
 import struct
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import partial
-from heapq import heapify, heappop, heappush
+from graphlib import CycleError, TopologicalSorter
+from heapq import heappop, heappush
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -39,20 +39,21 @@ COLLECTIVES = (
     *("ALL_REDUCE", "REDUCE", "ALL_GATHER", "GATHER", "SCATTER", "BROADCAST"),
     *("ALL_TO_ALL", "REDUCE_SCATTER", "REDUCE_SCATTER_BLOCK", "BARRIER"),
 )
-# Collectives whose whole buffer is n times comm_size, the contribution of one rank. ASTRA-sim reads
-# it so (Ring.cc sends all of it in an all-gather, but an n-th in the other collectives), and
-# Chakra's converter writes it so (PyTorchNode.comm_size sums the input tensors).
+# Collectives for which comm_size is the contribution of one rank, so the whole buffer is n times as
+# large. ASTRA-sim reads the field this way: in an all-gather, Ring.cc sends all of it in each step,
+# and in other collectives an n-th. Chakra's converter writes the sum of the input tensors
+# (PyTorchNode.comm_size).
 _PER_RANK = ("allgather", "gather")
 JSON_START = re.compile(
     rb'\s*[\[{].{0,4000}?("COMM_(SEND|RECV|COLL)_NODE"|"comm_size"|"comm_type")', re.S
 )
 Node = dict[str, Any]
-# Number of collectives of each kind and size, by process group and rank.
+# How often each rank of a process group calls a collective of each kind and size.
 Groups = dict[str, dict[int, Counter[tuple[str, float]]]]
-# Names of the process group of all ranks.
+# Names of the default process group, which contains all ranks.
 _WORLD_GROUPS = ("", "0", "default_pg", "None")
 _GROUPS_FILE = "comm_group.json"
-# Known keys of nodes, attributes and traces; others are reported as omitted.
+# Known keys of nodes, attributes and traces. Unknown keys are reported as omitted.
 _NODE_KEYS = {
     *("id", "name", "type", "ctrl_deps", "data_deps", "attr", "inputs", "outputs"),
     *("start_time_micros", "duration_micros", "start_time_micro", "duration_micro"),
@@ -68,7 +69,7 @@ _TRACE_KEYS = {
     *("start_ts", "finish_ts"),
 }
 _CAMEL_CASE = re.compile(r"(?<=[a-z])([A-Z])")
-# Keys of an attribute other than its value.
+# All other keys of an attribute hold its value.
 _NON_VALUE_KEYS = ("name", "doc_string", "docString")
 
 
@@ -79,7 +80,7 @@ def _is_chakra(source: Source) -> bool:
 
 
 def _is_binary(source: Source) -> bool:
-    """Whether the file starts with metadata and a node of the published schema."""
+    """Whether the file starts with protobuf messages of Chakra: metadata, then a node."""
     if not _CONTROL_BYTE.search(source.start[:256]):
         return False
     try:
@@ -91,7 +92,7 @@ def _is_binary(source: Source) -> bool:
     return keys <= {1, 2} and node.keys() <= _NODE_KEYS and node.get("type", 0) in range(1, 8)
 
 
-def _read(source: Source, options: GraphOptions) -> Workload:
+def _read_chakra(source: Source, options: GraphOptions) -> Workload:
     files = _files_by_rank(source)
     nodes = {
         rank: _sort_nodes(file, list(_read_nodes(file, options))) for rank, file in files.items()
@@ -118,7 +119,7 @@ def _rank_actions(
     groups: Mapping[str, Sequence[int]],
     options: GraphOptions,
 ) -> RankActions:
-    """Actions of each rank in its order; if there is only one trace, all ranks repeat it."""
+    """Return the messages and collectives of each rank; a single trace is repeated by all ranks."""
     program = RankActions()
     numbers = {name: number for number, name in enumerate(groups, 1)}
     program.members = {numbers[name]: tuple(ranks) for name, ranks in groups.items()}
@@ -128,8 +129,8 @@ def _rank_actions(
                 src, dst = _read_endpoints(file, node, rank)
                 program.message(kinds.SEND, src, dst, _read_size(file, node), tag=_read_tag(node))
             elif node["type"] == RECEIVE and "comm_src" not in node:
-                why = "comm_src is missing, so no message depends on it"
-                options.omit("receive", f"node {node.get('id', '?')}", 0.0, why)
+                reason = "comm_src is missing, so no message depends on it"
+                options.omit("receive", f"node {node.get('id', '?')}", 0.0, reason)
             elif node["type"] == RECEIVE:
                 src, dst = _read_endpoints(file, {"comm_dst": rank} | node)
                 size = _read_size(file, {"comm_size": 0} | node)
@@ -163,7 +164,10 @@ def _read_tag(node: Node) -> int:
 
 
 def _sort_nodes(source: Source, nodes: list[Node]) -> list[Node]:
-    """Nodes in an order in which each follows its dependencies."""
+    """Sort nodes so that each node follows its dependencies, and collectives keep their order.
+
+    Of several nodes that could come next, receives come last and collectives after other nodes.
+    """
     index_by_id = {str(node.get("id")): at for at, node in enumerate(nodes)}
     before = [
         {
@@ -175,10 +179,12 @@ def _sort_nodes(source: Source, nodes: list[Node]) -> list[Node]:
         }
         for node in nodes
     ]
-    order = _topological_order(before)
-    if len(order) < len(nodes):
-        node = nodes[min({*range(len(nodes))} - {*order})]
-        raise _node_error(source, node, "nodes depend on each other", node.get("name"), "no cycle")
+    try:
+        order = _topological_order(before)
+    except CycleError as error:
+        node = nodes[min(error.args[1])]
+        message, found = "nodes depend on each other", node.get("name")
+        raise _node_error(source, node, message, found, "no cycle") from None
     collectives = [at for at in order if nodes[at]["type"] == COLLECTIVE]
     for earlier, later in pairwise(collectives):
         before[later].add(earlier)
@@ -191,22 +197,17 @@ def _sort_nodes(source: Source, nodes: list[Node]) -> list[Node]:
 def _topological_order(
     before: Sequence[Collection[int]], key: Callable[[int], Any] = lambda _: 0
 ) -> list[int]:
-    """Indexes in an order in which each follows ``before[i]``, without members of cycles."""
-    after: list[list[int]] = [[] for _ in before]
-    n_waiting = [len(predecessors) for predecessors in before]
-    for i, predecessors in enumerate(before):
-        for j in predecessors:
-            after[j].append(i)
-    ready = [(key(i), i) for i, count in enumerate(n_waiting) if not count]
-    heapify(ready)
+    """Sort indexes so that each follows those in ``before[i]``, the smallest key first."""
+    sorter = TopologicalSorter(dict(enumerate(before)))
+    sorter.prepare()
+    ready: list[tuple[Any, int]] = []
     order = []
-    while ready:
+    while sorter.is_active():
+        for i in sorter.get_ready():
+            heappush(ready, (key(i), i))
         _, i = heappop(ready)
         order.append(i)
-        for j in after[i]:
-            n_waiting[j] -= 1
-            if not n_waiting[j]:
-                heappush(ready, (key(j), j))
+        sorter.done(i)
     return order
 
 
@@ -230,7 +231,7 @@ def _read_nodes(source: Source, options: GraphOptions) -> Iterator[Node]:
         word = TYPES[kind] if is_number else str(kind)
         if word not in TYPES:
             raise InputError("unknown node type", file=source.path, found=word, expected=TYPES[5])
-        # The key of an attribute's value is the name of its type.
+        # An attribute stores its value under a key that names the type, such as "int64_val".
         attributes = {
             str(a.get("name")): next((a[key] for key in a if key not in _NON_VALUE_KEYS), None)
             for a in node.get("attr") or []
@@ -246,7 +247,7 @@ def _read_nodes(source: Source, options: GraphOptions) -> Iterator[Node]:
 
 
 def _json_nodes(source: Source, options: GraphOptions) -> Iterator[Node]:
-    """Nodes of a JSON list, of an object with "nodes", or of concatenated objects."""
+    """Yield the nodes of a JSON list, an object with a list "nodes", or concatenated objects."""
     decoder, content_text, at = json.JSONDecoder(), source.text.data.decode(), 0
     try:
         while at < len(content_text):
@@ -259,11 +260,9 @@ def _json_nodes(source: Source, options: GraphOptions) -> Iterator[Node]:
                     options.omit("key of the trace", key)
                 nodes = content.get("nodes", [])
             for node in nodes if isinstance(nodes, list) else [nodes]:
-                if not (isinstance(node, dict) and ("type" in node or "id" in node)):
+                if not isinstance(node, dict) or not {"type", "id"} & node.keys():
                     line = content_text.count("\n", 0, at) + 1
-                    raise source.text.fault(
-                        "bad node", line, str(node)[:80], 'an "id" and a "type"'
-                    )
+                    raise source.text.fault("bad node", line, str(node), 'an "id" and a "type"')
                 yield node
     except InputError:
         raise
@@ -300,7 +299,7 @@ def _read_collective(source: Source, node: Node) -> str:
 
 
 def _read_group(source: Source, node: Mapping[str, Any]) -> str:
-    """Process group of a collective; "" for all ranks."""
+    """Return the name of a collective's process group; "" for the group of all ranks."""
     dims = node.get("involved_dim")
     if isinstance(dims, dict):
         dims = dims.get("values")
@@ -318,32 +317,25 @@ def _group_members(
     n_tasks: int,
     options: GraphOptions,
 ) -> dict[str, list[int]]:
+    """Return the sorted ranks of each process group that calls a collective."""
     is_single = len(files) < 2
     listed = _read_groups_file(source) if set(calls) - {""} else {}
     members = {}
     for name, counts in calls.items():
         if is_single and not name and (n_tasks < 2 or options.n_tasks is None):
-            raise InputError(
-                "Chakra trace of one rank without the number of ranks in its collectives",
-                file=source.path,
-                expected="the traces of all ranks (folder or NAME of NAME.0.et, NAME.1.et, ...), "
-                "or the number of tasks (n_tasks=, --tasks)",
-            )
+            expected = "the traces of all ranks (folder or NAME of NAME.0.et, NAME.1.et, ...), "
+            expected += "or the number of tasks (n_tasks=, --tasks)"
+            message = "Chakra trace of one rank without the number of ranks in its collectives"
+            raise InputError(message, file=source.path, expected=expected)
         ranks = [*range(n_tasks)] if not name else listed.get(name, sorted(counts))
         if is_single and name and name not in listed:
-            raise InputError(
-                "Chakra trace of one rank without the ranks of its process groups",
-                file=source.path,
-                found=f"pg_name {name}",
-                expected=f"the traces of all ranks, or {_GROUPS_FILE} in its folder",
-            )
+            message = "Chakra trace of one rank without the ranks of its process groups"
+            expected = f"the traces of all ranks, or {_GROUPS_FILE} in its folder"
+            raise InputError(message, file=source.path, found=f"pg_name {name}", expected=expected)
         if not ranks or ranks[-1] >= n_tasks:
-            raise InputError(
-                "rank of a process group out of range",
-                file=source.path,
-                found=f"{ranks[-1:]} of pg_name {name}",
-                expected=f"0 to {n_tasks - 1}",
-            )
+            found, expected = f"{ranks[-1:]} of pg_name {name}", f"0 to {n_tasks - 1}"
+            message = "rank of a process group out of range"
+            raise InputError(message, file=source.path, found=found, expected=expected)
         expected_counts = next(iter(counts.values()))
         for rank in ranks if not is_single else counts:
             if counts.get(rank) != expected_counts:
@@ -354,6 +346,7 @@ def _group_members(
 
 
 def _read_groups_file(source: Source) -> dict[str, list[int]]:
+    """Return the ranks of the process groups that ``comm_group.json`` beside the traces lists."""
     path = Path(source.path)
     file = (path if path.is_dir() else path.parent) / _GROUPS_FILE
     if not file.is_file():
@@ -384,7 +377,7 @@ DIALECT = Dialect(
     holds="graph",
     title="Chakra execution trace, JSON or protobuf",
     recognise=_is_chakra,
-    read=_read,
+    read=_read_chakra,
     suffixes=(".et",),
     documentation="""
 The traces of all ranks: a folder of `NAME.0.et`, `NAME.1.et`, ... (or `.json`), or `folder/NAME`;
@@ -412,12 +405,12 @@ node may be in `attr` or next to its `type`.
 
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-# Fields of a Node.
-_ID, _NAME, _TYPE, ATTRIBUTE = 1, 2, 3, 10
-# Times, inputs and outputs.
+# Field numbers of a node.
+_SCALARS, ATTRIBUTE = {1: "id", 2: "name", 3: "type"}, 10
+# Times, inputs and outputs, which are not read.
 _UNUSED = range(6, 10)
 DEPENDENCIES = {4: "ctrl_deps", 5: "data_deps"}
-# Protobuf tags contain such bytes, text does not.
+# Binary traces contain control bytes in the tags of fields, and JSON text does not.
 _CONTROL_BYTE = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 
 
@@ -431,6 +424,7 @@ def _decode_nodes(path: AnyPath, data: bytes) -> Iterator[dict[str, Any]]:
 
 
 def _split_messages(data: bytes) -> Iterator[bytes]:
+    """Yield the messages of a file, each of which follows its length."""
     at, number = 0, 0
     while at < len(data):
         size, at = _read_varint(data, at)
@@ -441,14 +435,12 @@ def _split_messages(data: bytes) -> Iterator[bytes]:
 
 
 def _decode_node(data: bytes) -> dict[str, Any]:
+    """Return the fields of a node by their names in JSON."""
     node: dict[str, Any] = {"attr": []}
     for key, value in _split_fields(data):
-        if key == _ID:
-            node["id"] = value
-        elif key == _NAME and isinstance(value, bytes):
-            node["name"] = value.decode(errors="replace")
-        elif key == _TYPE:
-            node["type"] = value
+        if key in _SCALARS:
+            is_text = isinstance(value, bytes)
+            node[_SCALARS[key]] = value.decode(errors="replace") if is_text else value
         elif key in DEPENDENCIES:
             node.setdefault(DEPENDENCIES[key], []).extend(_decode_numbers(value))
         elif key == ATTRIBUTE and isinstance(value, bytes):
@@ -458,11 +450,8 @@ def _decode_node(data: bytes) -> dict[str, Any]:
     return node
 
 
-def _unpack_value(form: str, data: bytes) -> Any:
-    return struct.unpack(form, data)[0]
-
-
 def _decode_numbers(value: int | bytes) -> list[int]:
+    """Return the numbers of a repeated field: a single varint, or several packed ones."""
     if isinstance(value, int):
         return [value]
     numbers, at = [], 0
@@ -477,13 +466,15 @@ def _decode_attribute(data: bytes) -> dict[str, Any]:
     for key, value in _split_fields(data):
         if isinstance(value, int) and key in _VARINT_DECODERS:
             attribute["value"] = _VARINT_DECODERS[key](value)
+        elif isinstance(value, bytes) and key in _FORMATS:
+            (attribute["value"],) = struct.unpack(_FORMATS[key], value)
         elif isinstance(value, bytes) and key in _BYTES_DECODERS:
             attribute["name" if key == 1 else "value"] = _BYTES_DECODERS[key](value)
     return attribute
 
 
 def _split_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Number and value of each field of a message."""
+    """Yield the number and the value of each field of a message."""
     at = 0
     while at < len(data):
         tag, at = _read_varint(data, at)
@@ -502,6 +493,7 @@ def _split_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Decode a number of seven bits per byte; return it and the position of the next byte."""
     value = 0
     for shift in range(0, 70, 7):
         byte = data[at]
@@ -512,15 +504,16 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
     raise ValueError("varint of more than ten bytes")
 
 
-# Decoders of the fields of an attribute, by field number.
+# Decoders of an attribute's value by field number. Fields 15 and 17 are zigzag-encoded, and field 1
+# is the name of the attribute.
 _VARINT_DECODERS: dict[int, Callable[[int], Any]] = {
     **dict.fromkeys((7, 9, 11, 13, 27), int),
     **dict.fromkeys((15, 17), lambda value: value >> 1 ^ -(value & 1)),
 }
-_FIXED = (3, 5, 19, 21, 23, 25)
+# Formats of the fields with a fixed size, for `struct.unpack`.
+_FORMATS = {3: "<d", 5: "<f", 19: "<I", 21: "<Q", 23: "<i", 25: "<q"}
 _BYTES_DECODERS: dict[int, Callable[[bytes], Any]] = {
     **dict.fromkeys((1, 29), lambda data: data.decode(errors="replace")),
-    **{key: partial(_unpack_value, f"<{form}") for key, form in zip(_FIXED, "dfIQiq", strict=True)},
     28: lambda data: [bool(n) for _, value in _split_fields(data) for n in _decode_numbers(value)],
 }
 DIALECTS = (DIALECT,)

@@ -1,4 +1,4 @@
-"""The record of a file format."""
+"""The description of a file format: names, reader, writer and documentation."""
 
 from __future__ import annotations
 
@@ -23,55 +23,57 @@ KIND_OPTIONS: dict[DataKind, str] = {
     "hosts": "--hosts",
     "times": "--times",
 }
-"""Command-line options that take a file of each kind."""
+"""Command-line options for files of each kind."""
 
 
 @dataclass(frozen=True)
 class Dialect:
     """A file format: how it is recognised, read and written."""
 
-    # For --format and --out-format; unique among the dialects of one kind of data.
+    # The name for --format and --out-format, unique among the dialects of a kind of data.
     name: str
     holds: DataKind
     title: str
-    # (source, options) -> graph, workload or mapping; (source, torus) -> hosts; source -> others.
+    # (source, options) -> graph, workload or mapping; (source, torus) -> hosts; for other kinds of
+    # data, source -> data.
     read: Callable[..., Any]
-    # Detects a signature or column names at the start of a file; never raises. Files of bare
-    # numbers have neither, and `registry` decides by their shape.
+    # Whether a file starts with a signature or column names of this format; never raises. Files of
+    # bare numbers have neither, so `registry` identifies them by their rows and columns.
     recognise: Callable[[Source], bool] = lambda _: False
-    # (graph, workload or torus, path), or (mapping, path, WriteOptions); None: read-only.
+    # Takes (graph, workload or torus, path) or (mapping, path, WriteOptions); None if read-only.
     write: Callable[..., None] | None = None
-    # (WriteOptions, number of tasks, tasks per node): raises if the format cannot hold most
-    # mappings of such a job.
+    # Takes (WriteOptions, number of tasks, tasks per node); raises an error if the format cannot
+    # store most mappings of such a job.
     check_job: Callable[[Any, int, int], None] = lambda *_: None
-    # Whether it is written from a workload with its rounds instead of one graph.
+    # Whether the writer takes a workload with its rounds instead of a graph.
     writes_rounds: bool = False
-    # Options of `read_workload` that the reader uses; others are refused.
+    # Options of `read_workload` that the reader uses; other options raise an error.
     uses: tuple[str, ...] = ()
     # File suffixes, or complete file names without a dot.
     suffixes: tuple[str, ...] = ()
-    # Markdown for the page of formats, and a small file; empty if the writer makes it.
+    # Markdown for the reference page, and the content of a small file (empty if the page uses the
+    # writer).
     documentation: str = ""
     example: str | bytes = ""
-    # How to use the written {file}: one text, or one for each machine name.
+    # How to use a written {file}, or how to use it on each machine by name.
     advice: str | Mapping[str, str] = ""
-    # Whether the file names hosts, so that writing needs a host table.
+    # Whether the file contains host names, so the writer needs a host table.
     on_hosts: bool = False
     # Optional package that the reader needs.
     needs: str = ""
-    # Whether its graphs are sums over a whole run, without the order of messages.
+    # Whether graphs are sums over a whole run, without the order of messages.
     summed: bool = False
     # Further lines about a file for `toruscast doctor`.
     describe: Callable[[Source], list[str]] = lambda _: []
 
     @property
     def file_suffix(self) -> str:
-        """The suffix of a file with a free name."""
+        """The suffix for files with any name; some formats have only fixed file names."""
         return next((each for each in self.suffixes if each.startswith(".")), ".txt")
 
     @property
     def usage_lines(self) -> list[str]:
-        """Texts of ``advice`` without repetition, with ``{file}`` for the file name."""
+        """The different texts of ``advice``, with ``{file}`` for the file name."""
         texts = [self.advice] if isinstance(self.advice, str) else self.advice.values()
         return [text for text in dict.fromkeys(texts) if text]
 

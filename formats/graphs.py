@@ -1,4 +1,4 @@
-"""Shared parts of the graph readers, and the readers of edge lists and edge tables."""
+"""Functions that graph readers share, and the readers and writers of edge lists and tables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .source import (
     parse_whole,
     select_columns,
     split_cells,
-    warn_of,
+    warn_about,
 )
 from .tables import TextTable, read_table, write_rows
 
@@ -40,7 +40,7 @@ Include = Literal["all", "point_to_point", "collective"]
 Duplicates = Literal["refuse", "sum"]
 Gathered = Literal["each", "whole"]
 Array = NDArray[Any]
-# Errors for options that a format does not use.
+# Error messages for options that a format does not use.
 _UNUSED = {
     "include": "format does not separate point-to-point and collective messages",
     "columns": "format has no named columns",
@@ -51,8 +51,8 @@ _UNUSED = {
     "ragged_bytes": "format has no ragged all-to-all",
 }
 _DEFAULTS = {"include": "all", "gathered": "each"}
-# Maximum memory per task or edge while a graph is read and ranked. Edges of collectives take less
-# because they share amounts.
+# Maximum bytes of memory per task or edge to read and rank a graph. Edges of collectives take less
+# because they share arrays of amounts.
 _TASK_BYTES = _EDGE_BYTES = 160
 _COLLECTIVE_EDGE_BYTES = 64
 
@@ -65,21 +65,21 @@ class GraphOptions:
     n_tasks: int | None = None
     include: Include = "all"
     columns: Mapping[str, str] = field(default_factory=dict)
-    """The file's column names by ours, for tables."""
+    """The file's column names by standard name, for tables."""
     duplicates: Duplicates = "refuse"
-    """Whether edges on several lines raise an error or are added."""
+    """Whether repeated edges raise an error or are added."""
     collectives: Mapping[str, str] = field(default_factory=dict)
-    """Algorithms by collective, such as {"allreduce": "ring"}."""
+    """Algorithm of each collective, such as {"allreduce": "ring"}."""
     gathered: Gathered = "each"
     """Whether the size of a gather or all-gather is one rank's share or the whole buffer."""
     trips: int | Mapping[str, int] | None = None
     """Trip counts by loop name; "" or a single number applies to all other loops."""
     branches: Mapping[str, int] = field(default_factory=dict)
-    """Taken branch of each conditional, from 0, by name."""
+    """Branch that each conditional takes, from 0, by name."""
     ragged_bytes: float | None = None
     """Bytes that each device sends in a ragged all-to-all."""
     omitted: list[Omission] = field(default_factory=list)
-    """Parts of the file that the reader omits, for `Workload.omitted`."""
+    """Parts of the file that the reader leaves out, for `Workload.omitted`."""
 
     def omit(
         self,
@@ -91,7 +91,7 @@ class GraphOptions:
         times: int = 1,
         effect: Effect = "not counted",
     ) -> None:
-        """Record that a part of the file is omitted or counted only once."""
+        """Record that the reader leaves out a part of the file, or counts it only once."""
         self.omitted.append(Omission(what, where, times, nbytes, effect, reason))
 
     def refuse_unused(self, path: AnyPath, *used: str) -> None:
@@ -113,12 +113,12 @@ class GraphOptions:
         *,
         grid: tuple[int, ...] | None = None,
     ) -> CommGraph:
-        """Return the graph of columns; repeated edges are added if ``duplicates`` is "sum"."""
+        """Return the graph with the given edges, named as the options say."""
         build = sum_edges if self.duplicates == "sum" else CommGraph
         return build(n_tasks, src, dst, nbytes, n_messages, grid=grid, name=self.name)
 
     def check_n_tasks(self, count: int | None, path: AnyPath) -> int | None:
-        """Return the task count, which file and caller must agree on; None if both lack it."""
+        """Return the task count of the file or the caller, which must agree; None if unknown."""
         if count is None:
             return self.n_tasks
         if self.n_tasks is not None and count != self.n_tasks:
@@ -126,9 +126,9 @@ class GraphOptions:
         return self.resolve_n_tasks(count, path)
 
     def resolve_n_tasks(self, size: int, path: AnyPath) -> int:
-        """Return the caller's number of tasks, at least ``size``, or else ``size``.
+        """Return the caller's number of tasks, at least ``size``, or by default ``size``.
 
-        Call this before allocating anything for a file's number of tasks.
+        Readers call this before they allocate arrays for the tasks.
         """
         if self.n_tasks is None:
             check_claim(path, _TASK_BYTES * size, counted(size, "task"))
@@ -140,18 +140,18 @@ class GraphOptions:
 
 
 def check_collectives(path: AnyPath, n_edges: int) -> None:
-    """Raise `InputError` if collectives have far more edges than the file size allows."""
+    """Raise `InputError` if collectives have too many edges for a file of this size."""
     check_claim(path, _COLLECTIVE_EDGE_BYTES * n_edges, counted(n_edges, "message"))
 
 
 @dataclass(frozen=True)
 class GraphHeader:
-    """Facts that a file gives before its edges."""
+    """Information at the start of a file, before its edges."""
 
     n_tasks: int | None = None
     grid: tuple[int, ...] | None = None
     names_columns: bool = False
-    """Whether a comment names the columns, so that the fourth is message counts."""
+    """Whether a comment names the columns, which confirms that the fourth is message counts."""
 
 
 def graph_from_table(table: TextTable, header: GraphHeader, options: GraphOptions) -> CommGraph:
@@ -184,20 +184,18 @@ def graph_from_table(table: TextTable, header: GraphHeader, options: GraphOption
 
 
 def _warn_if_counted_from_one(file: str, src: Array, dst: Array, n_tasks: int) -> None:
-    if not 3 <= n_tasks <= 2 * src.size + 1 or not (src.min() >= 1 and dst.min() >= 1):
+    """Warn if all tasks but task 0 have edges. The first test avoids a large array."""
+    if not 3 <= n_tasks <= 2 * src.size + 1:
         return
     is_used = np.zeros(n_tasks, bool)
     is_used[src] = is_used[dst] = True
-    if is_used[1:].all():
-        warn_of(
-            file,
-            f"task 0 neither sends nor receives, unlike the other {n_tasks - 1} tasks; the "
-            "file may count tasks from 1",
-        )
+    if not is_used[0] and is_used[1:].all():
+        others = f"unlike the other {n_tasks - 1} tasks; the file may count tasks from 1"
+        warn_about(file, f"task 0 neither sends nor receives, {others}")
 
 
 def _raise_duplicate_edge(table: TextTable, src: Array, dst: Array, n_tasks: int) -> None:
-    """Raise an error at the second line of an edge, if one occurs twice."""
+    """Raise an error that names both lines of a repeated edge, if there is one."""
     if repeat := first_repeat(src * np.int64(n_tasks) + dst):
         first, second = repeat
         found = f"{src[second]} -> {dst[second]}, also on line {table.line(first)}"
@@ -214,19 +212,17 @@ def has_rank_files(path: AnyPath, suffix: str) -> bool:
 
 
 def find_rank_files(path: AnyPath, suffix: str) -> dict[int, Path]:
-    """Return the files ``NAME.RANK.suffix`` of a folder or prefix by rank."""
+    """Return the files ``NAME.RANK.suffix`` in a folder or with a prefix, by rank."""
     with at_file(path):
         found = sorted(_match_rank_files(Path(path), suffix))
     if not found:
         expected = f"files such as lj.0.{suffix.partition('|')[0]}"
         raise InputError("no per-rank files in folder", file=path, expected=expected)
-    if found[0][0] != found[-1][0]:
-        raise InputError(
-            "output of several runs in folder",
-            file=path,
-            found=f"{found[0][0]} and {found[-1][0]}",
-            expected="one run; give the path with its prefix",
-        )
+    first_name, last_name = found[0][0], found[-1][0]
+    if first_name != last_name:
+        names, expected = f"{first_name} and {last_name}", "one run; give the path with its prefix"
+        message = "output of several runs in folder"
+        raise InputError(message, file=path, found=names, expected=expected)
     files: dict[int, Path] = {}
     for _, rank, file in found:
         if rank in files:
@@ -239,6 +235,7 @@ def find_rank_files(path: AnyPath, suffix: str) -> dict[int, Path]:
 
 
 def _match_rank_files(path: Path, suffix: str) -> list[tuple[str, int, Path]]:
+    """Return NAME, RANK and the path of each file ``NAME.RANK.suffix``."""
     folder = path if path.is_dir() else path.parent
     name = ".*" if folder == path else re.escape(path.name)
     pattern = re.compile(rf"({name})\.([0-9]{{1,9}})\.(?:{suffix})(?:\.gz)?")
@@ -253,7 +250,7 @@ def missing_rank_error(path: AnyPath, files: Mapping[int, Path], rank: int) -> I
 
 
 def with_reverse_edges(src: Array, dst: Array, *amounts: Array) -> list[Array]:
-    """Return the columns of edges followed by reversed edges, except of self-messages."""
+    """Return the columns of the edges, then of their reverse edges; self-messages occur once."""
     forward, backward = (src, dst, *amounts), (dst, src, *amounts)
     away = src != dst
     return [np.concatenate([a, b[away]]) for a, b in zip(forward, backward, strict=True)]
@@ -261,7 +258,8 @@ def with_reverse_edges(src: Array, dst: Array, *amounts: Array) -> list[Array]:
 
 def one_way_edge(graph: CommGraph) -> int | None:
     """Return the first edge whose reverse is missing or has other bytes; None if there is none."""
-    # Edges are sorted by source and destination; sorted the other way, each meets its reverse.
+    # Edges are sorted by source, then destination. If all have a reverse, sorting by destination,
+    # then source, puts each in the position of its reverse.
     back = np.lexsort((graph.src, graph.dst))
     differs = (graph.dst[back] != graph.src) | (graph.src[back] != graph.dst)
     differs |= graph.nbytes[back] != graph.nbytes
@@ -269,9 +267,9 @@ def one_way_edge(graph: CommGraph) -> int | None:
 
 
 HEADER_COMMENT = re.compile(r"[#%]\s*(n_tasks|grid)[ \t:=]+([0-9x]+)[ \t]*")
-# Likely typing errors of such a comment, which would be ignored silently.
+# Comments that are probably meant as such but have typing errors; they raise an error.
 BAD_HEADER_COMMENT = re.compile(r"[#%]\s*(n_tasks?\b|grid[ \t:=]+\d+(\s*[^\s\d]\s*|\s+)\d).*")
-# Routes on tori are shorter, so a fourth column with larger values cannot be hops.
+# Maximum length of routes in hops; a fourth column with larger values must be message counts.
 MAX_HOPS = 64
 # Columns that may be fractional.
 AMOUNTS = COLUMNS[2:]
@@ -279,7 +277,7 @@ AMOUNTS = COLUMNS[2:]
 COLUMN_COMMENT = "# src dst nbytes n_messages"
 
 
-def _read(source: Source, options: GraphOptions) -> CommGraph:
+def _read_edges(source: Source, options: GraphOptions) -> CommGraph:
     text = source.streamed_text
     number, line = text.first_line()
     separator, parts = split_cells(line)
@@ -301,33 +299,28 @@ def _read(source: Source, options: GraphOptions) -> CommGraph:
 
 
 def _check_message_counts(table: TextTable, options: GraphOptions) -> None:
-    """Drop a fourth column that cannot be message counts; warn about one that may be hops."""
+    """Remove a fourth column that cannot be message counts; warn about one that may be hops."""
     messages = table["n_messages"]
     inconsistent = np.flatnonzero((messages == 0) & (table["nbytes"] > 0))
     if inconsistent.size:
         del table.columns["n_messages"]
-        options.omit(
-            "column",
-            "4",
-            0.0,
-            f"bytes in 0 messages on line {table.line(int(inconsistent[0]))}, so each edge is one "
-            "message; column names src,dst,nbytes,n_messages or --columns override this",
-        )
+        found = f"bytes in 0 messages on line {table.line(int(inconsistent[0]))}"
+        hint = "column names src,dst,nbytes,n_messages or --columns override this"
+        options.omit("column", "4", 0.0, f"{found}, so each edge is one message; {hint}")
     elif _may_be_hops(table["src"], table["dst"], messages):
-        warn_of(
-            table.text.file,
-            "the fourth column is read as message counts but may be hops (small symmetric values); "
-            "--columns src=1,dst=2,nbytes=3 ignores it, the names src,dst,nbytes,n_messages above "
-            "the edges confirm it",
-        )
+        message = "the fourth column is read as message counts but may be hops (small symmetric "
+        message += "values); --columns src=1,dst=2,nbytes=3 ignores it, the names "
+        message += "src,dst,nbytes,n_messages above the edges confirm it"
+        warn_about(table.text.file, message)
 
 
 def _may_be_hops(src: Array, dst: Array, values: Array) -> bool:
-    """Whether values may be distances: small, whole, not constant, equal in both directions."""
+    """Whether values may be hops: small, whole, not constant, and equal in both directions."""
     if not values.size or values.max() > MAX_HOPS or values.min() == values.max():
         return False
     if (values % 1 != 0).any():
         return False
+    # Number the edges and look up the reverse of each by binary search.
     n = np.int64(max(src.max(), dst.max()) + 1)
     forward, backward = src * n + dst, dst * n + src
     order = np.argsort(forward)
@@ -337,7 +330,7 @@ def _may_be_hops(src: Array, dst: Array, values: Array) -> bool:
 
 
 def read_header(text: TextFile) -> GraphHeader:
-    """Return the facts in the comments above the first line."""
+    """Return the information in the comments above the first data line."""
     n_tasks = grid = None
     names_columns = False
     for number, line in enumerate(text.raw_lines(), start=1):
@@ -357,9 +350,9 @@ def read_header(text: TextFile) -> GraphHeader:
     return GraphHeader(n_tasks, grid, names_columns)
 
 
-def _write(comm: CommGraph, path: Path) -> None:
+def _write_edges(comm: CommGraph, path: Path) -> None:
     columns: list[Array] = [comm.src, comm.dst, comm.nbytes, comm.n_messages]
-    # A comment tells these from a column of hops, and from a METIS mesh.
+    # Without a comment, these columns could be read as hops, or as a METIS mesh.
     is_ambiguous = ((comm.n_messages == 0) & (comm.nbytes > 0)).any()
     is_ambiguous = is_ambiguous or _may_be_hops(comm.src, comm.dst, comm.n_messages)
     may_be_mesh = comm.n_edges == comm.n_tasks and comm.src.all() and comm.dst.all()
@@ -372,8 +365,8 @@ EDGES = Dialect(
     uses=("columns",),
     holds="graph",
     title="edge list: src dst bytes [messages]",
-    read=_read,
-    write=_write,
+    read=_read_edges,
+    write=_write_edges,
     suffixes=(".txt", ".edges"),
     documentation="""
 One line per edge, separated by commas, semicolons, tabs or blanks. Each edge occurs once;
@@ -399,12 +392,12 @@ ALIASES = {
     "nbytes": ("nbytes", "bytes", "size", "weight", "volume", "msg_size", "message_size"),
     "n_messages": ("n_messages", "messages", "msgs", "count"),
 }
-# Columns of graph tools that are not traffic.
+# Columns that graph tools write besides the traffic.
 OTHER_COLUMNS = {"id", "label", "timeset", "type"}
 
 
 def _is_table(source: Source) -> bool:
-    """Whether the first line names columns, among them sender and receiver."""
+    """Whether the first data line names columns, including those of senders and receivers."""
     if not source.lines:
         return False
     names = split_cells(source.lines[0][1])[1]
@@ -412,7 +405,7 @@ def _is_table(source: Source) -> bool:
     return has_endpoints and not any(map(NUMBER.fullmatch, names))
 
 
-def _read_table_of_edges(source: Source, options: GraphOptions) -> CommGraph:
+def _read_edge_table(source: Source, options: GraphOptions) -> CommGraph:
     text = source.streamed_text
     number, line = text.first_line()
     separator, names = split_cells(line)
@@ -426,7 +419,7 @@ def _read_table_of_edges(source: Source, options: GraphOptions) -> CommGraph:
     return graph_from_table(table, read_header(text), options)
 
 
-def _write_table(comm: CommGraph, path: Path) -> None:
+def _write_edge_table(comm: CommGraph, path: Path) -> None:
     grid = "" if comm.grid is None else f"# grid {'x'.join(map(str, comm.grid))}\n"
     head = f"# n_tasks {comm.n_tasks}\n{grid}src,dst,nbytes,n_messages\n"
     write_rows(path, head, [comm.src, comm.dst, comm.nbytes, comm.n_messages], ",")
@@ -438,7 +431,7 @@ def _standard_names(names: list[str]) -> list[str]:
 
 
 def omit_columns(numeric: Iterable[str], used: Collection[str], options: GraphOptions) -> None:
-    """Record unread numeric columns as omitted, because they may be traffic."""
+    """Record numeric columns that are not read as omitted, because they may be traffic."""
     for name in numeric:
         if name not in used and name.lower() not in OTHER_COLUMNS:
             options.omit("column", name)
@@ -447,9 +440,9 @@ def omit_columns(numeric: Iterable[str], used: Collection[str], options: GraphOp
 def match_columns(
     is_numeric: Mapping[str, bool], options: GraphOptions, path: AnyPath
 ) -> dict[str, str]:
-    """Return the table's names of src, dst, nbytes and, if present, n_messages.
+    """Return the file's names of src, dst, nbytes and, if present, n_messages.
 
-    ``is_numeric`` says for each column whether it contains numbers.
+    ``is_numeric`` states for each column of the file whether it contains numbers.
     """
     standard = _standard_names([*is_numeric])
     chosen = dict(options.columns) or dict(zip(standard, is_numeric, strict=True))
@@ -466,6 +459,7 @@ def match_columns(
 def _order_columns(
     text: TextFile, number: int, names: list[str], options: GraphOptions
 ) -> list[str | None]:
+    """Return the standard name of each column of a header, or None for columns to skip."""
     if options.columns:
         return select_columns(text, number, names, options.columns, COLUMNS[:3])
     order = _standard_names(names)
@@ -482,8 +476,8 @@ TABLE = Dialect(
     holds="graph",
     title="edge table with column names",
     recognise=_is_table,
-    read=_read_table_of_edges,
-    write=_write_table,
+    read=_read_edge_table,
+    write=_write_edge_table,
     suffixes=(".csv",),
     documentation="""
 Like `edges`, but with column names in any order: `src` (or `source`, `from`, `sender`,
@@ -580,7 +574,7 @@ def _read_networkx(source: Source, options: GraphOptions) -> CommGraph:
         raise text.fault("file without data")
     if n_without_bytes:
         edges = counted(n_without_bytes, "edge")
-        warn_of(source.path, f"{edges} without bytes, read as one byte each")
+        warn_about(source.path, f"{edges} without bytes, read as one byte each")
     columns = (*np.array(endpoints).T, *np.array(amounts).T)
     table = TextTable(text, dict(zip(COLUMNS, columns, strict=True)), lines=np.array(lines))
     return graph_from_table(table, GraphHeader(largest + 1), options)
@@ -589,8 +583,9 @@ def _read_networkx(source: Source, options: GraphOptions) -> CommGraph:
 def _edge_attributes(
     text: TextFile, number: int, content: str, options: GraphOptions
 ) -> dict[str, float]:
+    """Return the bytes and messages among the attributes of an edge, by standard name."""
     try:
-        # Numbers and names differ from JSON only in Python's quotes.
+        # A dictionary of numbers as Python prints it differs from JSON only in its quotes.
         attributes = dict(json.loads(content.replace("'", '"')))
         names = _standard_names([*attributes])
     except (ValueError, TypeError, RecursionError):

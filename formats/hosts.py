@@ -7,8 +7,8 @@ Sources: hostfiles and rankfiles of Open MPI 4 and 5, `SLURM_HOSTFILE` and node 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Iterator, Sequence
+from itertools import groupby, islice, product
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +28,11 @@ from .placements import (
     parse_node,
     read_ranks,
 )
-from .source import WHOLE, Source, TextFile, parse_whole, split_cells, warn_of_unused, write_text
+from .source import WHOLE, Source, TextFile, parse_whole, split_cells, warn_about_unused, write_text
 from .tables import read_words
 
 NAME = re.compile(r"[A-Za-z_][\w.-]*")
-# An item of a list with commas; commas in brackets do not separate.
+# An item of a comma-separated list; commas in brackets belong to the item.
 _PART = re.compile(r"(?:[^,\[]|\[[^\[\]]*\]|\[)+")
 RANGED = re.compile(r"[A-Za-z_][\w.#-]*(\[[0-9,-]+\][\w.#-]*)*")
 HOST_LINE = re.compile(
@@ -46,7 +46,8 @@ RELATIVE = re.compile(r"\+n(\d{1,9})", re.I)
 TASKS_LINE = re.compile(
     r"([A-Za-z_][\w.-]*):\s*(\d{1,9}(?:-\d{1,9})?(?:\s*,\s*\d{1,9}(?:-\d{1,9})?)*)"
 )
-# Reports of ranks. A line without a host takes the host of its node, or that of the line above.
+# Lines that launchers print. A rank without a host is on the host of its node, or else on the host
+# of the line above.
 _RANK, _HOST, _NODE = r"(?P<rank>\d{1,9})", r"(?P<host>[A-Za-z0-9_][\w.-]*)", r"(?P<node>\d{1,9})"
 PRINTED_LINES = tuple(
     re.compile(line.format(rank=_RANK, host=_HOST, node=_NODE), re.I)
@@ -82,7 +83,7 @@ def split_list(text: str) -> list[str]:
 
 
 def expand_ranges(word: str) -> list[str]:
-    """Return the hosts of a name with ranges in brackets; the last range varies fastest.
+    """Return the hosts that a name with ranges in brackets denotes; the last range varies fastest.
 
     Examples
     --------
@@ -92,12 +93,13 @@ def expand_ranges(word: str) -> list[str]:
     if not RANGED.fullmatch(word):
         expected = "a host such as node7, or node[007-012,020]"
         raise InputError("bad host name", found=word, expected=expected)
-    names = [""]
-    for piece in re.split(r"(\[[^\]]*\])", word):
-        expanded = _expand_range(piece[1:-1]) if piece.startswith("[") else [piece]
-        if len(names) * len(expanded) > MAX_RANKS:
-            raise InputError("too many hosts", found=word, expected=f"at most {MAX_RANKS}")
-        names = [name + part for name in names for part in expanded]
+    pieces = [
+        list(islice(_expand_range(piece[1:-1]), MAX_RANKS + 1)) if piece[:1] == "[" else [piece]
+        for piece in re.split(r"(\[[^\]]*\])", word)
+    ]
+    names = ["".join(parts) for parts in islice(product(*pieces), MAX_RANKS + 1)]
+    if len(names) > MAX_RANKS:
+        raise InputError("too many hosts", found=word, expected=f"at most {MAX_RANKS}")
     return names
 
 
@@ -106,23 +108,19 @@ def expand_list(text: str) -> list[str]:
     return [name for word in split_list(text) for name in expand_ranges(word)]
 
 
-def _expand_range(text: str) -> list[str]:
-    numbers = []
+def _expand_range(text: str) -> Iterator[str]:
+    """Yield the numbers of a range such as ``007-012,020``, with leading zeros."""
     for part in text.split(","):
         match = RANKS.fullmatch(part)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-        if match is None or last < first or last - first >= MAX_RANKS:
+        if match is None or last < first:
             raise InputError("bad host range", found=f"[{text}]", expected="[low-high,...]")
         width = len(match[1]) if match[1].startswith("0") or match[2] else 0
-        numbers += [f"{number:0{width}d}" for number in range(first, last + 1)]
-        if len(numbers) > MAX_RANKS:
-            raise InputError(
-                "too many hosts", found=f"[{text[:40]}...]", expected=f"at most {MAX_RANKS}"
-            )
-    return numbers
+        yield from (f"{number:0{width}d}" for number in range(first, last + 1))
 
 
 def _compress_ranges(names: Sequence[str]) -> str:
+    """Join host names by commas, with ranges in brackets for consecutive numbers."""
     parts: list[str] = []
     for _, group in groupby(enumerate(names), lambda item: _series_key(*item)):
         members = [name for _, name in group]
@@ -133,18 +131,19 @@ def _compress_ranges(names: Sequence[str]) -> str:
 
 
 def _split_number(name: str) -> tuple[str, str]:
+    """Split a host name before its trailing digits."""
     stem = re.sub(r"\d{1,9}\Z", "", name)
     return stem, name[len(stem) :]
 
 
 def _series_key(index: int, name: str) -> tuple[str, int, int | str]:
-    """Key that is equal for consecutive hosts of a list."""
+    """Return a key that is equal for neighbours in a list whose numbers are consecutive."""
     stem, digits = _split_number(name)
     return stem, len(digits), int(digits) - index if digits else index
 
 
 def _is_hostfile(source: Source) -> bool:
-    # Words without digits may be anything.
+    # Words without a digit are unlikely to be hosts.
     has_digits = any(re.search(r"\d", line) for _, line in source.lines[:8])
     return has_digits and source.all_match(HOST_LINE)
 
@@ -163,9 +162,8 @@ def _read_hostfile(source: Source, options: MappingOptions) -> TaskMapping:
     lines: list[int] = []
     names: list[str] = []
     max_slots = 1
-    for number, match in text.matches(
-        HOST_LINE, "line of a hostfile", "HOST or HOST slots=N, without ^"
-    ):
+    expected = "HOST or HOST slots=N, without ^"
+    for number, match in text.matches(HOST_LINE, "line of a hostfile", expected):
         slots = SLOTS.search(match[3])
         count = int(match[2] or (slots[1] if slots else 1))
         if len(names) + count > MAX_RANKS:
@@ -189,7 +187,7 @@ def _read_host_list(text: TextFile) -> tuple[list[int], list[str]]:
 
 
 def _is_tasks_of_hosts(source: Source) -> bool:
-    # A single label with numbers may be output of TreeMatch.
+    # A single line with a label and numbers may be output of TreeMatch instead.
     lines = [line.partition(":") for _, line in source.lines[:8]]
     has_digit_or_range = (re.search(r"\d", host) or "-" in tasks for host, _, tasks in lines)
     return (len(lines) > 1 or any(has_digit_or_range)) and source.all_match(TASKS_LINE)
@@ -215,6 +213,7 @@ def _check_slurm(options: WriteOptions, *_: int) -> None:
 
 
 def _read_rankfile(source: Source, options: MappingOptions) -> TaskMapping:
+    """Read the host of each rank, and its slot if the slots can be used as slots on the node."""
     text = source.text
     rows = list(text.matches(RANK_LINE, "line of a rankfile", "rank N=HOST slot=S"))
     lines = [number for number, _ in rows]
@@ -225,12 +224,13 @@ def _read_rankfile(source: Source, options: MappingOptions) -> TaskMapping:
     ]
     slot_numbers = [re.fullmatch(r"\d{1,7}", match[3] or "") for _, match in rows]
     slots = [int(match[0]) if match else -1 for match in slot_numbers]
-    # Core lists, and slots shared by several ranks, do not fix the slot on the node.
+    # Slots are used only if each is a single number and no two ranks of a host share one.
     are_unique = len(set(zip(hosts, slots, strict=True))) == len(slots)
     share = max(options.tasks_per_host(0), max(slots, default=0) + 1)
     fits = options.capacity is None or share * options.max_hosts_per_node <= options.capacity
     usable_slots = slots if are_unique and fits and min(slots, default=-1) >= 0 else None
-    # Distinct cores allow any number of ranks per host; a shared slot may be a mistake.
+    # If all cores are distinct, a host may have any number of ranks. A repeated core may be a
+    # mistake, so the capacity of hosts is then checked.
     cores = {(host, match[3]) for host, (_, match) in zip(hosts, rows, strict=True) if match[3]}
     file_capacity = len(rows) if len(cores) == len(rows) or max(slots, default=0) < 0 else 1
     return mapping_from_hosts(
@@ -251,12 +251,13 @@ def _write_rankfile(mapping: TaskMapping, path: Path, options: WriteOptions) -> 
 
 
 def _match_printed(line: str) -> dict[str, str | None] | None:
-    """Fields that a line reports about a rank; None if the form is unknown."""
+    """Return the fields of a line that a launcher printed; None if its form is unknown."""
     match = next(filter(None, (pattern.fullmatch(line) for pattern in PRINTED_LINES)), None)
     return None if match is None else match.groupdict()
 
 
 def _is_labelled(source: Source) -> bool:
+    """Whether launchers print lines like the first ones, and one of them contains a rank."""
     reports = [_match_printed(line) for _, line in source.lines]
     return (
         bool(reports)
@@ -266,11 +267,12 @@ def _is_labelled(source: Source) -> bool:
 
 
 def _read_printed_ranks(source: Source, options: MappingOptions) -> TaskMapping:
+    """Read the host of each rank from lines that a launcher printed."""
     text = source.text
     lines: list[int] = []
     ranks: list[int] = []
     hosts: list[Any] = []
-    # The key "" is the host of the line above.
+    # The key "" holds the host of the line above.
     host_by_node: dict[str, str] = {}
     threads: set[tuple[str, str]] = set()
     for number, line in text.lines("#"):
@@ -278,11 +280,11 @@ def _read_printed_ranks(source: Source, options: MappingOptions) -> TaskMapping:
         if fields is None:
             raise text.fault("unknown form of line", number, line, "RANK: HOST")
         node, rank = fields.get("node") or "", fields.get("rank")
-        # xthi prints a full stop after the host.
+        # xthi prints a full stop after the host name.
         host = (fields.get("host") or "").rstrip(".") or host_by_node.get(node)
         if host is not None and rank is None:
             host_by_node[node] = host
-        # xthi repeats the rank for each thread.
+        # xthi prints a line for each thread of a rank.
         if rank is None or (fields.get("thread") and (rank, str(host)) in threads):
             continue
         if host is None:
@@ -425,21 +427,22 @@ def _read_table(source: Source, torus: Torus) -> Hosts:
         raise text.fault("table without a host")
     used = {"host", "node", "nid", "processor_id", *torus.axes.lower()}
     unused = (name for _, row in rows for name in row if name not in used)
-    warn_of_unused(text.file, unused, "unused columns")
+    warn_about_unused(text.file, unused, "unused columns")
     return Hosts(list(lines), nodes, torus, aliases)
 
 
 def _standard_keys(names: list[str]) -> list[str]:
-    """Standard key of each column (host, node, nid or an axis), else the name itself."""
+    """Return the standard key of each column (host, node, nid or an axis), or else its name."""
     names = [name.lower() for name in names]
     keys = [column or name for column, name in zip(standard_columns(names), names, strict=True)]
     if "nid" in names and any(column and len(column) == 1 for column in keys):
-        # Next to coordinates, nid is the number of a host, not of a torus node.
+        # If there are coordinates, nid numbers hosts instead of torus nodes.
         keys[names.index("nid")] = "nid"
     return keys
 
 
 def _read_pairs(text: TextFile, number: int, line: str) -> dict[str, str]:
+    """Return the values of a line such as ``nid=12,x_coord=0,y_coord=1`` by standard key."""
     if not PAIRS.fullmatch(line):
         raise text.fault("bad line of a host table", number, line, "name=value,name=value,...")
     pairs = [part.partition("=") for part in line.split(",") if part.strip()]
@@ -448,6 +451,7 @@ def _read_pairs(text: TextFile, number: int, line: str) -> dict[str, str]:
 
 
 def _read_host_name(text: TextFile, number: int, row: dict[str, str]) -> tuple[str, str | None]:
+    """Return the name of a host, and its alias if the row has both a nid and a name."""
     nid = row.get("nid") or row.get("processor_id")
     if nid is not None:
         name = NID.format(parse_whole(text, number, "node number (nid)", nid, 10**7))
@@ -501,7 +505,6 @@ Gemini router do. A column `nid` (also as lines `nid=...,x_coord=...`) gives hos
         documentation="""
 One name per line, or a Slurm list with ranges; one host for each node of the torus.
 """,
-        example="",
     ),
 )
 DIALECTS = (*_MAPPINGS, *_TABLES)

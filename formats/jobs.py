@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -33,16 +33,16 @@ class BatchJob:
     """A job of Slurm, PJM or Flux."""
 
     manager: str
-    # In the order of the allocation; empty for PJM, whose nodes have no names.
+    # Hosts in the order of the allocation; empty for PJM, which has no host names.
     hosts: tuple[str, ...] = ()
-    # Torus of a PJM job.
+    # Shape of the torus of a PJM job, such as "4x6x8".
     shape: str = ""
     n_nodes: int | None = None
     tasks_per_node: int | None = None
 
 
 def read_job(environment: Mapping[str, str], flux_hosts: str = "") -> BatchJob | None:
-    """Return the job that environment variables describe; None outside a job."""
+    """Return the job that the environment variables describe; None outside a job."""
     get = environment.get
     if nodes := get("SLURM_JOB_NODELIST") or get("SLURM_NODELIST"):
         hosts = tuple(expand_list(nodes))
@@ -64,6 +64,7 @@ def read_job(environment: Mapping[str, str], flux_hosts: str = "") -> BatchJob |
 
 
 def _parse_max_tasks(name: str, text: str) -> int | None:
+    """Return the maximum of counts such as ``16(x3),8``; None for an empty text."""
     if not text:
         return None
     counts = [_REPEATED.fullmatch(part.strip()) for part in text.split(",")]
@@ -73,7 +74,7 @@ def _parse_max_tasks(name: str, text: str) -> int | None:
 
 
 def select_job_hosts(job: BatchJob | None, table: Hosts) -> Hosts:
-    """Return the hosts of a job in its order, or the whole machine table outside a job."""
+    """Return the hosts of a job in its order; without a job, the whole host table."""
     if job is None:
         return table
     if not job.hosts:
@@ -97,8 +98,7 @@ def default_mapping(n_tasks: int, torus: Torus, hosts: Hosts | None, share: int)
     """
     nodes = column_major_nodes(torus) if hosts is None else hosts.node
     check_tasks_fit(n_tasks, nodes.size, share)
-    index = np.arange(n_tasks) // share
-    slot = np.arange(n_tasks) % share
+    index, slot = np.divmod(np.arange(n_tasks), share)
     capacity = share
     if hosts is not None:
         slot, capacity = slot + share * hosts.index[index], share * hosts.most
@@ -108,12 +108,12 @@ def default_mapping(n_tasks: int, torus: Torus, hosts: Hosts | None, share: int)
 
 
 def check_tasks(words: Sequence[str], n_tasks: int) -> None:
-    """Raise `InputError` if launcher options set another task count or place ranks.
+    """Raise `InputError` if a launcher's options set another number of tasks, or place ranks.
 
-    Arguments after the program belong to the program.
+    Options after the name of the program are not checked.
     """
     for index, word in enumerate(words[1:], 1):
-        # A short option such as -n64 includes its value.
+        # The value may follow the option directly, as in -n64.
         short = re.fullmatch(r"(-n)([0-9]{1,9})", word)
         option, equals, value = (short[1], "=", short[2]) if short else word.partition("=")
         if option in _PLACEMENT_OPTIONS:
@@ -129,28 +129,28 @@ def check_tasks(words: Sequence[str], n_tasks: int) -> None:
 
 @dataclass(frozen=True)
 class LauncherOption:
-    """How a launcher takes a mapping; ``{file}`` is a file and ``{text}`` its content."""
+    """How to pass a mapping to a launcher; ``{file}`` is a file and ``{text}`` its content."""
 
     dialect: str
     file: str
     option: tuple[str, ...] = ()
-    environment: tuple[tuple[str, str], ...] = ()
-    # Variables instead of the option, for a launcher that a script starts.
-    in_script: tuple[tuple[str, str], ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    # Environment variables that replace the option if a script starts the launcher.
+    in_script: Mapping[str, str] = field(default_factory=dict)
 
     def build_command(
         self, words: Sequence[str], position: int, file: str
     ) -> tuple[list[str], dict[str, str]]:
-        """Return the command and its environment variables for a mapping file.
+        """Return the command line and environment variables that apply a mapping file.
 
-        The option follows the first ``position`` words; 0 if a script starts the launcher.
+        The option is inserted after ``position`` words, which is 0 if a script starts the launcher.
         """
         text = ""
         if any("{text}" in word for word in self.option):
             text = Path(file).read_text(encoding="utf-8").strip()
         option = [word.replace("{file}", file).replace("{text}", text) for word in self.option]
-        variables = dict(self.environment if position else self.environment + self.in_script)
-        # A script may change its folder.
+        variables = {**self.environment, **({} if position else self.in_script)}
+        # A script may change the working directory.
         path = file if position else str(Path(file).absolute())
         variables = {name: value.replace("{file}", path) for name, value in variables.items()}
         return [*words[:position], *(option if position else ()), *words[position:]], variables
@@ -161,28 +161,28 @@ _RANKFILE = LauncherOption(
     "toruscast.rankfile",
     ("--rankfile", "{file}"),
     # Open MPI 4 and 5 read these.
-    in_script=(
-        ("OMPI_MCA_orte_rankfile", "{file}"),
-        ("PRTE_MCA_rmaps_default_mapping_policy", "rankfile:file={file}"),
-    ),
+    in_script={
+        "OMPI_MCA_orte_rankfile": "{file}",
+        "PRTE_MCA_rmaps_default_mapping_policy": "rankfile:file={file}",
+    },
 )
 _HOSTS = "toruscast.hosts"
-# Hydra assigns ranks to the lines in order, and hosts may repeat.
+# Hydra assigns ranks to the lines of the file in order. A host may occur on several lines.
 _HYDRA = LauncherOption(
-    "hostfile", _HOSTS, ("-machinefile", "{file}"), (), (("HYDRA_HOST_FILE", "{file}"),)
+    "hostfile", _HOSTS, ("-machinefile", "{file}"), in_script={"HYDRA_HOST_FILE": "{file}"}
 )
 _VCOORD = LauncherOption("vcoord", "toruscast.vcoord", ("--vcoordfile", "{file}"))
 _SRUN = LauncherOption(
     "hostfile",
     _HOSTS,
     ("--distribution=arbitrary",),
-    (("SLURM_HOSTFILE", "{file}"),),
-    (("SLURM_DISTRIBUTION", "arbitrary"),),
+    environment={"SLURM_HOSTFILE": "{file}"},
+    in_script={"SLURM_DISTRIBUTION": "arbitrary"},
 )
 _APRUN = LauncherOption(
     "rank-order",
     "MPICH_RANK_ORDER",
-    environment=(("MPICH_RANK_REORDER_METHOD", "3"), ("MPICH_RANK_REORDER_FILE", "{file}")),
+    environment={"MPICH_RANK_REORDER_METHOD": "3", "MPICH_RANK_REORDER_FILE": "{file}"},
 )
 _FLUX = LauncherOption("flux", "toruscast.taskmap", ("--taskmap=manual:{text}",))
 _LAUNCHERS = {"mpirun": _RANKFILE, "mpiexec": _RANKFILE, "prun": _RANKFILE}
@@ -190,21 +190,22 @@ _LAUNCHERS |= {"srun": _SRUN, "aprun": _APRUN, "flux": _FLUX}
 
 
 def find_launcher(words: Sequence[str]) -> tuple[str, int]:
-    """Return the launcher, and the number of words before its options.
+    """Return the launcher in a command line, and the number of words before its options.
 
-    The number is 0 if the launcher is in the text of a script, the first or second word.
+    The number is 0 if a script starts the launcher. The script is the first or second word.
 
     Examples
     --------
     >>> find_launcher(["env", "OMP_NUM_THREADS=2", "mpirun", "-np", "4", "./app"])
     ('mpirun', 3)
     """
-    scripts = [Path(shutil.which(word) or word) for word in words[:2]]
-    texts = [path.read_text("utf-8", "replace") for path in scripts if _is_script(path)]
+    paths = [Path(shutil.which(word) or word) for word in words[:2]]
+    texts = [path.read_text("utf-8", "replace") for path in paths if _is_script(path)]
     script = re.sub(r"(?m)^\s*#.*", "", "\n".join(texts))
-    for found, is_script in ((list(words), False), (re.findall(r"[^\s;&|()\"']+", script), True)):
+    words_of_script = re.findall(r"[^\s;&|()\"']+", script)
+    for found, is_script in ((list(words), False), (words_of_script, True)):
         for position, (word, following) in enumerate(zip(found, [*found[1:], ""], strict=True), 1):
-            # Debian appends the library, as in mpirun.openmpi.
+            # Debian appends the name of the library, as in mpirun.openmpi.
             name = Path(word).name.partition(".")[0]
             is_flux = name == "flux"
             if name in _LAUNCHERS and not (is_flux and following not in ("run", "submit")):
@@ -225,9 +226,9 @@ def _is_script(path: Path) -> bool:
 def launcher_option(
     launcher: str, job: BatchJob | None, version: str = "", *, is_in_script: bool = False
 ) -> LauncherOption:
-    """Return how a launcher takes a mapping.
+    """Return how to pass a mapping to a launcher.
 
-    ``version`` is its version text, which differs between Open MPI and MPICH (Hydra).
+    ``version`` is the launcher's version text, which distinguishes MPICH (Hydra) from Open MPI.
 
     Examples
     --------

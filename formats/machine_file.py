@@ -1,4 +1,4 @@
-"""Machine files, and shared parts of the torus readers and writers."""
+"""Machine files, and functions that the readers and writers of tori share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from toruscast.mapping.machines import (
     read_machine,
     torus_from_text,
 )
-from toruscast.mapping.network import Network
 from toruscast.mapping.torus import Torus
 from toruscast.mapping.twist import require_default_twist
 
@@ -29,7 +28,7 @@ from .dialect import Dialect
 from .source import Source, TextFile, name_from_path, write_text
 
 _KEY_LINE = re.compile(r"\s*\"?(shape|machine)\"?\s*=(?!=)", re.I)
-# A line of a program or another format: an open brace, an include or a function call.
+# A line of a program or of another format: it opens a brace, imports, or calls a function.
 _PROGRAM_LINE = re.compile(r"[^\"'=#]*\{\s*$|\s*(include|import|from)\s|\s*\w+\s*=\s*\w+\(")
 _EXCLUSION_KEYS = ("nodes", "links", "slow")
 _JSON_START = re.compile(rb"\s*\{[^\[]*?\"(shape|machine)\"\s*:", re.S)
@@ -60,26 +59,24 @@ def _torus_from_keys(content: dict[str, Any], name: str) -> Torus:
     ``nodes``, missing ``links`` and ``slow`` links.
     """
     try:
-        return _parse_torus(dict(content), name)
+        exclusions = pop_table(content, "exclusions")
+        check_keys(exclusions, _EXCLUSION_KEYS, "key of [exclusions]")
+        machine, twisted = content.pop("machine", None), content.pop("twisted", None)
+        if twisted is not None and (not isinstance(twisted, bool) or "twist" in content):
+            raise InputError("bad twisted", found=twisted, expected="true or false, without twist")
+        is_named = machine is not None
+        torus = _modify_machine(machine, content) if is_named else read_machine(content, name)()
+        if twisted is not None:
+            torus = replace(torus, twist=require_default_twist(torus.shape) if twisted else ())
+        return _exclude(torus, **exclusions)
+    except InputError:
+        raise
     except (TypeError, ValueError, OverflowError, AttributeError) as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError("bad torus", found=error) from None
 
 
-def _parse_torus(content: dict[str, Any], name: str) -> Torus:
-    exclusions = pop_table(content, "exclusions")
-    check_keys(exclusions, _EXCLUSION_KEYS, "key of [exclusions]")
-    machine, twisted = content.pop("machine", None), content.pop("twisted", None)
-    if twisted is not None and (not isinstance(twisted, bool) or "twist" in content):
-        raise InputError("bad twisted", found=twisted, expected="true or false, without twist")
-    torus = read_machine(content, name)() if machine is None else _modify_machine(machine, content)
-    if twisted is not None:
-        torus = replace(torus, twist=require_default_twist(torus.shape) if twisted else ())
-    return _with_exclusions(torus, **exclusions)
-
-
 def _modify_machine(machine: str, content: dict[str, Any]) -> Torus:
+    """Return a shipped machine with the values of other keys changed."""
     if "shape" in content:
         expected = "the shape after the machine name, as in tpu_v4:4x4x8"
         raise InputError("both a machine and a shape", found=machine, expected=expected)
@@ -90,38 +87,38 @@ def _modify_machine(machine: str, content: dict[str, Any]) -> Torus:
     return replace(torus_from_text(machine), **changes).with_network(**network)
 
 
-def _with_exclusions(torus: Torus, nodes: Any = (), links: Any = (), slow: Any = ()) -> Torus:
-    pairs = [pair for pair in slow if isinstance(pair, list) and len(pair) == 2]
-    if len(pairs) < len(slow):
+def _exclude(torus: Torus, nodes: Any = (), links: Any = (), slow: Any = ()) -> Torus:
+    """Return the torus without excluded nodes and links, and with the bandwidths of slow links."""
+    if not all(isinstance(pair, list) and len(pair) == 2 for pair in slow):
         expected = "pairs of link and bytes per second"
         raise InputError("bad slow links", found=slow, expected=expected)
-    speeds = {torus.read_link(str(link)): bandwidth for link, bandwidth in pairs}
+    bandwidths = {torus.read_link(str(link)): bandwidth for link, bandwidth in slow}
     if nodes or links:
         torus = torus.without(nodes=nodes, links=[torus.read_link(str(link)) for link in links])
-    return torus.with_links(speeds) if speeds else torus
+    return torus.with_links(bandwidths) if bandwidths else torus
 
 
 def _torus_to_keys(torus: Torus) -> dict[str, Any]:
-    """Return the keys of a machine file that describe a torus, without defaults."""
+    """Return the keys of a machine file that describe a torus; defaults are left out."""
     default = Torus(torus.shape)
-    content: dict[str, Any] = {"shape": torus.shape}
-    for field in fields(Torus):
-        value = getattr(torus, field.name)
-        is_table = field.name in ("network", "exclusions")
-        if not is_table and field.name != "shape" and value != getattr(default, field.name):
-            content[field.name] = value
-    if torus.name == "":
-        # Without this key the torus would take the name of the file.
-        content["name"] = ""
-    changed = {
-        field.name: getattr(torus.network, field.name)
-        for field in fields(Network)
-        if getattr(torus.network, field.name) != getattr(default.network, field.name)
+    content = {"shape": torus.shape} | _changed_fields(torus, default)
+    tables = {
+        "network": _changed_fields(torus.network, default.network),
+        "exclusions": _changed_fields(torus.exclusions, default.exclusions),
     }
-    content |= {"network": changed} if changed else {}
-    values = {name: getattr(torus.exclusions, name) for name in _EXCLUSION_KEYS}
-    exclusions = {name: value for name, value in values.items() if value}
-    return content | ({"exclusions": exclusions} if exclusions else {})
+    for name, table in tables.items():
+        content.pop(name, None)
+        content |= {name: table} if table else {}
+    if torus.name == "":
+        # Without this key the reader names the torus after the file.
+        content["name"] = ""
+    return content
+
+
+def _changed_fields(value: Any, default: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass that differ from those of a default."""
+    values = {field.name: getattr(value, field.name) for field in fields(value)}
+    return {name: item for name, item in values.items() if item != getattr(default, name)}
 
 
 def _write_toml(torus: Torus, path: Path) -> None:
@@ -152,7 +149,7 @@ def _toml_value(value: Any) -> str:
         return f"[{', '.join(map(_toml_value, value))}]"
     if not isinstance(value, str):
         return repr(value)
-    # TOML strings differ from JSON strings: they have no surrogate pairs, and they escape DEL.
+    # Unlike JSON strings, TOML strings have no surrogate pairs, and they escape DEL.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -197,7 +194,7 @@ hop_latency = 2e-7
 def parse_quantity(
     text: TextFile, line: int | None, key: str, value: str, read: Callable[[str], float]
 ) -> float:
-    """Return a value with a unit, or raise `InputError` at the line."""
+    """Parse a value with a unit; errors name the key and the line."""
     try:
         return read(value)
     except InputError as error:
@@ -205,14 +202,14 @@ def parse_quantity(
 
 
 def parse_sizes(text: TextFile, line: int | None, key: str, sizes: list[str]) -> tuple[int, ...]:
-    """Return at least one whole number, or raise `InputError` at the line."""
+    """Parse a list of at least one size; errors name the key and the line."""
     if not sizes or not all(re.fullmatch(r"[0-9]{1,9}", word) for word in sizes):
         raise text.fault(f"bad {key}", line, ",".join(sizes) or "none", "sizes such as 4,4,8")
     return tuple(map(int, sizes))
 
 
 def build_torus(source: Source, line: int | None, sizes: Sequence[int], **options: Any) -> Torus:
-    """Return a torus, by default named after the file; errors name the line."""
+    """Return a torus with the given options, by default named after the file."""
     hop_latency = options.pop("hop_latency", None)
     with source.text.locate_errors(line):
         torus = Torus(tuple(sizes), **{"name": name_from_path(source.path)} | options)
@@ -220,6 +217,6 @@ def build_torus(source: Source, line: int | None, sizes: Sequence[int], **option
 
 
 def check_supported(torus: Torus, tool: str, expected: str, is_supported: bool = True) -> None:
-    """Raise `InputError` if a torus is twisted or a tool does not support it otherwise."""
+    """Raise `InputError` if a torus is twisted, or not supported by a tool for another reason."""
     if torus.twist or not is_supported:
         raise InputError(f"torus not supported by {tool}", found=str(torus), expected=expected)

@@ -1,4 +1,4 @@
-"""Communication graphs as matrices: text with or without labels, Matrix Market, NumPy, SciPy."""
+"""Communication graphs as matrices: text with or without labels, Matrix Market, NumPy and SciPy."""
 
 from __future__ import annotations
 
@@ -31,18 +31,15 @@ from .graphs import (
 from .source import LINES, NUMBER, Source, TextFile, split_cells
 from .tables import read_table, write_rows
 
-# A dense matrix of this many tasks takes 2 GiB.
+# Maximum number of tasks in a dense matrix to read, which then takes 2 GiB.
 MAX_DENSE_TASKS = 16384
-# Maximum number of tasks of a written matrix.
+# Maximum number of tasks in a dense matrix to write.
 MAX_WRITTEN = 2**13
 _LAST_NUMBER = re.compile(r"(.*?)([0-9]{1,9})")
 
 
 def _graph_from_matrix(source: Source, matrix: Any, options: GraphOptions) -> CommGraph:
-    """Return the graph of a square matrix, row = source: a NumPy array or a SciPy sparse matrix.
-
-    Duplicate entries of a sparse matrix need ``duplicates="sum"``.
-    """
+    """Return the graph of a square NumPy array or SciPy sparse matrix; rows are sources."""
     with at_file(source.path):
         if matrix.dtype.kind not in "iufb":
             raise InputError("bad matrix", found=matrix.dtype, expected="numbers")
@@ -60,7 +57,7 @@ def _graph_from_matrix(source: Source, matrix: Any, options: GraphOptions) -> Co
         return options.build_graph(matrix.shape[0], src, dst, values.astype(np.float64))
 
 
-def _read(source: Source, options: GraphOptions) -> CommGraph:
+def _read_dense(source: Source, options: GraphOptions) -> CommGraph:
     text = source.text
     number, line = text.first_line()
     width = len(split_cells(line)[1])
@@ -84,6 +81,7 @@ def _check_rows(text: TextFile, n_rows: int, width: int) -> None:
 
 
 def _is_labelled(source: Source) -> bool:
+    """Whether the first lines are column labels, and rows of a label and numbers."""
     rows = [split_cells(line)[1] for _, line in source.lines]
     if len(rows) < 2:
         return False
@@ -97,13 +95,13 @@ def _is_labelled(source: Source) -> bool:
         and (len(rows) == LINES or len(row_labels) == len(column_labels))
         and all(len(row) == len(rows[1]) for row in rows[1:])
         and all(NUMBER.fullmatch(cell) for cell in rows[1][1:])
-        # A number in the corner means a matrix without labels.
+        # If the corner is a number, the matrix has no labels.
         and (len(rows[0]) < len(rows[1]) or not NUMBER.fullmatch(rows[0][0]))
     )
 
 
 def _split_labels(head: list[str], width: int) -> list[str] | None:
-    """Column labels of the header; R omits the cell above the row labels, pandas writes it."""
+    """Return the column labels; only pandas, not R, writes a cell above the row labels."""
     if width < 2 or not width - 1 <= len(head) <= width:
         return None
     return head[1:] if len(head) == width else head
@@ -141,7 +139,7 @@ def _read_labelled(source: Source, options: GraphOptions) -> CommGraph:
 
 
 def _tasks_by_label(text: TextFile, number: int, labels: list[str]) -> dict[str, int]:
-    """Task of each label: its trailing number if all labels have one, else its position."""
+    """Return the task of each label: its trailing number if all have one, else its position."""
     matches = [_LAST_NUMBER.fullmatch(label) for label in labels]
     prefixes = {match[1] for match in matches if match}
     if not all(matches) or len(prefixes) != 1:
@@ -172,12 +170,12 @@ def _select_arrays(
     return {name: arrays[their_name] for name, their_name in their_names.items()}
 
 
-def _write(comm: CommGraph, path: Path) -> None:
+def _write_dense(comm: CommGraph, path: Path) -> None:
     if comm.n_tasks > MAX_WRITTEN:
         expected = f"at most {MAX_WRITTEN}, or a sparse format such as Matrix Market"
         raise InputError("too many tasks for a dense matrix", found=comm.n_tasks, expected=expected)
     if comm.n_tasks == 1:
-        # A single number would be read as a task count.
+        # The reader would take a single number for a task count.
         raise InputError("too few tasks for a dense matrix", found=1, expected="at least 2")
     matrix = np.zeros((comm.n_tasks, comm.n_tasks))
     matrix[comm.src, comm.dst] = comm.nbytes
@@ -202,12 +200,10 @@ def _read_npz(source: Source, options: GraphOptions) -> CommGraph:
             omit_columns(arrays, _SCIPY_ARRAYS, options)
             return _graph_from_matrix(source, _read_sparse(source), options)
         if not arrays.keys() >= _OUR_ARRAYS:
-            raise InputError(
-                "unknown arrays",
-                found=", ".join(sorted(arrays)) or "none",
-                expected=f"{', '.join(sorted(_OUR_ARRAYS))}, or a SciPy sparse matrix, or "
-                "--columns src=NAME,dst=NAME,nbytes=NAME",
-            )
+            expected = f"{', '.join(sorted(_OUR_ARRAYS))}, or a SciPy sparse matrix, or "
+            expected += "--columns src=NAME,dst=NAME,nbytes=NAME"
+            found = ", ".join(sorted(arrays)) or "none"
+            raise InputError("unknown arrays", found=found, expected=expected)
         omit_columns(arrays, _OUR_ARRAYS | {"grid"}, options)
         n_tasks = whole_array(arrays["n_tasks"].ravel(), "number of tasks")
         grid = whole_array(arrays.get("grid", np.zeros(0, int)), "grid").tolist()
@@ -218,21 +214,18 @@ def _read_npz(source: Source, options: GraphOptions) -> CommGraph:
 
 
 def _write_npz(comm: CommGraph, path: Path) -> None:
-    # Given a name instead, NumPy would append the suffix.
+    # NumPy would append the suffix to a path, but not to an open file.
     with path.open("wb") as file:
-        np.savez_compressed(
-            file,
-            n_tasks=np.int64(comm.n_tasks),
-            grid=np.array(comm.grid or (), dtype=np.int64),
-            **{f: getattr(comm, f) for f in COLUMNS},
-        )
+        arrays = {name: getattr(comm, name) for name in COLUMNS}
+        grid = np.array(comm.grid or (), dtype=np.int64)
+        np.savez_compressed(file, n_tasks=np.int64(comm.n_tasks), grid=grid, **arrays)
 
 
 def _read_sparse(source: Source) -> Any:
     with as_damaged(source.path, ".npz file"):
         matrix: Any = sparse.load_npz(io.BytesIO(source.data))
         if matrix.format in ("csr", "csc"):
-            # Conversion does not check pointers and indices.
+            # SciPy does not check pointers and indices when it converts the matrix.
             matrix.check_format(full_check=True)
     if matrix.format not in ("coo", "csr", "csc"):
         expected = "coo, csr or csc"
@@ -261,7 +254,7 @@ def _read_matrix_market(source: Source, options: GraphOptions) -> CommGraph:
         raise text.fault("matrix is not square", number, line)
     with text.locate_errors(number):
         rows = whole_number(rows, "number of tasks", 1, MAX_TASKS)
-    # SciPy's own reader would accept 1,5 as 1 and 0x10 as 0.
+    # SciPy's reader is not used because it reads 1,5 as 1 and 0x10 as 0.
     table = read_table(text, ["row", "column", "value"], number, floats=["value"])
     if table.n_rows != entries:
         raise text.fault("wrong number of entries", None, table.n_rows, entries)
@@ -292,8 +285,8 @@ DIALECTS = (
         uses=("messages",),
         holds="graph",
         title="dense matrix of bytes",
-        read=_read,
-        write=_write,
+        read=_read_dense,
+        write=_write_dense,
         suffixes=(".mat",),
         documentation="""
 N lines of N numbers, separated by commas or blanks: the bytes from the task of the row to the task

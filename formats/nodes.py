@@ -1,4 +1,4 @@
-"""Mappings as node numbers or coordinates, and files with several mappings.
+"""Mappings as node numbers or coordinates, also several in one file.
 
 Sources: partitions of METIS 5.1 and KaHIP 3; TreeMatch 1.0; map files of Blue Gene/L, /P and /Q;
 vcoordfiles of Fujitsu's mpiexec on Fugaku; MapLib 2010; `gmap` of Scotch 7;
@@ -38,7 +38,7 @@ from .source import (
     name_from_path,
     parse_whole,
     split_cells,
-    warn_of,
+    warn_about,
     write_text,
 )
 from .tables import TextTable, make_table, read_table, write_rows
@@ -57,6 +57,7 @@ def _read_nodes(source: Source, options: MappingOptions) -> TaskMapping:
 
 
 def _is_row_of_semicolons(source: Source) -> bool:
+    """Whether the file is one line of nodes, not in order, with semicolons between them."""
     parts = source.first_line()[1].split(";")
     if len(source.lines) != 1 or not all(re.fullmatch("[0-9]{1,9}", part) for part in parts):
         return False
@@ -77,7 +78,7 @@ def _mapping_from_row(
 
 
 def _is_named_lines(source: Source) -> bool:
-    # Unlike elsewhere, a percent sign starts no comment, because names may contain it.
+    # Names may contain a percent sign, so it does not start a comment as it does elsewhere.
     lines = (comment_pattern("#").sub("", line).strip() for line in source.raw_lines)
     name, *parts = _split_names(next(filter(None, lines), ""))
     return bool(parts) and all(map(WHOLE.fullmatch, parts)) and _may_be_name(name)
@@ -94,9 +95,8 @@ def _read_named_lines(source: Source, options: MappingOptions) -> Iterator[TaskM
             raise text.fault("mapping without a name", number, line, "name,node0,node1,...")
         n_tasks = len(parts) if n_tasks is None else n_tasks
         if len(parts) != n_tasks:
-            raise text.fault(
-                "mappings differ in their number of tasks", number, len(parts), n_tasks
-            )
+            message = "mappings differ in their number of tasks"
+            raise text.fault(message, number, len(parts), n_tasks)
         yield _mapping_from_row(text, number, parts, options, name)
     if not line_of_name:
         raise text.fault("file without data")
@@ -107,7 +107,7 @@ def _split_names(line: str) -> list[str]:
 
 
 def _may_be_name(word: str) -> bool:
-    """Whether a word may name a mapping: no number, range, label or tab."""
+    """Whether a word may be a mapping's name, since it is no number, range or label."""
     _, colon, number = word.rpartition(":")
     is_label = bool(colon) and bool(WHOLE.fullmatch(number.strip()))
     is_number = all(NUMBER.fullmatch(part) for part in re.split(r"[\s;]+", word) if part)
@@ -115,7 +115,7 @@ def _may_be_name(word: str) -> bool:
 
 
 def _read_counted(source: Source, names: Sequence[str], unit: str) -> TextTable:
-    """Columns of whole numbers below a line that starts with the number of rows."""
+    """Read columns of whole numbers below a line that starts with the number of rows."""
     text = source.text
     number, line = text.first_line()
     count = parse_whole(text, number, f"number of {unit}", split_cells(line)[1][0])
@@ -127,7 +127,7 @@ def _read_counted(source: Source, names: Sequence[str], unit: str) -> TextTable:
 
 
 def _read_numbered(source: Source, options: MappingOptions, names: Sequence[str]) -> TaskMapping:
-    """Mapping of nodes in column-major order below their count, with or without their tasks."""
+    """Read a mapping below its number of tasks; nodes are numbered in column-major order."""
     table = _read_counted(source, names, "tasks")
     check_range(table, "node", options.torus.n_nodes)
     nodes = column_major_nodes(options.torus)[table["node"]]
@@ -194,13 +194,13 @@ core is a node.
 )
 
 
-# Header of a map for one dimension, whose coordinate and slot could be task and node.
+# Header of a map file for one dimension; without it, the columns could be task and node.
 _NODE_SLOT = ["node", "slot"]
 _VCOORD = re.compile(r"\(\s*(\d+(?:\s*,\s*\d+)*)\s*\)((?:\s+\w+\s*=\s*\S+)*)")
 _VCOORD_START = re.compile(r"\(\s*\d+\s*(,\s*\d+\s*){0,2}\)")
 # Maximum number of dimensions of a job.
 MAX_VCOORD = 3
-# Header of MapLib; JSON and XML may contain the same name.
+# Header line of MapLib, but not a line of JSON or XML that contains the same name.
 _MAPLIB_HEADER = re.compile(r'(?!.*([\[\]{}<>;]|"\s*:)).*process_id', re.I)
 
 
@@ -211,10 +211,10 @@ def _read_bluegene(source: Source, options: MappingOptions) -> TaskMapping:
     if parts == _NODE_SLOT and torus.ndim == 1:
         table = read_table(text, _coordinate_names(torus), skip=number)
         return _mapping_from_coordinates(table, options)
-    found = f"{counted(len(parts), 'column')}: {line[:50]}"
-    wanted = f"{torus.ndim + 1} (coordinates, slot), {torus.ndim} (coordinates) or 1 (node)"
-    expected = f"{wanted}, or a header such as task,node"
     if len(parts) not in (torus.ndim, torus.ndim + 1) or len(parts) == 1:
+        found = f"{counted(len(parts), 'column')}: {line[:50]}"
+        wanted = f"{torus.ndim + 1} (coordinates, slot), {torus.ndim} (coordinates) or 1 (node)"
+        expected = f"{wanted}, or a header such as task,node"
         raise text.fault("wrong number of columns without a header", number, found, expected)
     table = read_table(text, _coordinate_names(torus)[: len(parts)])
     if _may_start_with_tasks(table, len(parts), options):
@@ -241,7 +241,7 @@ def _mapping_from_coordinates(table: TextTable, options: MappingOptions) -> Task
 
 
 def _may_start_with_tasks(table: TextTable, width: int, options: MappingOptions) -> bool:
-    """Whether the columns may be task, node and slot: the first is a permutation."""
+    """Whether the columns may be task, node and slot, since the first is a permutation."""
     ndim = options.torus.ndim
     if width > 3 or (width == ndim + 1 and ndim != 1):
         return False
@@ -252,7 +252,7 @@ def _may_start_with_tasks(table: TextTable, width: int, options: MappingOptions)
 
 
 def format_bluegene(mapping: TaskMapping, torus: Torus) -> str:
-    """Return map file lines: coordinates and slot of each task."""
+    """Return the text of a map file: a line with the coordinates and slot of each task."""
     head = [" ".join(_NODE_SLOT)] if torus.ndim == 1 else []
     rows = np.column_stack([torus.coords[mapping.node], mapping.slot]).tolist()
     return "\n".join([*head, *(" ".join(map(str, row)) for row in rows), ""])
@@ -262,7 +262,7 @@ def _read_vcoord(source: Source, options: MappingOptions) -> TaskMapping:
     text = source.text
     rows = list(text.matches(_VCOORD, "coordinates", "(x,y,z)"))
     if unused := {name for _, match in rows for name in re.findall(r"\w+(?=\s*=)", match[2])}:
-        warn_of(text.file, f"unused words: {joined(sorted(unused))}")
+        warn_about(text.file, f"unused words: {joined(sorted(unused))}")
     nodes = [
         parse_node(text, n, re.split(r"\s*,\s*", match[1]), options.torus) for n, match in rows
     ]
@@ -270,11 +270,9 @@ def _read_vcoord(source: Source, options: MappingOptions) -> TaskMapping:
 
 
 def _check_vcoord(options: WriteOptions, *_: int) -> None:
-    if options.torus.ndim > MAX_VCOORD:
-        expected = "at most three dimensions"
-        raise InputError(
-            "too many dimensions for a vcoordfile", found=str(options.torus), expected=expected
-        )
+    if (torus := options.torus).ndim > MAX_VCOORD:
+        message, expected = "too many dimensions for a vcoordfile", "at most three dimensions"
+        raise InputError(message, found=str(torus), expected=expected)
 
 
 def _write_vcoord(mapping: TaskMapping, path: Path, options: WriteOptions) -> None:
@@ -284,6 +282,7 @@ def _write_vcoord(mapping: TaskMapping, path: Path, options: WriteOptions) -> No
 
 
 def _read_maplib(source: Source, options: MappingOptions) -> TaskMapping:
+    """Read lines with the coordinates of a node, the number of its tasks, and the tasks."""
     text, width = source.text, options.torus.ndim
     lines = list(text.lines("#"))
     header = next((i for i, (_, line) in enumerate(lines[:2]) if _MAPLIB_HEADER.match(line)), None)

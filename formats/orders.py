@@ -35,22 +35,23 @@ from .source import (
     parse_whole,
     select_columns,
     split_cells,
-    warn_of,
-    warn_of_unused,
+    warn_about,
+    warn_about_unused,
     write_text,
 )
 from .tables import make_table, read_table, read_words, write_rows
 
+_FILLS_IN_ORDER = "this launcher fills nodes in order and cannot apply the mapping"
 SIGN = re.compile(r"\s*#.*(grid_order|MPICH_RANK|rank[ _-]?(re)?order)", re.I)
-# Ranks per host in the comments of our writer and of CrayPat.
+# Ranks per host, in comments that toruscast and CrayPat write.
 _SHARE = re.compile(r"#.*(?:\b([0-9]{1,6}) ranks a node|Max PEs/Node:\s*([1-9][0-9]{0,5}))")
-_PER_LINE = 16
+_RANKS_PER_LINE = 16
 
 
 def _is_rank_order(source: Source) -> bool:
-    """Whether the file has ranks with a range, a gap or a comment of Cray's tools.
+    """Whether the file lists ranks, with a range, an empty field or a comment of Cray's tools.
 
-    Lines before the last end in commas, because ranges without them may be nodes.
+    With ranges, all lines but the last must end in a comma; otherwise they may be lists of nodes.
     """
     lines = [line for _, line in source.lines]
     items = [item.strip() for line in lines for item in line.removesuffix(",").split(",")]
@@ -61,6 +62,7 @@ def _is_rank_order(source: Source) -> bool:
 
 
 def _read_rank_order(source: Source, options: MappingOptions) -> TaskMapping:
+    """Read the rank at each position; positions fill the hosts in order, ``share`` on each."""
     text = source.text
     lines = ((number, None, line) for number, line in text.lines("#"))
     line_numbers, _, ranks = read_ranks(text, lines, gaps=True)
@@ -76,7 +78,7 @@ def _read_rank_order(source: Source, options: MappingOptions) -> TaskMapping:
         if share == 1:
             expected = "--tasks-per-node N, the cores of a node"
             raise text.fault("empty field without idle cores", number, found, expected)
-        warn_of(text.file, f"{found}, the first on line {number}, read as idle cores")
+        warn_about(text.file, f"{found}, the first on line {number}, read as idle cores")
     if len(ranks) > share * options.n_hosts:
         expected = f"at most {share * options.n_hosts}, {share} per node"
         raise text.fault("too many positions", None, len(ranks), expected)
@@ -87,17 +89,18 @@ def _read_rank_order(source: Source, options: MappingOptions) -> TaskMapping:
 
 
 def _check_filled_nodes(options: WriteOptions, n_tasks: int, tasks_per_node: int) -> None:
+    """Raise `InputError` if tasks do not need all nodes, which the launcher fills in order."""
     hosts, usable = options.hosts, options.torus.usable_nodes
     n_hosts = usable.size if hosts is None else len(hosts.names) // hosts.most
     if -(-n_tasks // tasks_per_node) < n_hosts:
         filled = counted(-(-n_tasks // tasks_per_node), "node")
         expected = f"{filled} at {tasks_per_node} per node; use --allocation FILE or --hosts FILE"
-        message = "this launcher fills nodes in order and cannot apply the mapping"
         found = f"{counted(n_tasks, 'task')} on {counted(n_hosts, 'node')}"
-        raise InputError(message, found=found, expected=expected)
+        raise InputError(_FILLS_IN_ORDER, found=found, expected=expected)
 
 
 def _rank_by_position(mapping: TaskMapping, options: WriteOptions) -> tuple[Ints, int]:
+    """Return the rank at each position of the launcher's order, and the ranks per host."""
     host = options.host_positions(mapping)
     rank = np.lexsort((mapping.slot, host))
     ranks_per_host = int(np.bincount(host).max())
@@ -106,20 +109,17 @@ def _rank_by_position(mapping: TaskMapping, options: WriteOptions) -> tuple[Ints
     if mismatches.size:
         first = int(filled_host[mismatches[0]])
         name = f"node {first}" if options.hosts is None else f"host {options.hosts.names[first]}"
-        raise InputError(
-            "this launcher fills nodes in order and cannot apply the mapping",
-            found=f"{name} with {counted(int((host == first).sum()), 'task')}",
-            expected=f"{ranks_per_host} on each but the last; --hosts FILE lists your nodes in the "
-            "launcher's order",
-        )
+        found = f"{name} with {counted(int((host == first).sum()), 'task')}"
+        expected = f"{ranks_per_host} on each but the last; "
+        expected += "--hosts FILE lists your nodes in the launcher's order"
+        raise InputError(_FILLS_IN_ORDER, found=found, expected=expected)
     return rank, ranks_per_host
 
 
 def _write_rank_order(mapping: TaskMapping, path: Path, options: WriteOptions) -> None:
     rank, ranks_per_host = _rank_by_position(mapping, options)
-    lines = [
-        ",".join(map(str, rank[i : i + _PER_LINE].tolist())) for i in range(0, rank.size, _PER_LINE)
-    ]
+    rows = np.split(rank, range(_RANKS_PER_LINE, rank.size, _RANKS_PER_LINE))
+    lines = [",".join(map(str, row.tolist())) for row in rows]
     head = f"# MPICH_RANK_REORDER_METHOD=3, {ranks_per_host} ranks a node\n"
     write_text(path, head + ",\n".join(lines) + "\n")
 
@@ -148,7 +148,7 @@ a warning counts them.
 BLOCKS = re.compile(rb"\s*\[\s*\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\](\s*[,\]])")
 OBJECT = re.compile(rb"\s*\{[^\[\]]*\"map\"\s*:\s*\[", re.S)
 ROW = re.compile(r"\[\s*(\d{1,9})\s*,\s*(\d{1,9})\s*,\s*(\d{1,9})\s*,\s*(\d{1,9})\s*\]")
-# The tasks of each node. Ranges or semicolons distinguish it from other formats.
+# Lists of the tasks of each node, such as "0-3;4-7", with at least one range or semicolon.
 RAW = re.compile(r"(?=.*(\d-\d|;))(\d{1,9}([-,]\d{1,9})*)?(;(\d{1,9}([-,]\d{1,9})*)?)*")
 VECTOR = re.compile(rb"\s*\(\s*vector\s*,")
 BLOCK = re.compile(r"\(\s*(\d{1,9})\s*,\s*(\d{1,9})\s*,\s*(\d{1,9})\s*\)")
@@ -161,7 +161,7 @@ def _is_taskmap(source: Source) -> bool:
 
 
 def _are_blocks(start: bytes) -> bool:
-    """Whether lists of four numbers are task blocks, which repeat counts such as 1."""
+    """Whether lists of four numbers are blocks of tasks, in which counts such as 1 repeat."""
     if not BLOCKS.match(start):
         return False
     blocks = ROW.findall(start.decode("latin-1"))
@@ -170,40 +170,36 @@ def _are_blocks(start: bytes) -> bool:
 
 
 def _read_taskmap(source: Source, options: MappingOptions) -> TaskMapping:
+    """Read the tasks of each node, or blocks of consecutive tasks."""
     text = source.text
     number, line = text.first_line()
     if RAW.fullmatch(line):
-        lists = (
-            (number, position, words) for position, words in enumerate(line.split(";")) if words
-        )
-        lines, positions, tasks = read_ranks(text, lists)
-        return mapping_from_hosts(
-            text, options, lines, positions, task=tasks, file_capacity=len(tasks)
-        )
+        lists = ((number, node, words) for node, words in enumerate(line.split(";")) if words)
+        lines, nodes, tasks = read_ranks(text, lists)
+        return mapping_from_hosts(text, options, lines, nodes, task=tasks, file_capacity=len(tasks))
     parts: list[Ints] = []
     n_tasks = 0
     for block in _taskmap_blocks(source):
         if len(block) != 4 or not all(type(value) is int and value >= 0 for value in block):
             expected = "[first node, nodes, tasks a node, repeats]"
             raise text.fault("bad block of a taskmap", number, block, expected)
-        first, nodes, tasks, repeats = block
-        if first + nodes > options.n_hosts:
+        first, n_nodes, share, repeats = block
+        if first + n_nodes > options.n_hosts:
             expected = f"0 to {options.n_hosts - 1}"
             raise text.fault("node of a taskmap out of range", number, block, expected)
-        n_tasks += nodes * tasks * repeats
+        n_tasks += n_nodes * share * repeats
         if n_tasks > MAX_RANKS:
             raise text.fault("too many tasks", number, block, f"at most {MAX_RANKS}")
-        if nodes * tasks * repeats:
-            parts.append(np.tile(np.repeat(first + np.arange(nodes), tasks), repeats))
+        if n_nodes * share * repeats:
+            parts.append(np.tile(np.repeat(first + np.arange(n_nodes), share), repeats))
     if not parts:
         raise text.fault("taskmap without a task", number, line)
-    position = np.concatenate(parts)
-    return mapping_from_hosts(
-        text, options, np.full(n_tasks, number), position, file_capacity=n_tasks
-    )
+    lines_of_tasks, position = np.full(n_tasks, number), np.concatenate(parts)
+    return mapping_from_hosts(text, options, lines_of_tasks, position, file_capacity=n_tasks)
 
 
 def _taskmap_blocks(source: Source) -> list[Any]:
+    """Return the blocks of a taskmap in JSON, or of a PMI_process_mapping."""
     text = source.text
     number, line = text.first_line()
     if VECTOR.match(source.start):
@@ -220,7 +216,7 @@ def _taskmap_blocks(source: Source) -> list[Any]:
 
 
 def _build_blocks(nodes: Ints) -> list[list[int]]:
-    """Blocks of consecutive tasks; equal neighbours are merged."""
+    """Return blocks of consecutive tasks; merge neighbours with equal numbers of tasks."""
     blocks: list[list[int]] = []
     for node, group in groupby(nodes.tolist()):
         tasks = sum(1 for _ in group)
@@ -280,7 +276,7 @@ def find_axes(columns: list[str | None], torus: Torus | None) -> list[str]:
     return wanted if {*wanted} <= {*letters} else []
 
 
-def _is_named(source: Source) -> bool:
+def _is_mapping_table(source: Source) -> bool:
     if not source.lines:
         return False
     columns = standard_columns([name.lower() for name in split_cells(source.lines[0][1])[1]])
@@ -294,7 +290,7 @@ def _is_named(source: Source) -> bool:
     return has_axes or recognised == {"node", "slot"}
 
 
-def _read(source: Source, options: MappingOptions) -> TaskMapping:
+def _read_mapping_table(source: Source, options: MappingOptions) -> TaskMapping:
     text = source.text
     number, line = text.first_line()
     _, names = split_cells(line.lower())
@@ -304,14 +300,14 @@ def _read(source: Source, options: MappingOptions) -> TaskMapping:
         else standard_columns(names)
     )
     axes = find_axes(columns, options.torus)
-    # Next to coordinates, node numbers may be those of the machine.
+    # Coordinates take precedence, because node numbers may be those of the machine.
     needed = {*axes} or ({"node"} if "node" in columns else {"host"})
     if not needed <= set(columns):
         expected = f"a column node, or host, or {', '.join(options.torus.axes.lower())}"
         raise text.fault("mapping table without locations", number, line, expected)
     used = [c if c in needed | {"task", "slot"} else None for c in columns]
     unused = (name for name, column in zip(names, used, strict=True) if column is None)
-    warn_of_unused(text.file, unused, "unused columns")
+    warn_about_unused(text.file, unused, "unused columns")
     if duplicates := repeated(name for name in used if name):
         raise text.fault("duplicate column", number, duplicates[0], "each column once")
     if needed == {"host"}:
@@ -350,7 +346,7 @@ def _read_host_columns(
     return mapping_from_hosts(text, options, lines, names, **values)
 
 
-def _write(mapping: TaskMapping, path: Path, options: WriteOptions) -> None:
+def _write_mapping_table(mapping: TaskMapping, path: Path, options: WriteOptions) -> None:
     columns: list[Any] = [np.arange(mapping.n_tasks), mapping.node, mapping.slot]
     columns += [] if options.hosts is None else [np.array(options.hosts.of_tasks(mapping))]
     names = ["task", "node", "slot", "host"][: len(columns)]
@@ -361,10 +357,10 @@ TABLE = Dialect(
     name="table",
     holds="mapping",
     title="table with columns task and node, or x,y,z, or host; optionally slot",
-    recognise=_is_named,
-    read=_read,
+    recognise=_is_mapping_table,
+    read=_read_mapping_table,
     suffixes=(".csv",),
-    write=_write,
+    write=_write_mapping_table,
     documentation="""
 Named columns in any order: `task` (or `rank`), its location, and optionally `slot`. The location is
 coordinates (`x,y,z`, on Blue Gene/Q `a,b,c,d,e,t`), `node` (in C order), or `host`, whose node

@@ -1,7 +1,7 @@
 """Undirected graphs of METIS, KaHIP and Scotch.
 
-Sources: the manual of METIS 5.1 (section 4.1), and Scotch's graph_io.c (graphLoad, graphLoad2), in
-which labels name both the vertices and their neighbours.
+Sources: the manual of METIS 5.1 (section 4.1), and Scotch's graph_io.c (graphLoad, graphLoad2),
+where labels identify both the vertices and their neighbours.
 """
 
 from __future__ import annotations
@@ -22,21 +22,17 @@ from .graphs import GraphHeader, GraphOptions, graph_from_table, one_way_edge, w
 from .source import Source, TextFile, parse_whole, split_cells, write_text
 from .tables import make_table
 
-# Line number, vertex from 0, neighbours in the file's numbers, and their weights.
+# Line, vertex from 0, neighbours as numbered in the file, and edge weights of each vertex.
 Rows = Iterable[tuple[int, int, list[int], list[int]]]
-# Number of arcs, task by vertex number, and the rows.
+# Number of arcs, task by vertex number in the file, and the rows.
 VertexLists = tuple[int, dict[int, int], Rows]
-# METIS: vertex sizes, vertex weights, edge weights; leading zeros are optional.
-CODES = {
-    code
-    for text in ("0", "1", "10", "11", "100", "101", "110", "111")
-    for code in (text, text.zfill(3), text.zfill(2))
-}
-# Scotch: vertex labels, edge loads, vertex loads.
-_SCOTCH_FLAGS = re.compile(r"[01]{1,3}")
+# Digits for vertex sizes, vertex weights and edge weights (METIS), or for vertex labels, edge loads
+# and vertex loads (Scotch); leading zeros are optional.
+_FLAGS = re.compile(r"[01]{1,3}")
 
 
 def _graph_from_vertices(text: TextFile, content: VertexLists, options: GraphOptions) -> CommGraph:
+    """Return the graph of an undirected file, which must list each edge in both of its rows."""
     arcs, task_of_vertex, rows = content
     lines = np.zeros(len(task_of_vertex), np.int64)
     src: list[int] = []
@@ -66,14 +62,14 @@ def _graph_from_vertices(text: TextFile, content: VertexLists, options: GraphOpt
         expected = "each edge in both rows with the same weight"
         found = f"{s + 1} - {d + 1}"
         raise text.fault("edge without its reverse", int(lines[s]), found, expected)
-    # Each edge is one message, also if repeated edges are added.
+    # Each edge is one message, even if it is the sum of repeated edges.
     return CommGraph(graph.n_tasks, graph.src, graph.dst, graph.nbytes, name=options.name)
 
 
 def _average_directions(comm: CommGraph) -> tuple[int, list[list[tuple[int, int]]]]:
-    """Number of arcs, and neighbours and weights of each task; warn about what is lost."""
+    """Return the number of arcs, and the neighbours and weights of each task; warn about losses."""
     graph = comm.without_self_messages()
-    # Each direction gets half of the bytes of both.
+    # Each direction of an edge gets the mean of both.
     mean = sum_edges(comm.n_tasks, *with_reverse_edges(graph.src, graph.dst, graph.nbytes / 2))
     if (max_bytes := mean.nbytes.max(initial=0)) >= 2**53:
         raise InputError("bytes too large for a whole weight", found=max_bytes, expected="2**53")
@@ -95,13 +91,13 @@ def _average_directions(comm: CommGraph) -> tuple[int, list[list[tuple[int, int]
 def _read_metis(text: TextFile, options: GraphOptions) -> VertexLists:
     numbered = enumerate(text.raw_lines(), start=1)
     uncommented = ((number, line) for number, line in numbered if not line.lstrip().startswith("%"))
-    # After the header, a blank line is a vertex without neighbours.
+    # Blank lines before the header are skipped; after it, they are vertices without neighbours.
     rows = list(dropwhile(lambda row: not row[1].strip(), uncommented))
     if not rows:
         raise text.fault("file without data")
     number, line = rows[0]
     parts = line.split()
-    if not 2 <= len(parts) <= 4 or (len(parts) > 2 and parts[2] not in CODES):
+    if not 2 <= len(parts) <= 4 or (len(parts) > 2 and not _FLAGS.fullmatch(parts[2])):
         raise text.fault("bad METIS header", number, line, "vertices edges [fmt [weights]]")
     n, m = (
         parse_whole(text, number, name, p)
@@ -117,6 +113,7 @@ def _read_metis(text: TextFile, options: GraphOptions) -> VertexLists:
         found = f"{len(body)} lines" if len(body) < n else f"more: {extra[0][1]}"
         line_of = extra[0][0] if extra else None
         raise text.fault("wrong number of vertices", line_of, found, f"{n} lines, one per vertex")
+    # Number of values before the neighbours, and of values per neighbour.
     n_before, step = (code[0] == "1") + weights * (code[1] == "1"), 1 + (code[2] == "1")
 
     def vertices() -> Rows:
@@ -165,7 +162,7 @@ def _is_scotch(source: Source) -> bool:
         and first_lines[0] == ["0"]
         and all(word.isdigit() for word in first_lines[1] + first_lines[2])
         and first_lines[2][0] in ("0", "1")
-        and bool(_SCOTCH_FLAGS.fullmatch(first_lines[2][1]))
+        and bool(_FLAGS.fullmatch(first_lines[2][1]))
     )
 
 
@@ -179,7 +176,7 @@ def _read_scotch(text: TextFile) -> VertexLists:
         for name, size in zip(("vertex count", "arc count"), sizes, strict=True)
     )
     base = parse_whole(text, line_of, "base", base_flags[0], 1)
-    if not _SCOTCH_FLAGS.fullmatch(base_flags[1]):
+    if not _FLAGS.fullmatch(base_flags[1]):
         raise text.fault("bad flags", line_of, base_flags[1], "000 to 111")
     labels, loads, weights = (flag == "1" for flag in base_flags[1].zfill(3))
     if len(rows) - 3 != n:
@@ -203,19 +200,17 @@ def _read_scotch(text: TextFile) -> VertexLists:
 
 
 def _read_scotch_labels(text: TextFile, rows: list[tuple[int, list[str]]]) -> dict[int, int]:
-    """Task of each label; labels number the vertices from 0 or 1, in any order."""
-    task: dict[int, int] = {}
+    """Return the task of each label; labels number the vertices from 0 or 1, in any order."""
+    line_of_label: dict[int, int] = {}
     for number, words in rows:
         label = parse_whole(text, number, "vertex label", words[0])
-        if label in task:
-            raise text.fault("duplicate vertex label", number, label)
-        task[label] = label
-    first = min(task, default=0)
-    for number, words in rows:
-        if first > 1 or int(words[0]) >= first + len(rows):
+        text.record_once("vertex label", label, number, line_of_label)
+    first = min(line_of_label, default=0)
+    for label, number in line_of_label.items():
+        if first > 1 or label >= first + len(rows):
             expected = f"0 to {len(rows) - 1}, or 1 to {len(rows)}, each once"
-            raise text.fault("vertex label out of range", number, words[0], expected)
-    return {label: label - first for label in task}
+            raise text.fault("vertex label out of range", number, label, expected)
+    return {label: label - first for label in line_of_label}
 
 
 def _write_scotch(comm: CommGraph, path: Path) -> None:

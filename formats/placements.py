@@ -1,4 +1,4 @@
-"""Shared parts of the mapping readers and writers: options, and mappings from tables."""
+"""Options and functions that the readers and writers of mappings share."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ from toruscast.mapping.task_mapping import (
 )
 from toruscast.mapping.torus import Torus
 from toruscast.text import counted
+from toruscast.typing import Ints
 
-from .source import TextFile, name_from_path, parse_whole, warn_of
-from .tables import IntArray, TextTable, make_table
+from .source import TextFile, name_from_path, parse_whole, warn_about
+from .tables import TextTable, make_table
 
 MAX_RANKS = 2**20
 RANKS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
-# Represents an idle core in a list of ranks.
+# Stands for an idle core in a list of ranks.
 GAP = -1
+_HOST_TABLE = "--hosts FILE (hosts= in Python), a CSV such as host,x,y,z"
 
 
 @dataclass(frozen=True)
@@ -43,34 +45,32 @@ class MappingOptions:
     """Tasks of the job, if known."""
     hosts: Hosts | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
-    """The file's column names by ours."""
+    """The file's column names by standard name."""
 
     @property
     def n_hosts(self) -> int:
-        """Number of hosts of the allocation, or of usable nodes without a host table."""
+        """Number of hosts in the allocation; without a host table, of usable nodes."""
         return self.torus.usable_nodes.size if self.hosts is None else len(self.hosts.names)
 
     @property
     def max_hosts_per_node(self) -> int:
-        """Hosts on the node with the most hosts."""
+        """Maximum number of hosts on a node."""
         return 1 if self.hosts is None else self.hosts.most
 
     def describe_host(self, position: int) -> str:
-        """Return the name of a position in the allocation for messages."""
+        """Describe a position in the allocation for error messages."""
         return f"node {position}" if self.hosts is None else f"host {self.hosts.names[position]}"
 
     def tasks_per_host(self, n_tasks: int) -> int:
-        """Return the capacity of a host; without one given, the minimum for ``n_tasks``."""
+        """Return the maximum tasks per host, by default the minimum that fits ``n_tasks``."""
         if self.capacity is None:
             return min_capacity(n_tasks, self.n_hosts)
         return max(self.capacity // self.max_hosts_per_node, 1)
 
-    def place_on_hosts(
-        self, host: IntArray, slot: IntArray, size: int
-    ) -> tuple[IntArray, IntArray]:
-        """Return nodes and slots of tasks on hosts, given by position in the allocation.
+    def place_on_hosts(self, host: Ints, slot: Ints, size: int) -> tuple[Ints, Ints]:
+        """Return nodes and slots on nodes from host positions and slots on hosts.
 
-        Each host has ``size`` slots; hosts on the same node take consecutive slots.
+        Each host has ``size`` slots. Hosts on the same node have consecutive slots.
         """
         if self.hosts is None:
             return self.torus.usable_nodes[host], slot
@@ -84,33 +84,26 @@ class WriteOptions:
     optional_torus: Torus | None = None
     hosts: Hosts | None = None
     shape: tuple[int, ...] | None = None
-    """Sizes of the task grid, for formats that write nested lists."""
+    """Sizes of the task grid for formats with nested lists."""
 
     @property
     def torus(self) -> Torus:
-        """The torus; raises `InputError` if it is not known."""
+        """The torus; raises `InputError` if it is unknown."""
         if self.optional_torus is None:
-            raise InputError(
-                "this format contains coordinates and needs the torus",
-                expected="torus=, or a mapping with a torus",
-            )
+            message = "this format contains coordinates and needs the torus"
+            raise InputError(message, expected="torus=, or a mapping with a torus")
         return self.optional_torus
 
     @property
     def required_hosts(self) -> Hosts:
         """The host table; raises `InputError` if there is none."""
         if self.hosts is None:
-            raise InputError(
-                "this format contains host names and needs the host table",
-                expected="--hosts FILE (hosts= in Python), a CSV such as host,x,y,z",
-            )
+            message = "this format contains host names and needs the host table"
+            raise InputError(message, expected=_HOST_TABLE)
         return self.hosts
 
-    def host_positions(self, mapping: TaskMapping) -> IntArray:
-        """Return the position of each task's host in the allocation.
-
-        Without a host table, the usable nodes are the hosts.
-        """
+    def host_positions(self, mapping: TaskMapping) -> Ints:
+        """Return the position of each task's host, or else of its node among the usable nodes."""
         if self.hosts is not None:
             return self.hosts.places(mapping)
         nodes = mapping.node.astype(np.int64)
@@ -122,9 +115,10 @@ class WriteOptions:
 def read_ranks(
     text: TextFile, lists: Iterable[tuple[int, Any, str]], *, gaps: bool = False
 ) -> tuple[list[int], list[Any], list[int]]:
-    """Return line, owner and rank for each rank in lists such as ``0-3,8``, at most 2^20 in all.
+    """Return the line, owner and number of each rank in lists such as ``0-3,8``.
 
-    Each list has a line number and an owner such as a host. With ``gaps``, an empty field is `GAP`.
+    ``lists`` has the line, the owner (such as a host) and the text of each list. With ``gaps``, an
+    empty field is read as `GAP`. There may be at most 2^20 ranks.
     """
     line_numbers: list[int] = []
     owners: list[Any] = []
@@ -147,7 +141,7 @@ def read_ranks(
 
 
 def check_range(table: TextTable, name: str, size: int) -> None:
-    """Raise an error with the line unless all values of a column are from 0 to size - 1."""
+    """Raise an error at the first row whose value in a column is not from 0 to size - 1."""
     values = table[name]
     bad = np.flatnonzero((values < 0) | (values >= size))
     if bad.size:
@@ -158,8 +152,8 @@ def check_range(table: TextTable, name: str, size: int) -> None:
         raise table.fault(row, f"{name} out of range", values[row], expected)
 
 
-def _order_by_task(table: TextTable) -> IntArray:
-    """Return the row of each task; the tasks must be a permutation of 0 to n - 1."""
+def _order_by_task(table: TextTable) -> Ints:
+    """Return the row of each task; raise an error unless the tasks are 0 to n - 1, each once."""
     task = table["task"]
     if repeat := first_repeat(task):
         found = f"task {task[repeat[1]]}, also on line {table.line(repeat[0])}"
@@ -167,24 +161,22 @@ def _order_by_task(table: TextTable) -> IntArray:
     order = np.argsort(task, kind="stable")
     gaps = np.flatnonzero(task[order] != np.arange(task.size))
     if gaps.size:
-        row = int(order[gaps[0]])
-        raise table.fault(
-            row, f"task {gaps[0]} missing", f"task {task[row]}", f"tasks 0 to {task.size - 1}"
-        )
+        row, expected = int(order[gaps[0]]), f"tasks 0 to {task.size - 1}"
+        raise table.fault(row, f"task {gaps[0]} missing", f"task {task[row]}", expected)
     return order
 
 
 def mapping_from_table(
     table: TextTable, options: MappingOptions, name: str | None = None, file_capacity: int = 1
 ) -> TaskMapping:
-    """Return the mapping of the columns node and optionally slot, sorted by the column task.
+    """Return the mapping of a table with the column node, and optionally task and slot.
 
-    Without slots, a node takes ``options.capacity`` tasks, or as many as needed but at least
-    ``file_capacity``.
+    Without slots, a node takes ``options.capacity`` tasks. By default it takes as many as the job
+    needs, or ``file_capacity`` if that is more.
     """
     capacity, task = options.capacity, table.columns.get("task")
     check_range(table, "node", options.torus.n_nodes)
-    # node * MAX_SLOTS + slot needs more than 32 bits.
+    # The product node * MAX_SLOTS below may exceed 32 bits.
     node, slot = table["node"].astype(np.int64), table.columns.get("slot")
     if slot is not None:
         check_range(table, "slot", min(capacity or MAX_SLOTS, MAX_SLOTS))
@@ -211,15 +203,13 @@ def count_used_rows(file: str, n_rows: int, options: MappingOptions) -> int:
     n_tasks = options.n_tasks
     if n_tasks is None or n_rows <= n_tasks:
         return n_rows
-    warn_of(
-        file,
-        f"{counted(n_rows, 'row')}; the {counted(n_tasks, 'task')} of the job use the first",
-    )
+    tasks = counted(n_tasks, "task")
+    warn_about(file, f"{counted(n_rows, 'row')}; the {tasks} of the job use the first")
     return n_tasks
 
 
 def parse_node(text: TextFile, line: int, parts: Sequence[str], torus: Torus) -> int:
-    """Return the node at coordinates."""
+    """Return the node at coordinates given as text."""
     if len(parts) != torus.ndim:
         found = f"{counted(len(parts), 'coordinate')}: {', '.join(parts)}"
         raise text.fault("wrong number of coordinates", line, found, f"{torus.ndim}, on {torus}")
@@ -233,17 +223,17 @@ def parse_node(text: TextFile, line: int, parts: Sequence[str], torus: Torus) ->
 def mapping_from_hosts(
     text: TextFile,
     options: MappingOptions,
-    lines: Sequence[int] | IntArray,
-    hosts: Sequence[str] | Sequence[int] | IntArray,
+    lines: Sequence[int] | Ints,
+    hosts: Sequence[str] | Sequence[int] | Ints,
     *,
-    task: Sequence[int] | IntArray | None = None,
-    slot: Sequence[int] | IntArray | None = None,
+    task: Sequence[int] | Ints | None = None,
+    slot: Sequence[int] | Ints | None = None,
     file_capacity: int = 1,
 ) -> TaskMapping:
-    """Return the mapping of tasks on hosts, given by name or by position in the allocation.
+    """Return the mapping of tasks to hosts, given by name or by position in the allocation.
 
-    Without slots, or with negative ones, tasks take the slots of a host in rank order. A host takes
-    ``file_capacity`` tasks or as many as needed to hold all tasks.
+    If slots are missing or negative, tasks take the slots of their host in rank order. A host then
+    takes as many tasks as the job needs, or ``file_capacity`` if that is more.
     """
     found = [_host_position(text, int(n), h, options) for n, h in zip(lines, hosts, strict=True)]
     if not found:
@@ -273,18 +263,14 @@ def mapping_from_hosts(
 
 
 def _host_position(text: TextFile, line: int, host: str | int, options: MappingOptions) -> int:
+    """Return the position of a host in the allocation from its name or position."""
     if not isinstance(host, str):
         position = int(host)
         if not 0 <= position < options.n_hosts:
             raise text.fault("node out of range", line, position, f"0 to {options.n_hosts - 1}")
         return position
     if options.hosts is None:
-        raise text.fault(
-            "host names without a host table",
-            line,
-            host,
-            "--hosts FILE (hosts= in Python), a CSV such as host,x,y,z",
-        )
+        raise text.fault("host names without a host table", line, host, _HOST_TABLE)
     known_position: int | None = options.hosts.place(host)
     if known_position is None:
         examples = ", ".join(options.hosts.names[:3])
@@ -292,7 +278,7 @@ def _host_position(text: TextFile, line: int, host: str | int, options: MappingO
     return known_position
 
 
-def column_major_nodes(torus: Torus) -> IntArray:
-    """Return the node of each number in an order whose first coordinate varies fastest."""
+def column_major_nodes(torus: Torus) -> Ints:
+    """Return the nodes in the order in which the first coordinate varies fastest."""
     axes = range(torus.ndim - 1, -1, -1)
     return np.arange(torus.n_nodes).reshape(torus.shape).transpose(*axes).ravel()

@@ -22,7 +22,7 @@ from .graphs import (
     missing_rank_error,
     with_reverse_edges,
 )
-from .source import NUMBER, Source, TextFile, parse_whole, read_text, warn_of
+from .source import NUMBER, Source, TextFile, parse_whole, read_text, warn_about
 
 # E: point-to-point; I: messages of collectives; S, R: one-sided put and get.
 _KINDS = {"all": "EISR", "point_to_point": "E", "collective": "I"}
@@ -35,13 +35,15 @@ _COMMUNICATOR = re.compile(r"D\t.*\tprocs: ([0-9,]*)")
 
 @dataclass
 class _MonitoringData:
+    """Content of monitoring files; ``kinds`` are the letters of the lines to read as edges."""
+
     kinds: str
     edges: list[tuple[int, int, int, int]] = field(default_factory=list)
     senders: set[int] = field(default_factory=set)
     largest: int = -1
     n_files: int = 0
     collective_bytes: float = 0
-    """Bytes passed to collectives; lines of kind I count their messages."""
+    """Bytes that were passed to collectives (lines C), whose messages are lines I."""
     has_collective_messages: bool = False
 
 
@@ -78,7 +80,7 @@ def _read_monitoring(source: Source, options: GraphOptions) -> CommGraph:
 
 
 def _add_lines(text: TextFile, data: _MonitoringData, rank: int | None) -> None:
-    """Add the lines of one file; ``rank``, if known, must be their sender."""
+    """Add the lines of a file; if ``rank`` is known, it must be the sender of all lines."""
     opened = closed = 0
     for number, raw in enumerate(text.raw_lines(), start=1):
         line = raw.rstrip()
@@ -106,12 +108,9 @@ def _add_lines(text: TextFile, data: _MonitoringData, rank: int | None) -> None:
             members = [int(r[:10]) for r in match[1].split(",") if r]
             data.largest = max(data.largest, *members, -1)
         elif not _SUMMARY.fullmatch(line):
-            raise text.fault(
-                "bad monitoring line",
-                number,
-                line,
-                "E <source> <destination> <n> bytes <m> msgs sent, or I, S, R, C, D, O2A, A2O, A2A",
-            )
+            expected = "E <source> <destination> <n> bytes <m> msgs sent, "
+            expected += "or I, S, R, C, D, O2A, A2O, A2A"
+            raise text.fault("bad monitoring line", number, line, expected)
     if opened != closed:
         raise text.fault("truncated monitoring output", None, f"{opened} starts, {closed} ends")
     data.n_files += opened
@@ -175,11 +174,9 @@ def _read_mpip(source: Source, options: GraphOptions) -> CommGraph:
         total = sum_edges(n_tasks, *(c[is_remote] for c in (src, dst, nbytes, messages)))
     rooted = _find_rooted_collectives(total)
     if rooted.any() and options.include == "all":
-        warn_of(
-            source.path,
-            f"{rooted[0].sum():.15g} bytes between task 0 and all others look like rooted "
-            'collectives; include="point_to_point" (--include point_to_point) excludes them',
-        )
+        found = f"{rooted[0].sum():.15g} bytes between task 0 and all others"
+        hint = 'include="point_to_point" (--include point_to_point) excludes them'
+        warn_about(source.path, f"{found} look like rooted collectives; {hint}")
     all_amounts = np.stack([total.nbytes, total.n_messages])
     amounts = {"all": all_amounts, "point_to_point": all_amounts - rooted, "collective": rooted}[
         options.include
@@ -190,15 +187,15 @@ def _read_mpip(source: Source, options: GraphOptions) -> CommGraph:
 
 
 def _find_rooted_collectives(comm: CommGraph) -> Floats:
-    """Return bytes and messages of each edge, (2, n_edges), that look like rooted collectives.
+    """Estimate the bytes and messages, (2, n_edges), of each edge that are of rooted collectives.
 
-    mpiP records these as equal messages between task 0 and each other task. Most of these edges
-    have no other messages.
+    mpiP records such collectives as equal messages between task 0 and each other task. The estimate
+    is the minimum over these edges, if most of them have no other messages.
     """
     n = comm.n_tasks
     rooted = np.zeros((2, comm.n_edges))
     is_other = (comm.src != 0) & (comm.dst != 0) & (comm.nbytes > 0)
-    # In all-to-all traffic they cannot be distinguished.
+    # If all other pairs communicate too, rooted collectives cannot be distinguished.
     if n < 4 or is_other.sum() >= (n - 1) * (n - 2):
         return rooted
     amounts = np.stack([comm.nbytes, comm.n_messages])
@@ -212,7 +209,7 @@ def _find_rooted_collectives(comm: CommGraph) -> Floats:
 
 
 def _read_mpip_rows(text: TextFile, options: GraphOptions) -> tuple[list[tuple[int, ...]], int]:
-    """Source, target, bytes and messages of the matrix, and the number of tasks."""
+    """Return source, target, bytes and messages of each matrix entry, and the number of tasks."""
     rows: list[tuple[int, ...]] = []
     in_matrix, has_end, n_tasks, title = False, False, 0, ""
     collective: dict[str, float] = defaultdict(float)
@@ -246,12 +243,9 @@ def _read_mpip_rows(text: TextFile, options: GraphOptions) -> tuple[list[tuple[i
     if in_matrix:
         raise text.fault("truncated mpiP report", None, "no end of the communication matrix")
     if not has_end:
-        raise text.fault(
-            "mpiP report without a communication matrix",
-            None,
-            "only calls and their sites",
-            "a section 'Start Communication Matrix', which mpiP writes when built for it",
-        )
+        message = "mpiP report without a communication matrix"
+        expected = "a section 'Start Communication Matrix', which mpiP writes when built for it"
+        raise text.fault(message, None, "only calls and their sites", expected)
     return rows, n_tasks
 
 
@@ -285,7 +279,7 @@ src\tdst\tbytes\tcount
 
 PAIR = re.compile(r"\s*([0-9]{1,18})\s*,\s*([0-9]{1,18})\s*=\s*(\S+)\s*")
 TITLE = re.compile(r"-+\s*Graph Information\s*-+")
-# Horizontal rules, and statistics of the whole graph.
+# Lines to skip: horizontal rules, and statistics such as "Average degree: 4".
 RULE = re.compile(r"-+.*|[A-Za-z][\w ]*:.*")
 _STATISTICS = re.compile(
     r"-+( *(Graph|Connectivity|Centrality|Distance|Clustering) (Info|Stat)[A-Za-z ]*-+)?"
@@ -300,7 +294,7 @@ def _is_graph_stats(source: Source) -> bool:
 
 
 def _read_graph_stats(source: Source, options: GraphOptions) -> CommGraph:
-    """Return the graph; half of the bytes of a pair go each way, in one message."""
+    """Read the graph; each direction of a pair has half of its bytes, in one message."""
     text = source.text
     line_of_pair: dict[tuple[int, int], int] = {}
     amounts: list[float] = []
@@ -352,7 +346,7 @@ _WHOLE = re.compile(r"[0-9]{1,15}")
 _IPM_RANKS = (
     "IPM logs ranks within communicators, so messages in sub-communicators may have wrong ranks"
 )
-# Known elements and attributes of IPM 2.0; others are reported as omitted.
+# Known elements and attributes of IPM 2.0. Others are reported as omitted.
 _IPM_TAGS = {
     *("ipm", "ipm_job_profile", "ipm_job_start", "ipm_job_end", "task", "job", "host", "perf"),
     *("switch", "cmdline", "exec", "exec_bin", "env", "modules", "module", "ru_s_ti", "ru_s_tf"),
@@ -407,22 +401,16 @@ def _read_ipm(source: Source, options: GraphOptions) -> CommGraph:
                     amount = float(nbytes) * count
                     options.omit("call", call or "?", amount, times=max(1, count))
     if not rows:
-        raise text.fault(
-            "IPM log without a message",
-            None,
-            "no hash entry of a send",
-            'entries such as <hent call="MPI_Isend" bytes= orank= count=>, which IPM writes with '
-            "IPM_LOG=full",
-        )
+        expected = 'entries such as <hent call="MPI_Isend" bytes= orank= count=>, '
+        expected += "which IPM writes with IPM_LOG=full"
+        raise text.fault("IPM log without a message", None, "no hash entry of a send", expected)
     src, dst, sizes, counts = zip(*rows, strict=True)
     n_tasks = options.resolve_n_tasks(max(size, max(dst) + 1), source.path)
     pairs = {*zip(src, dst, strict=True)}
     if one_way := [(s, d) for s, d in pairs if (d, s) not in pairs]:
-        warn_of(
-            source.path,
-            f"{counted(len(one_way), 'pair')} of ranks with messages one way only, such as "
-            f"{min(one_way)[0]} -> {min(one_way)[1]}: {_IPM_RANKS}",
-        )
+        found = f"{counted(len(one_way), 'pair')} of ranks with messages one way only"
+        first_src, first_dst = min(one_way)
+        warn_about(source.path, f"{found}, such as {first_src} -> {first_dst}: {_IPM_RANKS}")
     with at_file(source.path):
         return sum_edges(n_tasks, src, dst, sizes, counts, name=options.name)
 

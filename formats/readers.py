@@ -1,4 +1,4 @@
-"""Public readers and writers of graphs, mappings and tori, which identify the format."""
+"""Public functions that read and write graphs, mappings and tori in any format."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from toruscast.validation import (
 from .graphs import Duplicates, Gathered, GraphOptions, Include, one_way_edge
 from .placements import MappingOptions, WriteOptions
 from .registry import dialect_to_write, find_dialect, identify, match_dialects, suffixes_of
-from .source import AnyPath, Source, name_from_path, split_cells, warn_of
+from .source import AnyPath, Source, name_from_path, split_cells, warn_about
 from .traces import check_algorithms
 
 if TYPE_CHECKING:
@@ -142,8 +142,6 @@ def read_mappings(
         A folder of files for `read_mapping`, read in the order of their names; files without the
         suffix of a format are skipped. Or one such file, or a file of lines
         ``name,node of task 0,node of task 1,...``.
-    torus : Torus, str or sequence of int
-        The host.
 
     Examples
     --------
@@ -160,7 +158,7 @@ def read_mappings(
 def each_mapping(
     paths: Sequence[AnyPath], options: MappingOptions, format: str = "auto"
 ) -> Iterator[tuple[AnyPath, TaskMapping]]:
-    """Yield the mappings of `read_mappings` with their files, each read on demand."""
+    """Yield the mappings of several paths for `read_mappings`, and the file of each."""
     file_of_name: dict[str, AnyPath] = {}
     n_tasks = 0
     for path in paths:
@@ -183,7 +181,7 @@ def each_mapping(
 
 
 def mapping_files(path: AnyPath) -> list[Path] | None:
-    """Return the files of a folder that `read_mappings` reads, in order; None for other paths."""
+    """Return the files in a folder that `read_mappings` reads, in order; None for other paths."""
     with at_file(path):
         folder = Path(path)
         if not folder.is_dir():
@@ -208,7 +206,7 @@ def mapping_options(
     hosts: AnyHosts | None = None,
     columns: Mapping[str, str] | None = None,
 ) -> MappingOptions:
-    """Return the options of `read_mappings` for `each_mapping`."""
+    """Return the checked options of `read_mappings`."""
     torus = as_torus(torus)
     if tasks_per_node is not None:
         whole_number(tasks_per_node, "tasks per node", 1, MAX_SLOTS)
@@ -237,6 +235,7 @@ def _as_hosts(hosts: AnyHosts | None, torus: Torus | None) -> Hosts | None:
 
 
 def _read_file(path: AnyPath, options: MappingOptions, name: str) -> Iterator[TaskMapping]:
+    """Return the mappings in a file of the named format, or "auto"."""
     source = Source(path, n_tasks=options.n_tasks, torus=options.torus)
     if options.columns and name not in ("auto", "table"):
         found = ", ".join(options.columns.values())
@@ -298,13 +297,13 @@ def write_mapping(
         chosen.write(placed, temporary, options)  # type: ignore[misc]
     advice = chosen.usage(os.fspath(path), host.name if host is not None else "")
     if chosen.name == "device-ids" and placed.tasks_per_node > 1:
-        # The file does not contain the number of devices per chip.
+        # The reader needs this option because the file does not contain devices per chip.
         advice += f"; toruscast reads it with --tasks-per-node {placed.tasks_per_node}"
     return advice
 
 
 def check_job(dialect: str, problem: MappingProblem, hosts: AnyHosts | None, share: int) -> None:
-    """Raise what `write_mapping` would raise for most mappings with ``share`` tasks per node."""
+    """Raise the error that `write_mapping` raises for most mappings with ``share`` tasks a node."""
     options = WriteOptions(problem.torus, _as_hosts(hosts, problem.torus))
     nodes = problem.torus.usable_nodes
     if options.hosts is not None:
@@ -337,11 +336,7 @@ def write_mappings(
     torus = None if torus is None else as_torus(torus)
     several = as_mappings(mappings, torus)
     names: set[str] = set()
-    for mapping in several:
-        host = mapping.torus if torus is None else torus
-        if host is not None:
-            mapping.check(mapping.n_tasks, host)
-        name = mapping.name
+    for name in (mapping.name for mapping in several):
         if name in names:
             raise InputError("duplicate mapping name", found=name)
         if not name or name.startswith(".") or not name.isprintable() or set(name) & set("/\\"):
@@ -372,7 +367,7 @@ def read_comm(path: AnyPath, **how: Any) -> CommGraph:
     """
     workload = read_workload(path, **how)
     if workload.omitted:
-        warn_of(path, describe_omissions(workload.omitted))
+        warn_about(path, describe_omissions(workload.omitted))
     return workload.total
 
 
@@ -487,15 +482,14 @@ def read_workload(
 
 
 def _choose_format(source: Source, format_name: str, columns: Mapping[str, str]) -> str:
-    """Return "table" if the caller gives names of its header, else the given format."""
+    """Return "table" if the chosen columns are names in the first line, else the given format."""
     names = {*columns.values()} - {str(number) for number in range(10)}
-    is_open = bool(names) and format_name == "auto"
-    if is_open and names <= {*split_cells(source.first_line()[1])[1]}:
-        return "table"
-    return format_name
+    header = {*split_cells(source.first_line()[1])[1]} if names else set()
+    return "table" if names and names <= header and format_name == "auto" else format_name
 
 
 def _add_message_counts(graph: CommGraph, path: AnyPath, options: GraphOptions) -> CommGraph:
+    """Return the graph with the message counts of a second matrix."""
     source = Source(path)
     matches = [dialect for dialect in match_dialects(source, "graph") if "messages" in dialect.uses]
     dialect = matches[0] if matches else find_dialect("matrix", "graph")
@@ -534,8 +528,9 @@ def write_comm(comm: CommGraph | Workload, path: AnyPath, format: str | None = N
         chosen.write(content, temporary)  # type: ignore[misc]
 
 
+# Maximum size of a file with a torus.
 _MAX_BYTES = 2**20
-# Memory per directed link in a simulation.
+# Bytes of memory per directed link in a simulation.
 _LINK_BYTES = 50
 
 
@@ -597,7 +592,7 @@ def write_torus(torus: TorusLike, path: AnyPath, format: str | None = None) -> s
     return chosen.usage(os.fspath(path))
 
 
-# Maximum number of isolated tasks in `graph_facts`.
+# Maximum number of isolated tasks that `graph_facts` lists.
 _MAX_LISTED_TASKS = 8
 
 
@@ -646,6 +641,7 @@ def torus(of: TorusLike) -> Torus:
 
 
 def _names_file(text: str) -> bool:
+    """Whether a text is the path of a file, and not a shape or the name of a machine."""
     if not set(text.lower()) - SIZE_LETTERS or text.isidentifier():
         return False
     if text.startswith("/") or _FILE.search(text):

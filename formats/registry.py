@@ -1,8 +1,8 @@
 """The registry of file formats, and the rules that identify the format of a file.
 
-To add a format, list its record ``Dialect(...)`` in the ``DIALECTS`` of a module of this package,
-and list a new module in ``_MODULES`` below. Another package registers its record by an entry point
-of the group ``toruscast.formats``.
+To add a format, add a ``Dialect`` to ``DIALECTS`` in a module of this package; a new module must be
+in ``_MODULES`` below. Other packages register a ``Dialect`` by an entry point in the group
+``toruscast.formats``.
 
 If the caller does not name the format, `match_dialects` applies the four rules of
 ``docs/reference/formats.md``: the file name, a signature or header (`Dialect.recognise`), the
@@ -48,7 +48,7 @@ _MODULES = (
     "toruscast._mesh.tenstorrent",
 )
 _COMPILED = "the compiled program: jax.jit(f).lower(...).compile().as_text()"
-# Texts that lack the data a reader needs: start of the file, error message, what to use instead.
+# Files that lack the data a reader needs: pattern of the start, error message, and what to use.
 _UNREADABLE = (
     (
         re.compile(rb"\s*+(?:\w+\s*+=\s*+)?(?:Mesh|AbstractMesh|NamedSharding)\("),
@@ -93,7 +93,7 @@ def _built_in() -> tuple[Dialect, ...]:
 
 
 def find_dialect(name: object, holds: DataKind) -> Dialect:
-    """Return the dialect with a name, or raise `InputError`."""
+    """Return the dialect with a name; raise `InputError` if there is none."""
     known = {dialect.name: dialect for dialect in dialects(holds)}
     if isinstance(name, str) and name in known:
         return known[name]
@@ -132,7 +132,7 @@ def identify(source: Source, holds: DataKind, name: str = "auto") -> Dialect:
     matches = match_dialects(source, holds)
     if len(matches) == 1:
         return matches[0]
-    # An unreadable or binary file raises its own error here.
+    # For unreadable and binary files, this line raises a more specific error.
     number, found = source.text.first_line()
     for pattern, message, expected in _UNREADABLE:
         if not matches and pattern.match(source.start):
@@ -151,7 +151,7 @@ def identify(source: Source, holds: DataKind, name: str = "auto") -> Dialect:
 
 
 def match_dialects(source: Source, holds: DataKind | None = None) -> list[Dialect]:
-    """Return the dialects that the first applicable rule selects; ``None`` includes all kinds."""
+    """Return the dialects that the first applicable rule selects, of one kind of data or all."""
     candidates = dialects(holds)
     file = Path(source.path).name.lower().removesuffix(".gz")
     by_name = [d for d in candidates if any(s[0] != "." and file.startswith(s) for s in d.suffixes)]
@@ -167,19 +167,21 @@ def match_dialects(source: Source, holds: DataKind | None = None) -> list[Dialec
 
 
 def _match_numbers(source: Source) -> set[str]:
-    """Return the dialects that fit rows of bare numbers, such as "graph/edges"."""
+    """Return the dialects that may contain the rows of bare numbers, such as "graph/edges"."""
     rows = [split_cells(line)[1] for _, line in source.lines]
     width, widths_below = len(rows[0]), {len(row) for row in rows[1:]}
     is_constant = widths_below == {width}
     are_edges = (width == 1 and widths_below <= {3, 4}) or width in (3, 4)
     is_matrix = is_constant and 1 < width == len(rows) < LINES
     if are_edges and is_matrix:
-        # Only edge lists have header comments, and their endpoints are whole numbers.
+        # As many rows as columns: only edge lists have header comments, and only their first two
+        # columns must be whole numbers.
         is_matrix = not _has_header_comment(source) and source.n_tasks in (None, width)
         are_edges = not is_matrix or all(WHOLE.fullmatch(cell) for row in rows for cell in row[:2])
     ndim = source.torus.ndim if source.torus else 0
-    is_one_place = width in (ndim, ndim + 1) and source.n_tasks in (None, 1)
-    are_coordinates = width > 1 and (is_constant or (ndim > 0 if widths_below else is_one_place))
+    # A single line may be the coordinates of one task, or the nodes of all tasks.
+    is_one_task = width in (ndim, ndim + 1) and source.n_tasks in (None, 1)
+    are_coordinates = width > 1 and (is_constant or (ndim > 0 if widths_below else is_one_task))
     count = int(rows[0][0]) if re.fullmatch("[0-9]{1,9}", rows[0][0]) else -1
     has_count = 0 < count == sum(1 for _ in islice(source.streamed_text.lines(), count + 2)) - 1
     are_vertices = are_edges and not is_matrix and _may_be_vertices(source, rows, has_count)
@@ -206,10 +208,10 @@ def _has_header_comment(source: Source) -> bool:
 
 
 def _may_be_vertices(source: Source, rows: list[list[str]], has_count: bool) -> bool:
-    """Whether the numbers may be vertices: counted mesh elements, or lists of neighbours.
+    """Whether the rows may be the vertices of mesh elements, or the neighbours of each vertex.
 
-    Vertices count from 1. A list of neighbours has a row for each vertex, and no column after the
-    second is constant, as equal amounts of bytes would be.
+    Vertices are numbered from 1. Lists of neighbours have a row for each vertex. In an edge list, a
+    later column may be constant, if all edges have the same bytes.
     """
     words = [word for row in rows for word in row]
     if _has_header_comment(source) or not all(re.fullmatch("[0-9]{1,9}", word) for word in words):
@@ -226,6 +228,6 @@ def _may_be_vertices(source: Source, rows: list[list[str]], has_count: bool) -> 
 
 
 def _line_shape(text: str) -> str:
-    """First line that is no comment, with each word and each number reduced to one character."""
+    """Return the first line without comment, with one character for each word or number."""
     line = next((line for line in text.splitlines() if line[:1] not in "#%"), "")
     return re.sub("[0-9]+", "0", re.sub("[A-Za-z_]+", "a", line[:200]))

@@ -1,4 +1,4 @@
-"""Rounds of messages from the events of all ranks, with the algorithms of MPI libraries."""
+"""Rounds of messages from the events of all ranks, with the collectives of MPI libraries."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ from toruscast.typing import Bools, Floats, Int32s, Ints
 
 from ._round_kernels import COLLECTIVE, RECEIVE, SEND, trace_paths
 
-# Each line is "upper bound of ranks: upper bound of bytes algorithm, ..."; the last entries have no
-# bound. Source: ompi/mca/coll/tuned/coll_tuned_decision_fixed.c of v4.1.4 for commutative
-# operations, and the fallbacks of coll/base for few ranks or elements. The knomial tree and
-# unsegmented algorithms are replaced by their nearest equivalents.
+# Decision rules of Open MPI. In "8: 16 ring, 8192 bruck, linear", fewer than 8 ranks use a ring for
+# less than 16 bytes, bruck for less than 8192, and linear otherwise. The last line of a collective
+# has no bound on ranks. Bytes are those of the whole buffer ("of all") or of a rank's block.
+# Source: ompi/mca/coll/tuned/coll_tuned_decision_fixed.c of v4.1.4 for commutative operations, and
+# the fallbacks of coll/base for few ranks or elements. The nearest equivalents replace the knomial
+# tree and unsegmented algorithms.
 _OPEN_MPI = """
 allreduce of all
 4: 8 ring, 4096 recursive_doubling, 8192 ring, 16384 recursive_doubling, 262144 ring, rabenseifner
@@ -101,8 +103,8 @@ scatter of a block
 64: 512 binomial, 8192 linear, 16384 binomial, linear
 512 binomial, linear
 """
-# Source: defaults of MPIR_CVAR_ALLREDUCE_SHORT_MSG_SIZE and similar in src/mpi/coll of MPICH 4.0,
-# from which the libraries of Cray, Intel and Ohio State are derived.
+# Source: defaults of MPIR_CVAR_ALLREDUCE_SHORT_MSG_SIZE and similar variables in src/mpi/coll of
+# MPICH 4.0. The libraries of Cray, Intel and Ohio State are derived from it.
 _MPICH = """
 allreduce of all
 2049 recursive_doubling, rabenseifner
@@ -123,7 +125,7 @@ binomial
 scatter of all
 binomial
 """
-# For unknown libraries: the most common choices for large messages.
+# Algorithms for unknown libraries: those that most libraries use for large messages.
 _DEFAULT_ALGORITHMS = {
     "allreduce": "ring",
     "alltoall": "pairwise",
@@ -151,7 +153,7 @@ Rules = list[tuple[float, list[tuple[float, str]]]]
 
 @lru_cache
 def _library_rules(family: str) -> dict[str, tuple[bool, Rules]]:
-    """For each collective: whether bytes are those of a block, and the rows of rules."""
+    """Return for each collective whether bounds are bytes of a block, and the rules by ranks."""
     text = _OPEN_MPI if family == "Open MPI" else _MPICH
     rules: dict[str, tuple[bool, Rules]] = {}
     for line in text.strip().splitlines():
@@ -170,7 +172,7 @@ def _library_rules(family: str) -> dict[str, tuple[bool, Rules]]:
 
 
 def library_family(library: str) -> str:
-    """Return the family whose rules a library follows, by its own name; "" if unknown."""
+    """Return the family of an MPI library from its name; "" if unknown."""
     if "open mpi" in library.lower():
         return "Open MPI"
     derived = ("mpich", "intel", "mvapich")
@@ -192,7 +194,7 @@ def choose_algorithm(family: str, collective: str, n: int, nbytes: float) -> str
         name = "scatter_ring"
     if name == "neighbor_exchange" and n % 2:
         name = "ring"
-    # Fewer elements than ranks, if an element has 8 bytes.
+    # Open MPI has a fallback for fewer elements than ranks; an element is assumed to have 8 bytes.
     if family == "Open MPI" and collective == "allreduce" and nbytes < _ELEMENT_BYTES * n:
         name = {"ring": "recursive_doubling", "rabenseifner": "linear"}.get(name, name)
     full_name = f"{collective}/{name}"
@@ -200,7 +202,7 @@ def choose_algorithm(family: str, collective: str, n: int, nbytes: float) -> str
 
 
 MAX_PERIOD = 4096
-# Minimum share of all bytes that a repeated sequence must send to be the program's iteration.
+# A repeated sequence of rounds is the program's iteration only if it sends this share of all bytes.
 MIN_SHARE = 0.25
 
 
@@ -240,7 +242,7 @@ class Events:
 
 @dataclass(frozen=True)
 class Rounds:
-    """Messages by round, and how consistent the events are."""
+    """Messages by round, and the number of events that do not match."""
 
     # Rounds of the repeated iteration, if there is one.
     workload: Workload
@@ -248,13 +250,13 @@ class Rounds:
     n_rounds: int
     # Repetitions of the iteration; 1 if there is none.
     iterations: int
-    # Sends without receive, receives without send, and incomplete collectives.
+    # Number of sends without a receive, receives without a send, and incomplete collectives.
     unmatched: int
-    # Events that cannot occur because of a cyclic wait.
+    # Number of events that never occur because tasks wait for each other.
     unreached: int
     # Number of collective calls by algorithm.
     algorithms: Mapping[str, int]
-    # Events without a message in any round.
+    # Events whose messages are in no round.
     omitted: Sequence[Omission]
 
     @property
@@ -282,11 +284,11 @@ def build_rounds(
     fold: bool = True,
     max_messages: int | None = None,
 ) -> Rounds:
-    """Return the rounds of a program's messages.
+    """Return the messages of a program in rounds.
 
     Collectives use the given ``algorithms``, such as ``{"allreduce": "ring"}``, or else those of
-    the MPI ``library``. With ``fold``, a repeated iteration is replaced by its mean. If collectives
-    have more than ``max_messages`` messages, each call becomes a single round.
+    the MPI ``library``. With ``fold``, the mean iteration replaces repeated iterations. If all
+    collectives together have more than ``max_messages`` messages, each call is a single round.
     """
     partner, unmatched = _match_messages(events)
     calls, n_incomplete = _match_collectives(events, partner)
@@ -300,9 +302,8 @@ def build_rounds(
         for name in call_plan.name.split("+")
     )
     at_once = max_messages is not None and n_messages > max_messages
-    steps_of_calls = [
-        _plan_rounds(events, *pair, at_once) for pair in zip(calls, plans, strict=True)
-    ]
+    pairs = zip(calls, plans, strict=True)
+    steps_of_calls = [_plan_rounds(events, call, call_plan, at_once) for call, call_plan in pairs]
     task = events.task
     n_steps = np.array([len(call_steps) for call_steps in steps_of_calls], np.int64)
     rounds, call_rounds, is_reached = _number_rounds(events, partner, n_steps)
@@ -313,7 +314,7 @@ def build_rounds(
         if part.size:
             graph = sum_edges(events.n_tasks, task[part], events.peer[part], events.nbytes[part])
             parts[int(rounds[part[0]])].append(graph)
-    # Rounds are compared by these marks: sender and receiver, or the step of a collective.
+    # Rounds with equal marks are equal. A mark is a sender and receiver, or a step of a collective.
     marks = [(rounds[sends], task[sends] * events.n_tasks + events.peer[sends])]
     for (first, last), call, call_steps in zip(call_rounds.T, calls, steps_of_calls, strict=True):
         steps = np.arange(len(call_steps) if first > 0 else 0)
@@ -327,7 +328,7 @@ def build_rounds(
     if not parts:
         raise InputError("trace without a message")
     phases, times = _fold_iterations(parts, marks, fold)
-    # Equal rounds of an algorithm stay one shared object.
+    # Repeated rounds of an algorithm are the same object, and remain so under their new name.
     named_phases = {id(phase): phase.renamed(name) for phase in phases}
     workload = Workload([named_phases[id(phase)] for phase in phases], name, dependent=True)
     algorithm_counts = Counter(call_plan.name for call_plan in plans if call_plan.name)
@@ -337,6 +338,7 @@ def build_rounds(
 
 
 def _omitted_events(events: Events, partner: Ints, rounds: Ints) -> list[Omission]:
+    """Return the events that match no other event, or that occur in no round."""
     is_unmatched = partner < 0
     kinds = {
         "receive without a send": (events.kind == RECEIVE) & is_unmatched & (events.peer >= 0),
@@ -359,7 +361,7 @@ def _fold_iterations(
     marks: Sequence[tuple[Ints, Ints]],
     fold: bool,
 ) -> tuple[list[CommGraph], int]:
-    """Mean rounds of the repeated iteration and its count; otherwise all rounds and 1."""
+    """Return the mean rounds of the repeated iteration and its count; else all rounds and 1."""
     used = np.array(sorted(parts))
     number, mark = (np.concatenate(column) for column in zip(*marks, strict=True))
     kept = np.isin(number, used)
@@ -377,7 +379,10 @@ def _fold_iterations(
 
 
 def _match_messages(events: Events) -> tuple[Ints, int]:
-    """Send of each receive, in order per source, destination, communicator and tag."""
+    """Return the send of each receive (-1 for none) and the number of unmatched messages.
+
+    MPI delivers messages of the same source, destination, communicator and tag in order.
+    """
     indexes = np.flatnonzero(np.isin(events.kind, (SEND, RECEIVE)) & (events.peer >= 0))
     is_send = events.kind[indexes] == SEND
     endpoints = events.task[indexes], events.peer[indexes]
@@ -396,7 +401,10 @@ def _match_messages(events: Events) -> tuple[Ints, int]:
 
 
 def _match_collectives(events: Events, partner: Ints) -> tuple[list[Ints], int]:
-    """Events of each collective call; sets ``partner`` of an event to its call."""
+    """Return the events of each collective call, and the number of incomplete calls.
+
+    Also sets ``partner`` to the index of the call for each event of a complete call.
+    """
     indexes = np.flatnonzero(events.kind == COLLECTIVE)
     if not indexes.size:
         return [], 0
@@ -418,13 +426,15 @@ def _match_collectives(events: Events, partner: Ints) -> tuple[list[Ints], int]:
 
 
 def _number_rounds(events: Events, partner: Ints, n_steps: Ints) -> tuple[Ints, Ints, Bools]:
-    """Rounds of events, first and last rounds of calls, and whether each event can occur.
+    """Return the rounds of events, the first and last rounds of calls, and which events can occur.
 
-    In a workload, a task waits for all messages of lower rounds. A message that it receives after a
-    send therefore has at least the round of that send, so that the send does not wait for it. A
-    send, or the first step of a collective, is a round after the messages received before it. Both
-    are impossible in a cycle, where messages overtake a message. The whole cycle shares a round,
-    because no task may wait for more than in the program.
+    In a workload, a task starts a round after it has received all messages of lower rounds. This
+    gives two rules. A send, or the first step of a collective, is one round after the messages that
+    its task received before. A message that a task receives after a send has at least the round of
+    that send; otherwise the send would wait for it.
+
+    If messages overtake another one, the rules contradict each other along a cycle. All events of
+    the cycle then share a round, since no task may wait for more than it does in the program.
     """
     n_events, n_calls = events.kind.size, n_steps.size
     is_send = events.kind == SEND
@@ -432,7 +442,7 @@ def _number_rounds(events: Events, partner: Ints, n_steps: Ints) -> tuple[Ints, 
     is_call = (events.kind == COLLECTIVE) & (partner >= 0)
     has_sends = is_send.copy()
     has_sends[is_call] = n_steps[partner[is_call]] > 0
-    # The nodes are the events, the first rounds of calls and their last rounds.
+    # The nodes of the graph are the events, then the first rounds of calls, then their last rounds.
     enters = np.where(is_call, n_events + partner, np.arange(n_events))
     leaves = enters + n_calls * is_call
     calls = np.arange(n_events, n_events + n_calls)
@@ -461,13 +471,14 @@ def _number_rounds(events: Events, partner: Ints, n_steps: Ints) -> tuple[Ints, 
 
 
 def _latest_before(events: Events, is_selected: Bools, node: Ints) -> Ints:
-    """Node of the latest selected event of the same task before each event; -1 for none."""
+    """Return the node of the latest selected event before each event of a task; -1 for none."""
     latest = np.where(is_selected, np.arange(is_selected.size), -1)
     latest = np.maximum.accumulate(np.concatenate([[-1], latest])[:-1])
     return np.where(latest >= events.first[events.task], node[latest], -1)
 
 
 def _list_arcs(source: Ints, target: Ints, length: Ints | Bools | int = 0) -> Int32s:
+    """Return arcs as columns of source, target and length, without those from node -1."""
     arcs = np.empty((3, source.size), np.int32)
     arcs[0], arcs[1], arcs[2] = source, target, length
     return arcs[:, source >= 0]
@@ -483,6 +494,7 @@ class _CallPlan(NamedTuple):
 
 
 def _plan_call(events: Events, call: Ints, chosen: Mapping[str, str], family: str) -> _CallPlan:
+    """Return the algorithm of a collective call, the chosen one or that of the library."""
     collective = events.operations[int(events.operation[call[0]])]
     ranks = np.array(events.members[int(events.communicator[call[0]])], np.int64)
     if not collective or ranks.size < 2 or int(call[0]) in events.blocks:
@@ -503,6 +515,7 @@ def _plan_call(events: Events, call: Ints, chosen: Mapping[str, str], family: st
 def _plan_rounds(
     events: Events, call: Ints, call_plan: _CallPlan, at_once: bool
 ) -> list[CommGraph]:
+    """Return the messages of a collective call, a graph for each round."""
     n_tasks, ranks = events.n_tasks, call_plan.ranks
     if int(call[0]) in events.blocks:
         nbytes = np.stack([events.blocks[int(event)][: ranks.size] for event in call])
@@ -513,11 +526,11 @@ def _plan_rounds(
     if not call_plan.name:
         return []
     members = tuple(ranks.tolist())
-    parts = [
-        _build_steps(name, members, call_plan.nbytes, n_tasks, at_once)
+    return [
+        graph
         for name in call_plan.name.split("+")
+        for graph in _build_steps(name, members, call_plan.nbytes, n_tasks, at_once)
     ]
-    return [graph for part in parts for graph in part]
 
 
 @lru_cache(maxsize=4096)
@@ -553,13 +566,13 @@ def _mean_graph(graphs: Sequence[CommGraph], times: int) -> CommGraph:
 
 
 def _find_iteration(mark: Ints, number: Ints, n_rounds: int) -> tuple[int, int, int]:
-    """First round, length and count of the longest repetition; a count of 1 means none."""
+    """Return the first round, length and count of the repeated iteration; a count of 1 is none."""
     unique_marks = pd.DataFrame({"number": number, "mark": mark}).drop_duplicates()
     sums = np.zeros(n_rounds, np.uint64)
     np.add.at(sums, unique_marks["number"], pd.util.hash_array(unique_marks["mark"].to_numpy()))
-    best = (0, 0, 1)
-    covered = 0
+    best, covered = (0, 0, 1), 0
     for period in range(1, min(MAX_PERIOD, n_rounds // 2) + 1):
+        # Find the longest run of rounds that equal the round a period later.
         is_repeated = np.concatenate([[False], sums[period:] == sums[:-period], [False]])
         edges = np.flatnonzero(np.diff(is_repeated.astype(np.int8)))
         if not edges.size:
@@ -567,7 +580,7 @@ def _find_iteration(mark: Ints, number: Ints, n_rounds: int) -> tuple[int, int, 
         lengths = edges[1::2] - edges[::2]
         longest = int(np.argmax(lengths))
         times = int(lengths[longest]) // period + 1
-        # Longer periods are often multiples, so they must cover clearly more rounds.
+        # Longer periods may be multiples of a shorter one, so they must cover clearly more rounds.
         if times >= 2 and times * period > 1.1 * covered:
             covered = times * period
             best = (int(edges[::2][longest]), period, times)

@@ -1,4 +1,4 @@
-"""Tori in files of network simulators and of Scotch."""
+"""Readers and writers of tori for network simulators and Scotch."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from .source import (
     comment_pattern,
     name_from_path,
     parse_whole,
-    warn_of,
-    warn_of_unused,
+    warn_about,
+    warn_about_unused,
     write_text,
 )
 
 _CLUSTER = re.compile(r"<cluster\b([^<>]*)>", re.S)
 _ATTRIBUTE = re.compile(r"(?<![\w:.-])([\w:.-]++)\s*+=\s*(\"[^\"]*\"|'[^']*')")
-# Attributes that are read, or that do not concern links.
+# Attributes that are read, or that do not affect links; others cause a warning.
 _CLUSTER_KEYS = {
     *("id", "prefix", "suffix", "radical", "speed", "core", "topology", "topo_parameters"),
     *("bw", "lat", "limiter_link", "sharing_policy", "version", "encoding", "routing"),
@@ -59,18 +59,14 @@ _CODES_GROUP = ("LPGROUPS", "PARAMS", "GRP")
 _BOOKSIM = re.compile(r"(?<!\w)([A-Za-z_]\w*+)\s*+=\s*+([^;={}]++);")
 _SCOTCH_LINE = re.compile(r"(torus|mesh)(XD|[1-9]D)?((?:\s+\S+)+)\s*", re.I)
 _BOOKSIM_KEYS = {
-    "topology",
-    "k",
-    "n",
-    "routing_function",
-    "num_vcs",
-    "traffic",
-    "injection_rate",
-} | {"link_failures"}
+    *("topology", "k", "n", "routing_function", "num_vcs", "traffic", "injection_rate"),
+    "link_failures",
+}
 
 
 def _read_simgrid(source: Source) -> Torus:
     text = source.text
+    # Only line ends remain of a comment, which keeps the line numbers.
     content = _XML_COMMENT.sub(lambda m: "\n" * m[0].count("\n"), text.data.decode())
     clusters = []
     for match in _CLUSTER.finditer(content):
@@ -84,7 +80,7 @@ def _read_simgrid(source: Source) -> Torus:
     unused = [name for name in names if name.lower() not in _CLUSTER_KEYS]
     unused += [*_ELEMENT.findall(content), *_TAG.sub(" ", content).split()]
     unused += _ATTRIBUTE.sub(" ", " ".join(_CLUSTER.findall(content))).strip("/ \n").split()
-    warn_of_unused(text.file, unused)
+    warn_about_unused(text.file, unused)
     size_texts = [size.strip() for size in keys.get("topo_parameters", "").split(",")]
     sizes = parse_sizes(text, number, "topo_parameters", size_texts)
     bandwidth = parse_quantity(text, number, "bw", keys.get("bw", ""), read_bandwidth)
@@ -93,33 +89,24 @@ def _read_simgrid(source: Source) -> Torus:
         raise text.fault("limiter_link is not supported", number, keys["limiter_link"], "none")
     policy = keys.get("sharing_policy", "SPLITDUPLEX").upper()
     if policy not in ("SPLITDUPLEX", "SHARED"):
-        expected = "SPLITDUPLEX or SHARED"
-        raise text.fault("bad sharing_policy", number, policy, expected)
+        raise text.fault("bad sharing_policy", number, policy, "SPLITDUPLEX or SHARED")
     if policy == "SHARED":
-        # Both directions share the link, so each has half of it on average.
+        # Both directions share the bandwidth, so each gets half of it on average.
         bandwidth /= 2
+    link = {"bandwidth": bandwidth, "hop_latency": latency, "tie_break": "simgrid"}
     name = keys.get("id") or name_from_path(source.path)
-    torus = build_torus(
-        source,
-        number,
-        sizes,
-        bandwidth=bandwidth,
-        tie_break="simgrid",
-        name=name,
-        hop_latency=latency,
-    )
-    _check_radical(source, number, keys.get("radical"), torus)
+    torus = build_torus(source, number, sizes, name=name, **link)
+    _check_radical(text, number, keys.get("radical", ""), torus)
     return torus
 
 
-def _check_radical(source: Source, number: int, radical: str | None, torus: Torus) -> None:
-    parts = [re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", p) for p in (radical or "").split(",")]
-    if radical is None or not all(parts):
-        return
+def _check_radical(text: TextFile, number: int, radical: str, torus: Torus) -> None:
+    """Check that a radical such as ``0-31,40`` numbers as many hosts as the torus has nodes."""
+    parts = [re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", p) for p in radical.split(",")]
     hosts = sum(int(p[2] or p[1]) - int(p[1]) + 1 for p in parts if p)
-    if hosts != torus.n_nodes:
+    if all(parts) and hosts != torus.n_nodes:
         found = f"{hosts} hosts in radical {radical}"
-        raise source.text.fault("wrong number of hosts", number, found, torus.n_nodes)
+        raise text.fault("wrong number of hosts", number, found, torus.n_nodes)
 
 
 def _write_simgrid(torus: Torus, path: Path) -> None:
@@ -150,12 +137,12 @@ def _is_astra(source: Source) -> bool:
 
 def _read_astra(source: Source) -> Torus:
     text = source.text
-    lists = _astra_lists(text)
+    lists = _read_astra_lists(text)
     for key, (_, number) in lists.items():
-        # Other keys of this kind, such as links per dimension, would change the torus.
+        # Unknown keys with such names, as for links per dimension, may change the torus.
         if key not in _ASTRA_KEYS and re.search("link|count|dim|width|topolog", key):
             raise text.fault("unknown key", number, key, " or ".join(_ASTRA_KEYS))
-    warn_of_unused(text.file, [key for key in lists if key not in _ASTRA_KEYS])
+    warn_about_unused(text.file, [key for key in lists if key not in _ASTRA_KEYS])
     topologies, line = lists.get("topology", ([], None))
     sizes, size_line = lists.get("npus_count", ([], None))
     if not topologies or len(topologies) != len(sizes):
@@ -163,28 +150,23 @@ def _read_astra(source: Source) -> Torus:
         raise text.fault("lists differ in length", size_line, found, "one of each per dimension")
     shape = parse_sizes(text, size_line, "npus_count", sizes)
     for topology, size in zip(topologies, shape, strict=True):
-        # With one or two chips every topology is a line.
+        # All topologies of one or two chips are lines.
         if topology.lower() not in _ASTRA_SHAPES and size not in (1, 2):
             raise text.fault("not a torus", line, topology, "Ring (or Line) in every dimension")
-    speeds = _astra_numbers(text, lists, "bandwidth", len(sizes))
-    latencies = _astra_numbers(text, lists, "latency", len(sizes))
-    if len({*latencies}) > 1:
-        warn_of(
-            text.file,
-            f"latencies of dimensions differ; the longest, {max(latencies):g} ns, is used for all",
-        )
-    return build_torus(
-        source,
-        size_line,
-        shape,
-        wrap=tuple(_ASTRA_SHAPES.get(topology.lower(), False) for topology in topologies),
-        bandwidth=tuple(speed * _GIGABYTE for speed in speeds),
-        hop_latency=max(latencies) * _NANOSECOND,
-    )
+    bandwidths = _parse_astra_numbers(text, lists, "bandwidth", len(sizes))
+    latencies = _parse_astra_numbers(text, lists, "latency", len(sizes))
+    longest = max(latencies)
+    if min(latencies) < longest:
+        message = f"latencies of dimensions differ; the longest, {longest:g} ns, is used for all"
+        warn_about(text.file, message)
+    link = {"bandwidth": tuple(bandwidth * _GIGABYTE for bandwidth in bandwidths)}
+    wrap = tuple(_ASTRA_SHAPES.get(topology.lower(), False) for topology in topologies)
+    hop_latency = longest * _NANOSECOND
+    return build_torus(source, size_line, shape, wrap=wrap, hop_latency=hop_latency, **link)
 
 
-def _astra_lists(text: TextFile) -> dict[str, tuple[list[str], int]]:
-    """Value list and line of each key; lists are in brackets or have an item per line."""
+def _read_astra_lists(text: TextFile) -> dict[str, tuple[list[str], int]]:
+    """Return the values and the line of each key; a list is in brackets or has an item per line."""
     lists: dict[str, tuple[list[str], int]] = {}
     key = ""
     for number, raw in enumerate(text.raw_lines(), start=1):
@@ -207,7 +189,7 @@ def _astra_lists(text: TextFile) -> dict[str, tuple[list[str], int]]:
     return lists
 
 
-def _astra_numbers(
+def _parse_astra_numbers(
     text: TextFile, lists: dict[str, tuple[list[str], int]], key: str, count: int
 ) -> list[float]:
     values, line = lists.get(key, ([], None))
@@ -242,7 +224,7 @@ def _read_codes(source: Source) -> Torus:
             settings[key] = (number, parsed)
         words = re.sub("[{};]", " ", _CODES_KEY.sub(" ", line_text)).split()
         unknown += [word for word in words if not any(group in word for group in _CODES_GROUP)]
-    warn_of_unused(text.file, [*(key for key in settings if key not in _CODES_KEYS), *unknown])
+    warn_about_unused(text.file, [*(key for key in settings if key not in _CODES_KEYS), *unknown])
     networks = {key for key in settings if key.startswith("modelnet_")}
     others = networks - {"modelnet_torus", "modelnet_order", "modelnet_scheduler"}
     if others:
@@ -257,11 +239,11 @@ def _read_codes(source: Source) -> Torus:
     }
     if values.get("n_dims", len(sizes)) != len(sizes):
         raise text.fault("wrong n_dims", settings["n_dims"][0], values["n_dims"], len(sizes))
-    # Bytes per nanosecond, by default 2.
-    speed_line, speeds = settings.get("link_bandwidth", (None, ["2.0"]))
-    if not NUMBER.fullmatch(speeds[0]) or len(speeds[0]) > 40:
-        raise text.fault("bad link_bandwidth", speed_line, speeds[0], "GB/s such as 5.0")
-    torus = build_torus(source, line, sizes, bandwidth=float(speeds[0]) * 1e9)
+    # GB/s; the default is that of CODES.
+    bandwidth_line, (bandwidth, *_) = settings.get("link_bandwidth", (None, ["2.0"]))
+    if not NUMBER.fullmatch(bandwidth) or len(bandwidth) > 40:
+        raise text.fault("bad link_bandwidth", bandwidth_line, bandwidth, "GB/s such as 5.0")
+    torus = build_torus(source, line, sizes, bandwidth=float(bandwidth) * 1e9)
     count = values.get("repetitions", 1) * values.get("modelnet_torus", 1)
     if "repetitions" in values and count != torus.n_nodes:
         line = settings["repetitions"][0]
@@ -283,7 +265,7 @@ def _read_booksim(source: Source) -> Torus:
         for key, value in _BOOKSIM.findall(line)
     }
     rest = [line for line in (_BOOKSIM.sub("", line) for line in lines) if line.strip(" ;")]
-    warn_of_unused(text.file, [*(key for key in settings if key not in _BOOKSIM_KEYS), *rest])
+    warn_about_unused(text.file, [*(key for key in settings if key not in _BOOKSIM_KEYS), *rest])
     number, topology = settings.get("topology", (None, "none"))
     if topology not in ("torus", "mesh"):
         raise text.fault("not a torus", number, topology, "topology = torus, or mesh")
@@ -310,8 +292,7 @@ def _read_scotch(source: Source) -> Torus:
     if match is None or len(lines) > 1:
         error_line, found = (number, line) if match is None else lines[1]
         raise text.fault("bad Scotch target", error_line, found, "torus3D 8 8 8 on one line")
-    size_words = [word for _, content in lines for word in content.split()][1:]
-    numbers = [parse_whole(text, number, "size", word) for word in size_words]
+    numbers = [parse_whole(text, number, "size", word) for word in match[3].split()]
     count = match[2]
     if count is None or count.upper() == "XD":
         if len(numbers) != numbers[0] + 1:
@@ -427,8 +408,8 @@ converts them.
 )
 
 
-# Upper bound of the parallel links in the slowest dimension.
-_MAX_LINKS = 17
+# Maximum number of parallel links that the writer assumes in the slowest dimension.
+_MAX_LINKS = 16
 _SIZES = re.compile(r"\[?\s*+[0-9]++(?>\s*+[x,]\s*+[0-9]++|\s++[0-9]++)*+\s*+\]?")
 _WORD = re.compile(r"\w+")
 _TORUS = re.compile(r"\b(torus|hdtorus|topoTorus)\b|\btorus[:.]\w", re.I)
@@ -436,35 +417,26 @@ _MESH = re.compile(r"\btopoMesh\s*\(|\bmesh[:.]\w|name[\"']?\s*[=:]\s*[\"']?mesh
 _SETTING = re.compile(
     r"([^=\"']*+(?:[\"'][^\"']*+[\"'][^=\"':]*+)?)(?:=(?!=)|(?<=[\"'\s]):(?=\s))(.*)"
 )
-# Sections and keys of other topologies, and of components other than links.
+# Names in the paths of settings for other topologies, and for components other than links.
 _OTHER_TOPOLOGIES = {"fattree", "dragonfly", "hyperx", "fully_connected", "switch"}
 _OTHER_PARTS = (
-    "nic",
-    "networkif",
-    "linkcontrol",
-    "memory",
-    "proc",
-    "xbar",
-    "injection",
-    "ejection",
+    *("nic", "networkif", "linkcontrol", "memory", "proc", "xbar", "injection", "ejection"),
 )
 _OLD_KEY = re.compile(r"(topology|network|switch)_(\w+)")
 _SIZE_KEYS = ("shape", "geometry")
 _WIDTH_KEYS = ("width", "redundant")
 _PORT_KEYS = ("local_ports", "concentration", "nodes_per_switch")
-# Keys that are read, or that only name something.
+# Keys that are read, or that only give names; others cause a warning.
 _READ_KEYS = {
     *(*_SIZE_KEYS, *_WIDTH_KEYS, *_PORT_KEYS, "name", "topology", "topo", "link_bw", "bandwidth"),
     *("link_latency", "link_lat", "latency", "sendlatency", "hop_latency"),
 }
-
-
-# Lines that are neither a setting nor a Python statement.
+# Lines that are neither settings nor Python statements.
 _STRAY = re.compile(r"\s*+(?!include\b)\w++(?:[ \t]++[\w.]++)*+\s*+|\s*+\[[\w. ]++\]\s*+")
 
 
 class _SstSetting(NamedTuple):
-    """A setting: its lower-case path of sections and key, and its value."""
+    """A setting: its path (sections and key, in lower case) and its value."""
 
     line: int
     path: tuple[str, ...]
@@ -484,6 +456,7 @@ def _is_sst(source: Source) -> bool:
 
 
 def _read_settings(lines: Iterable[tuple[int, str]]) -> list[_SstSetting]:
+    """Return the settings of a Python or ini file; a value may be the name of a variable."""
     settings: list[_SstSetting] = []
     sections: list[list[str]] = []
     for number, piece, delimiter in _split_lines(lines):
@@ -504,7 +477,10 @@ def _read_settings(lines: Iterable[tuple[int, str]]) -> list[_SstSetting]:
 
 
 def _split_lines(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str, str]]:
-    """Lines split at braces, semicolons and commas between settings, with these delimiters."""
+    """Split lines at braces, semicolons and commas between settings.
+
+    Yields the line number, the text before a delimiter, and the delimiter ("" at the line end).
+    """
     for number, line in lines:
         piece, quote, depth = "", "", 0
         for at, char in enumerate(line):
@@ -527,25 +503,26 @@ def _split_lines(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str, s
 
 
 def _ends_entry(line: str, comma: int) -> bool:
-    """Whether a comma ends a dictionary entry; commas within a value precede numbers."""
+    """Whether a comma ends a dictionary entry; a comma within a value precedes a number."""
     rest = line[comma + 1 :].lstrip()
     return not rest or rest[0] in "\"'}#"
 
 
 def _split_key(key: str) -> list[str]:
-    """Lower-case words of a key; `topology_geometry` of older versions counts as two."""
+    """Return the lower-case words of a key; older versions write two as `topology_geometry`."""
     words = [word.lower() for word in _WORD.findall(key)]
     parts = ((match.groups() if (match := _OLD_KEY.fullmatch(word)) else (word,)) for word in words)
     return [part for group in parts for part in group]
 
 
 def _topology_settings(settings: list[_SstSetting], keys: tuple[str, ...]) -> list[_SstSetting]:
+    """Return the settings of a torus or mesh with one of the keys."""
     matching = (s for s in settings if s.key in keys and not _is_other(s))
     return [s for s in matching if not _OTHER_TOPOLOGIES & {*s.path}]
 
 
 def _read_sst(source: Source) -> Torus:
-    """Return the torus; parallel links become one link with their total bandwidth."""
+    """Read a torus; parallel links become one link with their total bandwidth."""
     text = source.text
     raw = list(text.raw_lines())
     settings = _read_settings(enumerate(raw, start=1))
@@ -566,7 +543,7 @@ def _read_sst(source: Source) -> Torus:
             sizes_text = "x".join(map(str, sizes))
             expected = f"1; otherwise torus {sizes_text} with --tasks-per-node for each router"
             raise text.fault(f"bad {setting.key}", setting.line, setting.value, expected)
-    # Calls are more specific than imports.
+    # Calls of topoTorus or topoMesh decide, since a program may import both.
     topologies = {name.lower() for name in re.findall(r"\btopo(Torus|Mesh)\s*\(", content)}
     if len(topologies) > 1:
         raise text.fault("both a torus and a mesh", size.line, size.value, "one topology")
@@ -574,15 +551,12 @@ def _read_sst(source: Source) -> Torus:
     unknown = [s for s in settings if s.key not in _READ_KEYS and not _is_other(s)]
     stray_lines = [line for line in content.splitlines() if _STRAY.fullmatch(line)]
     stray_lines = [line for line in stray_lines if not iskeyword(line.split()[0])]
-    warn_of_unused(text.file, [*(".".join(setting.path) for setting in unknown), *stray_lines])
+    warn_about_unused(text.file, [*(".".join(setting.path) for setting in unknown), *stray_lines])
     bandwidth = _read_link_value(text, settings, _BANDWIDTHS, read_bandwidth)
     latency = _read_link_value(text, settings, _LATENCIES, read_seconds)
     if included:
-        warn_of(
-            text.file,
-            f"{included[1]} is not read; parallel links, nodes per router, bandwidth and latency "
-            "that it sets are missing",
-        )
+        unread = "parallel links, nodes per router, bandwidth and latency that it sets are missing"
+        warn_about(text.file, f"{included[1]} is not read; {unread}")
     link_bandwidth = Torus.bandwidth[0] if bandwidth is None else bandwidth
     bandwidths = tuple(width * link_bandwidth for width in widths)
     return build_torus(
@@ -591,7 +565,7 @@ def _read_sst(source: Source) -> Torus:
 
 
 def _single_setting(text: TextFile, settings: list[_SstSetting], what: str) -> _SstSetting | None:
-    """The setting, if all given ones have the same value; None if there is none."""
+    """Return the first setting; raise an error if others differ, return None if there is none."""
     for setting in settings[1:]:
         if _normalize_value(setting) != _normalize_value(settings[0]):
             found = f"{setting.value}, on line {settings[0].line} {settings[0].value}"
@@ -601,7 +575,7 @@ def _single_setting(text: TextFile, settings: list[_SstSetting], what: str) -> _
 
 
 def _normalize_value(setting: _SstSetting) -> list[str] | str:
-    """Numbers of sizes, independent of their separators; other values unchanged."""
+    """Return sizes as a list of numbers, whatever separates them, and other values unchanged."""
     value = setting.value
     return re.findall(r"[0-9]+", value) if _SIZES.fullmatch(value) else value
 
@@ -616,7 +590,7 @@ def _read_shape(text: TextFile, setting: _SstSetting) -> tuple[int, ...]:
     return sizes
 
 
-# Settings of link parameters, the most specific first.
+# Rules that select the settings of link parameters, the most specific first.
 _Rule = Callable[[_SstSetting], bool]
 _BANDWIDTHS: tuple[_Rule, ...] = (
     lambda s: s.key == "link_bw" and not _is_other(s),
@@ -633,6 +607,7 @@ _LATENCIES: tuple[_Rule, ...] = (
 
 
 def _is_other(setting: _SstSetting) -> bool:
+    """Whether a setting belongs to a component other than links, such as memory."""
     return any(part.startswith(_OTHER_PARTS) for part in setting.path)
 
 
@@ -642,6 +617,7 @@ def _read_link_value(
     rules: tuple[_Rule, ...],
     read: Callable[[str], float],
 ) -> float | None:
+    """Return the value that the first applicable rule selects; None if no rule applies."""
     for rule in rules:
         setting = _single_setting(text, [s for s in settings if rule(s)], "values for the links")
         if setting is not None:
@@ -650,10 +626,10 @@ def _read_link_value(
 
 
 def _write_sst(torus: Torus, path: Path) -> None:
-    # Possible numbers of parallel links for the smallest bandwidth; each bandwidth must be a whole
-    # number of links.
+    # Find the smallest number of parallel links in the slowest dimension for which every dimension
+    # has a whole number of links of the same bandwidth.
     ratios = np.array(torus.bandwidth) / min(torus.bandwidth)
-    multiples = np.outer(np.arange(1, _MAX_LINKS), ratios)
+    multiples = np.outer(np.arange(1, _MAX_LINKS + 1), ratios)
     is_whole = (abs(multiples - multiples.round()) < 1e-9 * multiples).all(axis=1)
     link_counts = 1 + np.flatnonzero(is_whole)
     expected = "wrap in all dimensions, and bandwidths that are multiples of one value"

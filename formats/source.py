@@ -1,4 +1,4 @@
-"""Input files: their first bytes, their lines and cells, and errors that name a line."""
+"""Access to input files: first bytes, lines and cells, and errors with line numbers."""
 
 from __future__ import annotations
 
@@ -19,34 +19,27 @@ from typing import IO, Any, cast
 
 from toruscast._lazy import lazy
 from toruscast.errors import InputError, InputWarning
-from toruscast.files import (
-    at_file,
-    check_path,
-    check_regular,
-    check_text,
-    max_unpacked,
-    parse_json,
-)
+from toruscast.files import AnyPath as AnyPath
+from toruscast.files import at_file, check_path, check_regular, check_text, max_unpacked, parse_json
 from toruscast.mapping.torus import Torus
 
 # Maximum bytes after decompression; about 80 million edges.
 MAX_BYTES = 2**31
 CHUNK = 2**24
-# Bytes at the start of a file that recognisers read.
+# Number of bytes at the start of a file from which its format is recognised.
 START = 2**16
 MAX_WHOLE = 2**63 - 1
 WHOLE = re.compile(r"\+?[0-9]+|-0+")
 DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
 # Possessive quantifiers avoid backtracking in very long words.
 NUMBER = re.compile(r"[+-]?([0-9]++\.?[0-9]*+|\.[0-9]++)([eE][+-]?[0-9]++)?")
-AnyPath = str | os.PathLike[str]
 Progress = Callable[[int, int], object]
 """Called with the bytes read so far and the total."""
-# Bytes per chunk of lines.
+# Number of bytes in a chunk of lines.
 _PIECE = 2**23
-# Maximum number of keys or columns in a warning.
+# Maximum number of names that a warning lists.
 _MAX_UNUSED = 12
-# Maximum bytes of a line.
+# Maximum length of a line in bytes.
 MAX_LINE = 2**24
 _SUFFIXES = (
     *(".prof", ".txt", ".edges", ".topo", ".csv", ".npz", ".mtx", ".map", ".graph", ".grf"),
@@ -58,7 +51,7 @@ _SUFFIXES = (
 
 @cache
 def comment_pattern(marks: str = "#%") -> re.Pattern[str]:
-    """Return the pattern of comments, which start at a mark that follows no other character.
+    """Return a pattern that matches a comment: from a mark that starts a word to the line end.
 
     Examples
     --------
@@ -77,10 +70,13 @@ class TextFile:
     data: bytes = b""
     progress: Progress | None = field(default=None, compare=False)
     is_streamed: bool = False
-    """Whether each pass over the lines reads the file again; ``data`` is then empty."""
+    """Whether each pass over the lines reads the file again, which saves memory; no ``data``."""
 
     def lines(self, marks: str = "#%", skip: int = 0) -> Iterator[tuple[int, str]]:
-        """Yield number and content of each line with data after the first ``skip`` lines."""
+        """Yield the number and content of each data line after the first ``skip`` lines.
+
+        Blank lines and comments are left out.
+        """
         comment = comment_pattern(marks)
         for number, raw in enumerate(self.raw_lines(skip), start=skip + 1):
             line = comment.sub("", raw).strip()
@@ -88,7 +84,7 @@ class TextFile:
                 yield number, line
 
     def raw_lines(self, skip: int = 0) -> Iterator[str]:
-        """Yield each line after the first ``skip``, with comments and blanks."""
+        """Yield each line after the first ``skip``, including blank lines and comments."""
         number = skip
         for data in self.chunks(skip):
             for raw in data.removesuffix(b"\n").split(b"\n"):
@@ -101,10 +97,10 @@ class TextFile:
                 yield line
 
     def chunks(self, skip: int = 0) -> Iterator[bytes]:
-        """Yield whole lines after the first ``skip``, in large chunks with normalised line ends."""
+        """Yield chunks of complete lines after the first ``skip``, with normalised line ends."""
         line, size, rest, is_first = 0, 0, b"", True
         with self._open_stream() as (stream, max_bytes, max_line):
-            # A short first chunk, so that reading only the first lines is fast.
+            # The first chunk is short because many callers read only the first lines.
             while (chunk := stream.read(START if is_first else _PIECE)) or rest:
                 size += len(chunk)
                 if self.progress is not None:
@@ -115,7 +111,7 @@ class TextFile:
                 is_first = False
                 if b"\0" in chunk:
                     check_text(data, self.file)
-                # The chunk may end between the two bytes of a line end.
+                # The chunk may end between "\r" and "\n".
                 held = b"\r" if chunk and data.endswith(b"\r") else b""
                 if b"\r" in data:
                     data = data.removesuffix(held).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
@@ -133,20 +129,20 @@ class TextFile:
 
     @contextmanager
     def locate_errors(self, line: int | None) -> Iterator[None]:
-        """Add this file and a line to the errors of a block."""
+        """Add this file and a line number to errors that the block raises."""
         try:
             yield
         except InputError as error:
             raise error.replace(file=self.file, line=error.line or line) from None
 
     def json(self, content: str | None = None) -> Any:
-        """Parse the text, or ``content`` in its place, as JSON."""
+        """Parse ``content``, by default the whole text, as JSON."""
         return parse_json(self.data.decode() if content is None else content, self.file)
 
     def matches(
         self, pattern: re.Pattern[str], what: str, expected: str
     ) -> Iterator[tuple[int, re.Match[str]]]:
-        """Yield number and match of each line with data; ``what`` describes a line in errors."""
+        """Yield the number and match of each data line; ``what`` names a line in errors."""
         for number, line in self.lines("#"):
             match = pattern.fullmatch(line)
             if match is None:
@@ -155,14 +151,12 @@ class TextFile:
 
     @contextmanager
     def _open_stream(self) -> Iterator[tuple[IO[bytes], float, float]]:
-        """Yield the stream, the maximum bytes of the file, and those of a line."""
-        if not self.is_streamed:
+        """Yield the stream and the maximum number of bytes in the file and in a line."""
+        if self.is_streamed:
+            with open_file(self.file) as (stream, max_bytes):
+                yield stream, max_bytes, MAX_LINE
+        else:
             yield io.BytesIO(self.data), math.inf, math.inf
-            return
-        with open_file(self.file) as stream:
-            is_packed = isinstance(stream, gzip.GzipFile)
-            max_bytes = max_unpacked(self.file, MAX_BYTES) if is_packed else math.inf
-            yield stream, max_bytes, MAX_LINE
 
     def _bytes_read(self, stream: IO[bytes]) -> tuple[int, int]:
         if not self.is_streamed:
@@ -171,13 +165,13 @@ class TextFile:
         return file.tell(), Path(self.file).stat().st_size
 
     def first_line(self) -> tuple[int, str]:
-        """Return number and content of the first line with data."""
+        """Return the number and content of the first data line."""
         for number, line in self.lines():
             return number, line
         raise self.fault("file without data")
 
     def record_once(self, what: str, name: Any, line: int, line_by_name: dict[Any, int]) -> None:
-        """Record the line of a name, or raise an error if it occurred before."""
+        """Record the line of a name; raise an error if the name occurred on an earlier line."""
         if name in line_by_name:
             found = f"{name}, also on line {line_by_name[name]}"
             raise self.fault(f"duplicate {what}", line, found, f"each {what} once")
@@ -192,21 +186,24 @@ class TextFile:
 
 
 @contextmanager
-def open_file(path: AnyPath) -> Iterator[IO[bytes]]:
-    """Open a regular file to read, decompressed if it is gzip."""
+def open_file(path: AnyPath) -> Iterator[tuple[IO[bytes], float]]:
+    """Open a regular file, which is decompressed if it is gzip; yield it and its maximum size."""
     with at_file(path):
         check_regular(path)
         with Path(path).open("rb") as file:
             is_packed = file.read(2) == b"\x1f\x8b"
             file.seek(0)
-            yield cast(IO[bytes], gzip.GzipFile(fileobj=file) if is_packed else file)
+            if is_packed:
+                packed = cast(IO[bytes], gzip.GzipFile(fileobj=file))
+                yield packed, max_unpacked(path, MAX_BYTES)
+            else:
+                yield file, math.inf
 
 
 def read_bytes(path: AnyPath) -> bytes:
-    """Return the content of a regular file, decompressed if it is gzip."""
-    with open_file(path) as stream:
-        is_packed = isinstance(stream, gzip.GzipFile)
-        max_bytes = max_unpacked(path, MAX_BYTES) if is_packed else MAX_BYTES
+    """Return the content of a regular file; a gzip file is decompressed."""
+    with open_file(path) as (stream, max_bytes):
+        max_bytes = min(max_bytes, MAX_BYTES)
         chunks, size = [], 0
         while chunk := stream.read(CHUNK):
             chunks.append(chunk)
@@ -220,7 +217,7 @@ def read_bytes(path: AnyPath) -> bytes:
 
 
 def as_text(path: AnyPath, data: bytes, progress: Progress | None = None) -> TextFile:
-    """Return bytes as a text file, or raise `InputError` if they are binary."""
+    """Return bytes as a text file; raise `InputError` for binary data."""
     data = data.removeprefix(b"\xef\xbb\xbf")
     if b"\r" in data and b"\0" not in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
@@ -229,38 +226,38 @@ def as_text(path: AnyPath, data: bytes, progress: Progress | None = None) -> Tex
 
 
 def read_text(path: AnyPath) -> TextFile:
-    """Return a text file, decompressed if it is gzip."""
+    """Read a text file; a gzip file is decompressed."""
     return as_text(path, read_bytes(path))
 
 
-def warn_of(file: AnyPath, message: str) -> None:
-    """Warn about the content of a file; the warning points to the caller of the caller."""
+def warn_about(file: AnyPath, message: str) -> None:
+    """Issue a warning about a file, attributed to the caller's caller."""
     warnings.warn(f"{os.fspath(file)}: {message}", InputWarning, stacklevel=3)
 
 
-def warn_of_unused(file: AnyPath, words: Iterable[str], what: str = "not used") -> None:
-    """Warn about keys, columns or lines of a file that are not read."""
+def warn_about_unused(file: AnyPath, words: Iterable[str], what: str = "not used") -> None:
+    """Issue a warning that lists keys, columns or lines of a file that are not read."""
     if unused := list(dict.fromkeys(word.strip()[:80] for word in words)):
         more = ", ..." if len(unused) > _MAX_UNUSED else ""
-        warn_of(file, f"{what}: {', '.join(unused[:_MAX_UNUSED])}{more}")
+        warn_about(file, f"{what}: {', '.join(unused[:_MAX_UNUSED])}{more}")
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write UTF-8 text without changing its line ends."""
+    """Write UTF-8 text with its line ends unchanged."""
     path.write_text(text, encoding="utf-8", newline="")
 
 
 def name_from_path(path: AnyPath) -> str:
-    """Return a file name without ``.gz`` and format suffix, with escapes for invalid UTF-8."""
+    """Return a file's name without ``.gz`` and known suffixes; escape bytes that are not UTF-8."""
     name = os.fsencode(Path(path).name).decode("utf-8", "backslashreplace").removesuffix(".gz")
     stem, suffix = os.path.splitext(name)  # noqa: PTH122 (pathlib takes a leading dot otherwise)
     return stem if suffix.lower() in _SUFFIXES else name
 
 
 def split_cells(line: str, separator: str | None = None) -> tuple[str | None, list[str]]:
-    """Return the separator and the unquoted cells of a line; the separator is None for blanks.
+    """Return the separator of a line (None for blanks) and its cells without quotes.
 
-    Without a ``separator`` the line decides: semicolons before commas before tabs.
+    By default `find_separator` selects the separator.
 
     Examples
     --------
@@ -277,7 +274,10 @@ def split_cells(line: str, separator: str | None = None) -> tuple[str | None, li
 
 
 def find_separator(line: str) -> str | None:
-    """Return the separator of a line; None for blanks, as between numbers with decimal commas."""
+    """Return the separator of a line: a semicolon, else a comma, else a tab, else None for blanks.
+
+    Commas within numbers, as in ``0 1 8,5``, are decimal commas.
+    """
     if ";" in line:
         return ";"
     words = line.split()
@@ -287,7 +287,7 @@ def find_separator(line: str) -> str | None:
             DECIMAL_COMMA.fullmatch(word) or NUMBER.fullmatch(word) for word in words
         )
         return None if is_decimal else ","
-    # Tabs between numbers count as blanks, but names may contain blanks.
+    # Numbers may be separated by a mix of tabs and blanks, but names may contain blanks.
     return None if "\t" not in line or all(map(NUMBER.fullmatch, words)) else "\t"
 
 
@@ -298,7 +298,10 @@ def select_columns(
     chosen: Mapping[str, str],
     needed: Sequence[str],
 ) -> list[str | None]:
-    """Return our name of each column, or None for columns that the caller did not choose."""
+    """Return the standard name of each column; None for columns that are not ``chosen``.
+
+    ``chosen`` maps standard names to ``names`` of columns, and must contain those ``needed``.
+    """
     wanted = list(chosen.values())
     missing = [name for name in wanted if names.count(name) != 1 or wanted.count(name) != 1]
     if missing or not {*needed} <= {*chosen}:
@@ -311,7 +314,7 @@ def select_columns(
 
 
 def parse_whole(text: TextFile, line: int, name: str, value: str, top: int | None = None) -> int:
-    """Return a whole number from 0 to ``top``."""
+    """Parse a whole number from 0 to ``top``, by default the largest 64-bit integer."""
     range_text = "0 or more" if top is None else f"0 to {top}"
     digits = value.lstrip("+-0")
     if WHOLE.fullmatch(value) and len(digits) <= len(str(MAX_WHOLE)):
@@ -321,11 +324,12 @@ def parse_whole(text: TextFile, line: int, name: str, value: str, top: int | Non
     raise text.fault(f"bad {name}", line, value, f"a whole number, {range_text}")
 
 
+# Number of lines from which a format is recognised.
 LINES = 64
 
 
 class Source:
-    """A file, a folder, or the common prefix of several files, opened once for all dialects."""
+    """A file, a folder, or the common prefix of several files, shared by all recognisers."""
 
     def __init__(
         self,
@@ -340,11 +344,10 @@ class Source:
         self.n_tasks = n_tasks
         self.torus = torus
         with at_file(path):
-            place = Path(path)
-            self.is_file = place.exists() and not place.is_dir()
+            self.is_file = Path(path).exists() and not Path(path).is_dir()
         self.start = b""
         if self.is_file:
-            with open_file(path) as stream:
+            with open_file(path) as (stream, _):
                 self.start = stream.read(START)
             if not self.start:
                 raise InputError("empty file", file=path)
@@ -361,38 +364,38 @@ class Source:
 
     @lazy
     def streamed_text(self) -> TextFile:
-        """Content as text that is read again for each pass instead of kept in memory."""
+        """Content as text that is read from disk in each pass instead of kept in memory."""
         return TextFile(os.fspath(self.path), b"", self.progress, is_streamed=True)
 
     @lazy
     def lines(self) -> list[tuple[int, str]]:
-        """Number and content of the first lines with data; empty for binary data."""
+        """Number and content of the first data lines; empty for binary data."""
         return list(islice(self._first_text.lines(), LINES))
 
     @lazy
     def raw_lines(self) -> list[str]:
-        """The first lines with comments; empty for binary data."""
+        """The first lines, including comments; empty for binary data."""
         return [line.rstrip() for line in islice(self._first_text.raw_lines(), LINES)]
 
     @property
     def has_numbers(self) -> bool:
-        """Whether the first line with data consists of numbers; one of them may be mistyped."""
+        """Whether the first data line starts with a number and has at most one other cell."""
         first = split_cells(self.first_line()[1])[1]
         are_numbers = [bool(NUMBER.fullmatch(part)) for part in first]
         return any(are_numbers[:1]) and are_numbers.count(False) < 2
 
     def all_match(self, pattern: re.Pattern[str]) -> bool:
-        """Whether each of the first lines with data matches a pattern."""
+        """Whether all of the first data lines match a pattern."""
         lines = [line for _, line in self.lines[:8]]
         return bool(lines) and all(map(pattern.fullmatch, lines))
 
     def first_line(self) -> tuple[int | None, str]:
-        """Return number and content of the first line with data, or ``(None, "")``."""
+        """Return the number and content of the first data line, or ``(None, "")``."""
         return self.lines[0] if self.lines else (None, "")
 
     @lazy
     def _first_text(self) -> TextFile:
-        """The first bytes up to the last complete line; empty for binary data."""
+        """The complete lines among the first bytes; empty for binary data."""
         start = self.start
         if len(start) == START:
             cut = max(start.rfind(b"\n"), start.rfind(b"\r"))

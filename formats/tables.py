@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +22,10 @@ from toruscast.typing import Ints
 
 from .source import NUMBER, TextFile, comment_pattern, find_separator, parse_whole, split_cells
 
-# Either a decimal comma, or a name that contains a blank.
+# A line such as "by hand 1,5": the comma is decimal, or the name contains a blank.
 _DECIMAL_COMMA = re.compile(r"[^\s\"]+\s+[0-9]+,[0-9]+")
 _MAX_CELL = 2**17
 Rows = list[tuple[int, list[str]]]
-IntArray = Ints
-# Type of each column that is read, by its name.
-Dtypes = dict[str, type[np.float64] | type[np.int64]]
 
 
 def read_words(
@@ -39,9 +36,8 @@ def read_words(
 ) -> tuple[list[str], Rows]:
     """Return the column names, and the line number and cells of each row.
 
-    The first of the ``lines`` is a header if ``is_header`` accepts its cells; otherwise ``columns``
-    are the names. Each row must have one cell for each column.
-
+    The first line is a header if ``is_header`` returns a true value for its cells; otherwise the
+    names are ``columns``. Every row must have one cell per column.
     """
     names, separator, rows = list(columns), None, []
     for index, (number, line) in enumerate(lines):
@@ -70,10 +66,9 @@ _BLANKS = re.compile(rb"(?m)^ +| +$")
 
 @dataclass(frozen=True)
 class TextTable:
-    """Columns of a text file by name, and the line of each row.
+    """Named columns of a text file, and the line number of each row.
 
-    Row i is on ``lines[i]``; without ``lines`` it is the i-th line with data after ``skip``.
-
+    Row i is on line ``lines[i]``, or else it is the i-th data line after the first ``skip`` lines.
     """
 
     text: TextFile
@@ -90,7 +85,7 @@ class TextTable:
         return next(iter(self.columns.values())).size
 
     def assign(self, **columns: NDArray[Any]) -> TextTable:
-        """Return the table with added or replaced columns."""
+        """Return a copy of the table with added or replaced columns."""
         return replace(self, columns=self.columns | columns)
 
     def line(self, row: int) -> int:
@@ -106,10 +101,10 @@ class TextTable:
 
 def make_table(
     text: TextFile,
-    lines: Sequence[int] | IntArray,
-    **columns: Sequence[int] | IntArray | None,
+    lines: Sequence[int] | Ints,
+    **columns: Sequence[int] | Ints | None,
 ) -> TextTable:
-    """Return a table of columns that were read line by line; None columns are left out."""
+    """Return a table from columns of whole numbers and their lines; skip columns that are None."""
     arrays = {
         name: np.array(column, dtype=np.int64)
         for name, column in columns.items()
@@ -125,50 +120,58 @@ def read_table(
     separator: str | None = "",
     floats: Collection[str] = (),
 ) -> TextTable:
-    """Return all lines after the first ``skip`` as named columns; columns named None are skipped.
+    """Read all lines after the first ``skip`` as named columns; columns named None are skipped.
 
-    An empty ``separator`` means that of the first line, and None means blanks. Each cell must be a
-    number of at least 0: finite in the columns ``floats``, otherwise whole.
-
+    The ``separator`` is None for blanks; by default it is that of the first line. Each cell must be
+    a whole number, 0 or more, or any finite number, 0 or more, in columns listed in ``floats``.
     """
     if separator == "":
         separator = find_separator(next(text.lines(skip=skip), (0, ""))[1])
     dtypes = {name: np.float64 if name in floats else np.int64 for name in columns if name}
+    layout = _Layout(columns, dtypes, separator)
     chunks: list[list[NDArray[Any]]] = []
     line = skip
     for data in text.chunks(skip):
-        fast = _parse_chunk(data, columns, dtypes, separator)
-        chunks.append(
-            _parse_lines(text, data, line, columns, dtypes, separator) if fast is None else fast
-        )
+        fast = _parse_chunk(data, layout)
+        chunks.append(_parse_lines(text, data, line, layout) if fast is None else fast)
         line += data.count(b"\n")
     chunks = chunks or [[np.zeros(0, dtype) for dtype in dtypes.values()]]
     joined = (np.concatenate(arrays) for arrays in zip(*chunks, strict=True))
     return TextTable(text, dict(zip(dtypes, joined, strict=True)), skip)
 
 
-def _parse_chunk(
-    data: bytes, columns: Sequence[str | None], dtypes: Dtypes, separator: str | None
-) -> list[NDArray[Any]] | None:
-    """Columns of a chunk of lines by pyarrow; None if it needs the slow parser."""
+class _Layout(NamedTuple):
+    """Names of all columns, types of those to read, and the separator of a table."""
+
+    columns: Sequence[str | None]
+    dtypes: dict[str, type[np.float64] | type[np.int64]]
+    separator: str | None
+
+
+def _parse_chunk(data: bytes, layout: _Layout) -> list[NDArray[Any]] | None:
+    """Parse a chunk of lines with pyarrow; return None if the slow parser must read it.
+
+    That is the case for errors, because pyarrow does not report their lines, and for numbers in
+    forms that pyarrow rejects.
+    """
     if b"#" in data or b"%" in data:
         data = _COMMENT.sub(b"", data)
-    if separator is None:
+    if layout.separator is None:
         data = data.replace(b"\t", b" ")
         while b"  " in data:
             data = data.replace(b"  ", b" ")
     if b" \n" in data or b"\n " in data or data[:1] == b" ":
         data = _BLANKS.sub(b"", data)
-    # pyarrow would accept hexadecimal numbers.
+    # pyarrow would accept hexadecimal numbers, which the slow parser rejects.
     if (b"x" in data or b"X" in data) and _HEXADECIMAL.search(data):
         return None
-    types = {name: pa.from_numpy_dtype(dtype) for name, dtype in dtypes.items()}
-    names = [name or f"not read {place}" for place, name in enumerate(columns)]
+    types = {name: pa.from_numpy_dtype(dtype) for name, dtype in layout.dtypes.items()}
+    names = [name or f"not read {place}" for place, name in enumerate(layout.columns)]
     try:
         table = arrow_csv.read_csv(
             pa.BufferReader(data),
             arrow_csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names),
-            arrow_csv.ParseOptions(delimiter=separator or " ", quote_char=False),
+            arrow_csv.ParseOptions(delimiter=layout.separator or " ", quote_char=False),
             arrow_csv.ConvertOptions(
                 column_types=types, include_columns=list(types), null_values=[]
             ),
@@ -184,31 +187,20 @@ def _parse_chunk(
     return arrays
 
 
-def _parse_lines(
-    text: TextFile,
-    data: bytes,
-    n_before: int,
-    columns: Sequence[str | None],
-    dtypes: Dtypes,
-    separator: str | None,
-) -> list[NDArray[Any]]:
+def _parse_lines(text: TextFile, data: bytes, n_before: int, layout: _Layout) -> list[NDArray[Any]]:
+    """Parse a chunk of lines, each on its own, and raise errors with the number of the line."""
     rows = []
     for number, raw in enumerate(data.split(b"\n"), start=n_before + 1):
         check_text(raw, text.file, number)
         if line := comment_pattern().sub("", raw.decode()).strip():
-            rows.append(_parse_line(text, number, line, columns, dtypes, separator))
+            rows.append(_parse_line(text, number, line, layout))
+    dtypes = layout.dtypes.values()
     values = zip(*rows, strict=True) if rows else [()] * len(dtypes)
-    return [np.array(value, dtype) for dtype, value in zip(dtypes.values(), values, strict=True)]
+    return [np.array(value, dtype) for dtype, value in zip(dtypes, values, strict=True)]
 
 
-def _parse_line(
-    text: TextFile,
-    number: int,
-    line: str,
-    columns: Sequence[str | None],
-    dtypes: Dtypes,
-    separator: str | None,
-) -> list[float]:
+def _parse_line(text: TextFile, number: int, line: str, layout: _Layout) -> list[float]:
+    columns, dtypes, separator = layout
     cells = [cell.strip() for cell in line.split(separator)]
     if len(cells) != len(columns):
         known = {None: "blanks", ",": "commas", ";": "semicolons"}
@@ -232,7 +224,7 @@ def _parse_line(
 
 
 def write_rows(path: Path, head: str, columns: Sequence[NDArray[Any]], separator: str) -> None:
-    """Write ``head``, then one line per row; integral columns are written without a point."""
+    """Write ``head``, then one line per row; columns of whole numbers have no decimal point."""
     table = pd.DataFrame({i: _as_integers(column) for i, column in enumerate(columns)})
     with path.open("w", encoding="utf-8", newline="") as stream:
         stream.write(head)
@@ -240,7 +232,7 @@ def write_rows(path: Path, head: str, columns: Sequence[NDArray[Any]], separator
 
 
 def _as_integers(values: NDArray[Any]) -> NDArray[Any]:
-    """Convert an array of whole floats to integers, which are written without a point."""
+    """Convert an array of floats to integers if all values are whole."""
     if values.dtype.kind != "f":
         return values
     is_whole = (values == np.floor(values)) & (values < 2**53)

@@ -1,4 +1,4 @@
-"""Files of measured times of mappings, to which each run appends a line."""
+"""Files with the measured times of mappings; each run appends a line."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from .source import (
     TextFile,
     read_text,
     split_cells,
-    warn_of_unused,
+    warn_about_unused,
 )
 from .tables import read_words
 
 MAPPING = "mapping"
-# Columns of files without a header.
+# Columns of a file without a header.
 _HEADER = (MAPPING, "time")
 _DEFAULT_COLUMNS: tuple[int, dict[int, float]] = (0, {1: 1.0})
-# Columns of times with an optional unit: "time", "time_ms", "seconds"; "rep1", "rep2" for
-# repetitions.
+# Names of time columns, optionally with a unit, such as "time", "time_ms" or "seconds". Columns of
+# repetitions are "rep1", "rep2" and so on.
 _TIME = re.compile(r"(?:time|seconds|rep|run)(?:[ _]?\d+)?(?:[ _\[(]+(s|ms|us|ns)[\])]?)?", re.I)
-_NUMBERED = re.compile(r"(?:rep|run)(?:[ _\[(]|$)", re.I)
+_COUNTER = re.compile(r"(?:rep|run)(?:[ _\[(]|$)", re.I)
 
 
 class MeasuredRun(NamedTuple):
@@ -82,10 +82,10 @@ def read_runs(path: AnyPath) -> list[MeasuredRun]:
     name_column, units = _find_time_columns(names) or _DEFAULT_COLUMNS
     others = (column for column in range(len(names)) if column not in {name_column, *units})
     unused = (names[i] for i in others if any(NUMBER.fullmatch(parts[i]) for _, parts in rows))
-    warn_of_unused(text.file, unused, "unused columns")
+    warn_about_unused(text.file, unused, "unused columns")
     runs: list[MeasuredRun] = []
     for line, parts in rows:
-        # Mappings may have different numbers of runs.
+        # Cells may be empty, because mappings may have different numbers of runs.
         filled = [column for column in units if parts[column]] or list(units)
         times = (_read_time(text, line, parts[column], units[column]) for column in filled)
         runs += [MeasuredRun(parts[name_column], seconds, line) for seconds in times]
@@ -119,17 +119,16 @@ def read_times(path: AnyPath) -> dict[str, float]:
 
 
 def _find_time_columns(header: list[str]) -> tuple[int, dict[int, float]] | None:
-    """Return the column of mapping names, and the unit in seconds of each time column."""
+    """Return the column of mapping names, and the seconds per unit of each time column."""
     if MAPPING not in header:
         return None
     matches = {column: _TIME.fullmatch(name) for column, name in enumerate(header)}
-    times = {column: match for column, match in matches.items() if match is not None}
-    # A column "rep" or "run" without a number counts the runs.
-    times = {column: match for column, match in times.items() if not _NUMBERED.match(match[0])}
+    # A column "rep" or "run" without a number contains the numbers of runs, not times.
+    times = {c: match for c, match in matches.items() if match and not _COUNTER.match(match[0])}
     if not times:
         return None
     if any(header[column][-1].isdigit() for column in times):
-        # Next to numbered runs, a column without a number is a summary.
+        # If runs are numbered, a time column without a number is a summary of them.
         times = {column: match for column, match in times.items() if header[column][-1].isdigit()}
     units = {column: SECONDS[(match[1] or "s").lower()] for column, match in times.items()}
     return header.index(MAPPING), units
@@ -144,7 +143,7 @@ def _read_time(text: TextFile, number: int, value: str, unit: float) -> float:
 
 
 def _is_times(source: Source) -> bool:
-    """Whether the first line is a header of times, or all lines are a name and a number."""
+    """Whether the first line is a header with times, or each line is a name and a number."""
     rows = [split_cells(line)[1] for _, line in source.lines[:9]]
     if not rows or _find_time_columns(rows[0]) is not None:
         return bool(rows)
@@ -223,12 +222,13 @@ def append_run(path: AnyPath, mapping: str, seconds: float) -> None:
 
 
 def _data_lines(text: TextFile) -> Iterator[tuple[int, str]]:
-    """Lines that are neither blank nor comments; a hash starts a comment only at the line start."""
+    """Yield lines without blank ones and comments, which have a hash at the line start."""
     lines = ((number, raw.strip()) for number, raw in enumerate(text.raw_lines(), start=1))
     return ((number, line) for number, line in lines if line and not line.startswith("#"))
 
 
 def _read_data_lines(path: AnyPath) -> list[str]:
+    """Return the data lines of a file; none if the file is missing or empty."""
     with suppress(MissingFileError):
         if not Path(path).is_file() or Path(path).stat().st_size:
             return [line for _, line in _data_lines(read_text(path))]
@@ -236,6 +236,7 @@ def _read_data_lines(path: AnyPath) -> list[str]:
 
 
 def _format_run(path: AnyPath, lines: list[str], mapping: str, seconds: float) -> str:
+    """Return the line for a run, in the columns of the other ``lines``."""
     separator, header = split_cells(lines[0] if lines else ",".join(_HEADER))
     name_column, times = _find_time_columns(header) or _DEFAULT_COLUMNS
     parts = [""] * len(header)
@@ -243,7 +244,7 @@ def _format_run(path: AnyPath, lines: list[str], mapping: str, seconds: float) -
     parts[name_column], parts[column] = mapping, repr(seconds / unit)
     stream = io.StringIO()
     separator = separator or ","
-    # Quotes keep a leading hash from starting a comment.
+    # A name that starts with a hash is quoted, because the line would be a comment.
     quoting: Literal[0, 1] = csv.QUOTE_ALL if mapping.startswith("#") else csv.QUOTE_MINIMAL
     writer = csv.writer(stream, delimiter=separator, quoting=quoting, lineterminator="\n")
     writer.writerow(parts)

@@ -1,4 +1,4 @@
-"""Traces of ``tracer.c`` as workloads of dependent rounds.
+"""Reader of the traces that ``tracer.c`` writes, as workloads of dependent rounds.
 
 Each rank writes a file with a header and records of 32 bytes.
 """
@@ -27,7 +27,7 @@ from ._round_kernels import COLLECTIVE, COMMUNICATOR, END, LEFT_OUT, MARK, find_
 from .dialect import Dialect
 from .graphs import GraphOptions
 from .rounds import Events, Rounds, build_rounds, library_family
-from .source import Source, warn_of
+from .source import Source, warn_about
 
 MAGIC = b"TCTRACE1"
 SETTINGS = "trace.json"
@@ -46,7 +46,7 @@ RECORD = np.dtype(
 HEAD = np.dtype(
     [("magic", "S8"), ("rank", "<i4"), ("size", "<i4"), ("epoch", "<u8"), ("library", "S40")]
 )
-# The index is the number in the trace. Barriers (1) are read as "" because they send no data.
+# Collectives by their number in the trace. Barriers (1) send no data, so their name is "".
 OPERATIONS = (
     *("", "", "bcast", "reduce", "allreduce", "gather", "scatter", "allgather"),
     *("alltoall", "reduce_scatter", "reduce"),
@@ -58,15 +58,15 @@ MAX_RANKS = 2**20
 @dataclass(frozen=True)
 class _Trace:
     events: Events
-    # Name that the MPI library reports.
+    # Version text of the MPI library.
     library: str
-    # Time of the last event of any rank.
+    # Time of the last event of all ranks.
     seconds: float
-    # Mean share of that time in MPI calls; nan if no rank finished.
+    # Mean share of the ranks' time in MPI calls; nan if no rank finished.
     share_in_mpi: float
-    # Ranks whose file has no end record, because they were killed or still run.
+    # Number of ranks whose file has no end record, since they were killed or still run.
     killed: int
-    # Calls whose messages are unknown.
+    # Calls with unknown messages.
     omitted: Sequence[Omission]
 
 
@@ -83,6 +83,7 @@ def _is_trace(folder: Path) -> bool:
 
 
 def _read_trace(folder: Path, region: object = "all") -> _Trace:
+    """Read the events of all ranks in a region."""
     header, _ = _load_rank_file(folder, 0)
     n_ranks = int(header["size"])
     if not 1 <= n_ranks <= MAX_RANKS:
@@ -96,7 +97,8 @@ def _read_trace(folder: Path, region: object = "all") -> _Trace:
         selected = np.flatnonzero(_select_region(rank.records, region))
         local = rank.records[selected]
         communicator = np.append(numbers_of_rank, -1)[local["communicator"]]
-        # The two groups record different members, each its remote group, so match without them.
+        # Each group of an intercommunicator records the members of the other one. Messages are
+        # matched without the communicator.
         communicator[(local["flags"] & INTERCOMMUNICATOR) > 0] = -1
         kept = (local["kind"] != COLLECTIVE) | (communicator >= 0)
         local["communicator"] = communicator
@@ -107,9 +109,9 @@ def _read_trace(folder: Path, region: object = "all") -> _Trace:
                 omitted.append(Omission("intercommunicator call", word, call.size, sent))
         selected, local = selected[kept], local[kept]
         parts.append(local)
-        for event, position in enumerate(rank.positions[selected].tolist() if rank.blocks else ()):
-            if position in rank.blocks:
-                blocks[first[-1] + event] = rank.blocks[position]
+        for event, index in enumerate(selected.tolist() if rank.blocks else ()):
+            if index in rank.blocks:
+                blocks[first[-1] + event] = rank.blocks[index]
         first.append(first[-1] + local.size)
     all_records = np.concatenate(parts)
     events = Events(
@@ -124,14 +126,13 @@ def _read_trace(folder: Path, region: object = "all") -> _Trace:
         OPERATIONS,
         blocks,
     )
-    omitted_calls = sum((rank.omitted_calls for rank in ranks), Counter[str]())
-    omitted += [
-        Omission("call", name, times) for name, times in sorted(omitted_calls.items()) if times
-    ]
-    library = " ".join(
-        header["library"].decode("utf-8", "replace").split("\n")[0].split(",")[0].split()
-    )
-    shares = [rank.nanoseconds_in_mpi / max(1, rank.last_time) for rank in ranks if rank.has_end]
+    calls = sorted(sum((rank.omitted_calls for rank in ranks), Counter[str]()).items())
+    omitted += [Omission("call", name, times) for name, times in calls if times]
+    # The version text may have several lines and end in a list of build options.
+    library = header["library"].decode("utf-8", "replace").split("\n")[0].split(",")[0]
+    library = " ".join(library.split())
+    times = [(rank.time_in_mpi, max(1, rank.last_time)) for rank in ranks]
+    shares = [time_in_mpi / time for time_in_mpi, time in times if time_in_mpi is not None]
     share = float(np.mean(shares)) if shares else float("nan")
     seconds = max(rank.last_time for rank in ranks) / 1e9
     return _Trace(events, library, seconds, share, n_ranks - len(shares), omitted)
@@ -139,41 +140,42 @@ def _read_trace(folder: Path, region: object = "all") -> _Trace:
 
 @dataclass(frozen=True)
 class _RankTrace:
+    # Messages, collectives and marks.
     records: NDArray[np.void]
-    positions: Ints
-    communicators: list[tuple[int, tuple[int, ...], bool]]
+    # Local number and members of each communicator; without members for intercommunicators.
+    communicators: list[tuple[int, tuple[int, ...]]]
+    # Bytes to each rank, by the index of a collective with unequal amounts in `records`.
     blocks: dict[int, Floats]
     omitted_calls: Counter[str]
-    nanoseconds_in_mpi: float
+    # Nanoseconds until the last event, and in MPI calls; the latter is None if the rank was killed.
     last_time: float
-    has_end: bool
+    time_in_mpi: float | None
 
 
 def _load_rank_file(folder: Path, rank: int) -> tuple[np.void, NDArray[np.void]]:
+    """Return the header and the records of a rank's file."""
     path = folder / f"rank-{rank}.trace"
     try:
         data = np.fromfile(path, np.uint8)
     except OSError:
         n_files = sum(bool(re.fullmatch(r"rank-\d+\.trace", p.name)) for p in folder.iterdir())
-        raise InputError(
-            "missing trace file of a rank", file=path, found=f"{n_files} files"
-        ) from None
+        message, found = "missing trace file of a rank", f"{n_files} files"
+        raise InputError(message, file=path, found=found) from None
     if data.size < HEAD.itemsize or data[:8].tobytes() != MAGIC:
         raise InputError("damaged trace", file=path, found="no header", expected="TCTRACE1")
     header = data[: HEAD.itemsize].view(HEAD)[0]
     content = data[HEAD.itemsize :]
-    # A killed run may leave an incomplete record.
+    # The file of a killed run may end with an incomplete record.
     return header, content[: content.size // RECORD.itemsize * RECORD.itemsize].view(RECORD)
 
 
 def _read_rank(folder: Path, rank: int, size: int) -> _RankTrace:
+    """Read the file of a rank, and check that it belongs to a run with ``size`` ranks."""
     header, records = _load_rank_file(folder, rank)
     path = folder / f"rank-{rank}.trace"
     if int(header["rank"]) != rank or int(header["size"]) != size:
-        found = f"rank {header['rank']} of {header['size']}"
-        raise InputError(
-            "trace of another run", file=path, found=found, expected=f"{rank} of {size}"
-        )
+        found, expected = f"rank {header['rank']} of {header['size']}", f"{rank} of {size}"
+        raise InputError("trace of another run", file=path, found=found, expected=expected)
     is_data = np.zeros(records.size, bool)
     kind, flags, communicator, nbytes = (
         np.ascontiguousarray(records[name]) for name in ("kind", "flags", "communicator", "nbytes")
@@ -181,6 +183,8 @@ def _read_rank(folder: Path, rank: int, size: int) -> _RankTrace:
     bad = find_data(kind, flags, communicator, nbytes, is_data)
     if bad >= 0:
         raise InputError("damaged trace", file=path, found=f"no record at byte {64 + 32 * bad}")
+    kept = ~is_data & ((records["kind"] <= COLLECTIVE) | (records["kind"] == MARK))
+    kept_index = np.cumsum(kept) - 1
     raw = records.view(np.uint8).reshape(-1, RECORD.itemsize)
     communicators, sizes = [], {}
     for index in np.flatnonzero((records["kind"] == COMMUNICATOR) & ~is_data):
@@ -189,45 +193,37 @@ def _read_rank(folder: Path, rank: int, size: int) -> _RankTrace:
         members = raw[index + 1 :].reshape(-1)[: 4 * n].view("<i4")
         sizes[int(record["communicator"])] = n
         if members.size == n:
-            is_inter = bool(record["flags"] & INTERCOMMUNICATOR)
-            communicators.append((int(record["communicator"]), tuple(members.tolist()), is_inter))
+            group = () if record["flags"] & INTERCOMMUNICATOR else tuple(members.tolist())
+            communicators.append((int(record["communicator"]), group))
     blocks = {}
     with_blocks = (records["kind"] == COLLECTIVE) & ((records["flags"] & 4) > 0) & ~is_data
     for index in np.flatnonzero(with_blocks):
         n = sizes.get(int(records["communicator"][index]), 0)
-        blocks[int(index)] = raw[index + 1 :].reshape(-1)[: 8 * n].view("<u8").astype(float)
+        blocks[int(kept_index[index])] = (
+            raw[index + 1 :].reshape(-1)[: 8 * n].view("<u8").astype(float)
+        )
     omitted_calls: Counter[str] = Counter()
     for index in np.flatnonzero((records["kind"] == LEFT_OUT) & ~is_data):
         if index + 1 < records.size:
             name = raw[index + 1].tobytes().split(b"\0")[0].decode("ascii", "replace")
             omitted_calls[name] = int(records["nbytes"][index])
     end_records = np.flatnonzero((records["kind"] == END) & ~is_data)
-    nanoseconds_in_mpi = float(records["nbytes"][end_records[-1]]) if end_records.size else 0.0
+    time_in_mpi = float(records["nbytes"][end_records[-1]]) if end_records.size else None
     times = records["nanoseconds"][~is_data]
     last_time = float(times[-1]) if times.size else 0.0
-    kept = ~is_data & ((records["kind"] <= COLLECTIVE) | (records["kind"] == MARK))
-    positions = np.flatnonzero(kept)
-    if (operation := records["operation"][positions].max(initial=0)) >= len(OPERATIONS):
+    if (operation := records["operation"][kept].max(initial=0)) >= len(OPERATIONS):
         raise InputError("damaged trace", file=path, found=f"operation {operation}")
-    return _RankTrace(
-        records[positions],
-        positions,
-        communicators,
-        blocks,
-        omitted_calls,
-        nanoseconds_in_mpi,
-        last_time,
-        bool(end_records.size),
-    )
+    return _RankTrace(records[kept], communicators, blocks, omitted_calls, last_time, time_in_mpi)
 
 
 def _select_region(records: NDArray[np.void], region: object) -> Bools:
-    """Whether each record is a message or collective in the region."""
+    """Return which records are messages or collectives in the region."""
     selected = records["kind"] != MARK
     if limits := parse_region(region):
         seconds = records["nanoseconds"] / 1e9
         selected &= (seconds >= limits[0]) & (seconds < limits[1])
     if region == "marked":
+        # MPI_Pcontrol sets the level; records are selected while it is above 0.
         level = np.where(records["kind"] == MARK, records["tag"], -1)
         last = np.maximum.accumulate(np.where(level >= 0, np.arange(level.size), -1))
         selected &= (last >= 0) & (level[last] > 0)
@@ -235,24 +231,25 @@ def _select_region(records: NDArray[np.void], region: object) -> Bools:
 
 
 def _join_communicators(
-    of_ranks: list[list[tuple[int, tuple[int, ...], bool]]],
+    of_ranks: list[list[tuple[int, tuple[int, ...]]]],
 ) -> tuple[dict[int, tuple[int, ...]], list[Ints]]:
-    """Members of each communicator, and for each rank the global number of its local numbers."""
+    """Return the members of each communicator, and its number by the local numbers of each rank.
+
+    Ranks create the communicators of a group in the same order, so the n-th ones are the same.
+    """
     members: dict[int, tuple[int, ...]] = {}
-    numbers_by_key: dict[tuple[tuple[int, ...], int], int] = {}
+    number_by_key: dict[tuple[tuple[int, ...], int], int] = {}
     numbers = []
     for communicators in of_ranks:
-        global_number = np.full(1 + max((n for n, _, _ in communicators), default=-1), -1, np.int64)
-        n_of_group: dict[tuple[int, ...], int] = {}
-        for number, group, inter in communicators:
-            if inter:
+        global_number = np.full(1 + max((n for n, _ in communicators), default=-1), -1, np.int64)
+        repetitions: Counter[tuple[int, ...]] = Counter()
+        for number, group in communicators:
+            if not group:
                 continue
-            repetition = n_of_group[group] = n_of_group.get(group, -1) + 1
-            key = (group, repetition)
-            if key not in numbers_by_key:
-                numbers_by_key[key] = len(numbers_by_key)
-                members[numbers_by_key[key]] = group
-            global_number[number] = numbers_by_key[key]
+            key = (group, repetitions[group])
+            repetitions[group] += 1
+            global_number[number] = number_by_key.setdefault(key, len(number_by_key))
+            members[number_by_key[key]] = group
         numbers.append(global_number)
     return members, numbers
 
@@ -260,11 +257,11 @@ def _join_communicators(
 REGIONS = ("iteration", "all", "marked")
 
 
-def _read(source: Source, options: GraphOptions) -> Workload:
+def _read_trace_folder(source: Source, options: GraphOptions) -> Workload:
     trace, rounds = _read_rounds(Path(source.path), options)
     options.check_n_tasks(trace.events.n_tasks, source.path)
     for fault in _trace_warnings(trace, rounds):
-        warn_of(source.path, fault)
+        warn_about(source.path, fault)
     return rounds.workload
 
 
@@ -302,7 +299,7 @@ def parse_region(region: object) -> tuple[float, float] | None:
 
 
 def describe_trace(folder: Path) -> list[str]:
-    """Return lines that describe a trace."""
+    """Return lines about a trace for ``toruscast doctor`` and ``toruscast trace``."""
     options = GraphOptions()
     trace, rounds = _read_rounds(folder, options)
     size_text = f"{counted(rounds.n_rounds, 'round')} in {trace.seconds:.3g} s"
@@ -333,7 +330,7 @@ DIALECT = Dialect(
     holds="graph",
     title="trace folder of toruscast trace",
     recognise=lambda source: not source.is_file and _is_trace(Path(source.path)),
-    read=_read,
+    read=_read_trace_folder,
     describe=lambda source: describe_trace(Path(source.path)),
     documentation="""
 A folder that `toruscast trace -- mpirun ... app` wrote. Rounds are defined as for `chakra`. If an

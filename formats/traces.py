@@ -1,4 +1,4 @@
-"""GOAL and OTF2 traces, and the workload of recorded messages and collectives."""
+"""Readers of GOAL and OTF2 traces, and workloads from recorded messages and collectives."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from ._round_kernels import COLLECTIVE, RECEIVE, SEND, trace_paths
 from .dialect import Dialect
 from .graphs import GraphOptions, check_collectives
 from .rounds import COLLECTIVES, Events, build_rounds
-from .source import AnyPath, Source, TextFile, parse_whole, warn_of
+from .source import AnyPath, Source, TextFile, parse_whole, warn_about
 
-# Maximum messages of collectives that are expanded to rounds.
+# Maximum number of messages for which collectives are expanded to the rounds of their algorithms.
 _LISTED = 2**20
-# In longer traces, repeated iterations are replaced by their mean.
+# If a trace has more rounds, repeated iterations are replaced by their mean.
 _LONG = 1000
-# Longer schedules take too long to simulate.
+# Simulations of more rounds would take too long.
 _MAX_ROUNDS = 100_000
-# Collectives whose buffer is the sum of the contributions of the ranks.
+# Collectives whose buffer consists of the contributions of all ranks.
 _SUMMED = ("allgather", "gather", "scatter")
 
 
@@ -47,23 +47,27 @@ def check_algorithms(chosen: Mapping[str, str]) -> None:
             raise InputError(f"unknown algorithm of {collective}", found=algorithm, expected=valid)
 
 
+# Kind, peer or root, communicator, tag or call number, bytes and collective of an action.
+_Row = tuple[int, int, int, int, float, str]
+
+
 class RankActions:
     """Messages and collectives of each rank of a trace in program order."""
 
     def __init__(self) -> None:
-        self._rows: dict[int, list[tuple[int, int, int, int, float, str]]] = defaultdict(list)
+        self._rows: dict[int, list[_Row]] = defaultdict(list)
         self._calls: Counter[tuple[int, int]] = Counter()
         self.members: dict[int, tuple[int, ...]] = {}
         """Tasks of each communicator."""
         self.sizes: dict[tuple[int, int], float] = {}
         """Bytes of the whole buffer (see `schedule`) by communicator and call number."""
         self.largest = -1
-        """Largest task with a message; -1 if there is none."""
+        """Largest task that sends or receives a message; -1 if there is none."""
 
     def message(
         self, kind: int, task: int, peer: int, nbytes: float, communicator: int = 0, tag: int = 0
     ) -> None:
-        """Record that a task sends a message (SEND) or waits for one (RECEIVE)."""
+        """Record that a task sends a message (``kind`` SEND) or waits for one (RECEIVE)."""
         self._rows[task].append((kind, peer, communicator, tag, nbytes, ""))
         self.largest = max(self.largest, task, peer)
 
@@ -77,7 +81,7 @@ class RankActions:
         return communicator, call_number
 
     def rounds(self, path: AnyPath, n_tasks: int, options: GraphOptions) -> Workload:
-        """Return the workload of dependent rounds."""
+        """Return the recorded actions as a workload of dependent rounds."""
         kinds = {"point_to_point": (SEND, RECEIVE), "collective": (COLLECTIVE,)}.get(
             options.include, (SEND, RECEIVE, COLLECTIVE)
         )
@@ -99,43 +103,38 @@ class RankActions:
             self.members,
             collectives,
         )
-        algorithms = options.collectives
-        build = partial(
-            build_rounds, events, name=options.name, algorithms=algorithms, max_messages=_LISTED
-        )
+        settings = {"name": options.name, "algorithms": options.collectives}
+        build = partial(build_rounds, events, **settings, max_messages=_LISTED)
         with at_file(path):
             result = build(fold=False)
             if result.n_rounds > _LONG:
                 result = build(fold=True)
             if result.unreached:
-                raise InputError(
-                    "tasks wait for each other",
-                    found=counted(result.unreached, "event") + " in a cyclic wait",
-                    expected="matching sends, and collectives in the same order on all ranks",
-                )
-            if len(result.workload) > _MAX_ROUNDS:
-                raise InputError(
-                    "too many rounds", found=len(result.workload), expected=f"at most {_MAX_ROUNDS}"
-                )
+                found = counted(result.unreached, "event") + " in a cyclic wait"
+                expected = "matching sends, and collectives in the same order on all ranks"
+                raise InputError("tasks wait for each other", found=found, expected=expected)
+            if (n_rounds := len(result.workload)) > _MAX_ROUNDS:
+                expected = f"at most {_MAX_ROUNDS}"
+                raise InputError("too many rounds", found=n_rounds, expected=expected)
         options.omitted.extend(result.omitted)
-        # A trace without receives does not record them, so its sends are not unmatched.
+        # Some traces record no receives at all; their sends do not count as unmatched.
         unmatched = result.unmatched_text if RECEIVE in kind else ""
         for warning in filter(None, (result.repeats_text, unmatched)):
-            warn_of(path, warning)
+            warn_about(path, warning)
         return result.workload
 
-    def _add_call_size(
-        self, task: int, row: tuple[int, int, int, int, float, str]
-    ) -> tuple[int, int, int, int, float, str]:
+    def _add_call_size(self, task: int, row: _Row) -> _Row:
+        """Return the row of an action; the bytes of a collective replace its call number."""
         kind, peer, communicator, tag, nbytes, word = row
         if kind != COLLECTIVE:
             return row
-        # `build_rounds` adds the bytes of these over the ranks, so only one rank gets them.
+        # `build_rounds` sums these bytes over the ranks, so only the first rank gets them.
         if word not in _SUMMED or task == self.members[communicator][0]:
             nbytes = self.sizes.get((communicator, tag), 0.0)
         return kind, peer, communicator, 0, nbytes, word
 
     def _check_collectives(self, path: AnyPath, with_collectives: bool) -> None:
+        """Raise `InputError` for collectives of too many ranks, or with too many messages."""
         collectives = {
             (communicator, call_number): word
             for rows in (self._rows.values() if with_collectives else ())
@@ -164,7 +163,7 @@ _GOAL_COMMENT = re.compile(r"//.*|#.*|/\*(?>[^*/]|\*(?!/)|/(?!\*))*+\*/")
 
 @dataclass
 class _GoalOperation:
-    """One operation and its predecessors."""
+    """An operation and the indexes of its predecessors."""
 
     line: int
     kind: str
@@ -185,7 +184,7 @@ def _is_goal(source: Source) -> bool:
 def _read_goal(source: Source, options: GraphOptions) -> Workload:
     text = source.text
     n, operations = _read_goal_operations(text)
-    # The number after "nic" is a GPU of the rank, and each GPU is a task.
+    # The number after "nic" is a GPU of the rank. Each GPU is a task.
     n_gpus = 1 + max((operation.nic for operation in operations), default=0)
     n *= n_gpus
     options.check_n_tasks(n, source.path)
@@ -211,6 +210,7 @@ def _read_goal(source: Source, options: GraphOptions) -> Workload:
 
 
 def _read_goal_operations(text: TextFile) -> tuple[int, list[_GoalOperation]]:
+    """Return the number of ranks and the operations of all ranks."""
     n, rank = 0, -1
     operations: list[_GoalOperation] = []
     labels: dict[str, int] = {}
@@ -257,6 +257,7 @@ def _read_goal_operations(text: TextFile) -> tuple[int, list[_GoalOperation]]:
 
 
 def _match_receives(text: TextFile, operations: list[_GoalOperation]) -> None:
+    """Make each receive wait for its send: the next one with its source, destination and tag."""
     unmatched_sends: dict[tuple[int, int, int], deque[int]] = defaultdict(deque)
     for i, operation in enumerate(operations):
         if operation.kind == "send":
@@ -279,7 +280,10 @@ def _match_receives(text: TextFile, operations: list[_GoalOperation]) -> None:
 
 
 def _number_rounds(text: TextFile, operations: list[_GoalOperation]) -> Ints:
-    """Rounds from 1; a send is one round after the latest message it waits for."""
+    """Return the round of each operation, from 1.
+
+    A send belongs to the round after that of the latest message it waits for.
+    """
     is_send = [operation.kind == "send" for operation in operations]
     arcs = [(i, at, is_send[at]) for at, each in enumerate(operations) for i in each.before]
     rounds = np.array(is_send, np.int64)
@@ -291,7 +295,7 @@ def _number_rounds(text: TextFile, operations: list[_GoalOperation]) -> Ints:
 
 
 def _write_goal(workload: Workload, path: Path) -> None:
-    """Write each round of a rank after all messages of its round before."""
+    """Write a schedule in which a rank starts a round after all messages of its previous round."""
     if len(workload) > 1 and not workload.dependent:
         found, expected = f"{len(workload)} phases", "dependent rounds, or one phase"
         raise InputError("GOAL has no barrier between phases", found=found, expected=expected)
@@ -358,10 +362,10 @@ MAGIC = b"\x03BOTF2"
 SENDS = ("MpiSend", "MpiIsend")
 RECEIVES = ("MpiRecv", "MpiIrecv")
 _OTF2_COLLECTIVE = "MpiCollectiveEnd"
-# Size attributes of other events, such as one-sided operations.
+# Attributes with the sizes of other events, such as one-sided operations.
 _OTF2_SIZES = ("bytes", "bytes_sent", "bytes_received", "size_sent", "size_received", "msg_length")
 ROOTED = ("bcast", "reduce", "gather", "scatter")
-# Operations without data.
+# Collectives that send no data.
 SILENT = (
     *("BARRIER", "CREATE_HANDLE", "DESTROY_HANDLE", "ALLOCATE", "DEALLOCATE"),
     *("CREATE_HANDLE_AND_ALLOCATE", "DESTROY_HANDLE_AND_DEALLOCATE"),
@@ -375,6 +379,7 @@ def _is_otf2(source: Source) -> bool:
 
 
 def _anchor_file(source: Source) -> Path | None:
+    """Return the anchor file of a trace; None if a folder does not contain exactly one."""
     if source.is_file:
         return Path(source.path)
     try:
@@ -391,15 +396,14 @@ def _read_otf2(source: Source, options: GraphOptions) -> Workload:
         raise InputError(
             "OTF2 traces need the package otf2", file=source.path, expected="pip install otf2"
         ) from None
-    with (
-        as_damaged(source.path, "OTF2 trace"),
-        otf2.reader.open(str(_anchor_file(source))) as trace,
-    ):
-        n_tasks, program = _otf2_actions(trace, options)
+    anchor = str(_anchor_file(source))
+    with as_damaged(source.path, "OTF2 trace"), otf2.reader.open(anchor) as trace:
+        n_tasks, program = _read_otf2_actions(trace, options)
     return program.rounds(source.path, n_tasks, options)
 
 
-def _otf2_actions(trace: Any, options: GraphOptions) -> tuple[int, RankActions]:
+def _read_otf2_actions(trace: Any, options: GraphOptions) -> tuple[int, RankActions]:
+    """Return the number of ranks, and their messages and collectives."""
     rank_of: dict[Any, int] = {}
     for group in trace.definitions.groups:
         kinds = (_constant_name(group.group_type), _constant_name(group.paradigm))
@@ -409,7 +413,7 @@ def _otf2_actions(trace: Any, options: GraphOptions) -> tuple[int, RankActions]:
         raise InputError("OTF2 trace without ranks of MPI", expected="a trace of an MPI program")
     program = RankActions()
     numbers: dict[Any, int] = {}
-    # Collective, and the maximum bytes sent and received by a rank, for each call.
+    # Name of the collective, and the maximum bytes that a rank sends and receives, for each call.
     sizes_by_call: dict[tuple[int, int], tuple[str, int, int]] = {}
     for location, event in trace.events:
         kind = type(event).__name__
@@ -423,14 +427,13 @@ def _otf2_actions(trace: Any, options: GraphOptions) -> tuple[int, RankActions]:
         if number not in program.members:
             members = event.communicator.group.members
             program.members[number] = tuple(rank_of[member] for member in members)
-        # MPI_COMM_SELF has an empty group.
+        # The group of MPI_COMM_SELF is empty in the trace.
         ranks = program.members[number] or (task,)
-        if kind in SENDS:
-            peer = ranks[event.receiver]
-            program.message(SEND, task, peer, event.msg_length, number, event.msg_tag)
-        elif kind in RECEIVES:
-            peer = ranks[event.sender]
-            program.message(RECEIVE, task, peer, event.msg_length, number, event.msg_tag)
+        if kind in (*SENDS, *RECEIVES):
+            is_send = kind in SENDS
+            peer = ranks[event.receiver if is_send else event.sender]
+            direction = SEND if is_send else RECEIVE
+            program.message(direction, task, peer, event.msg_length, number, event.msg_tag)
         elif len(ranks) > 1 and options.include != "point_to_point":
             collective = _collective_name(event)
             root = ranks[event.root] if collective in ROOTED else -1
@@ -446,26 +449,24 @@ def _otf2_actions(trace: Any, options: GraphOptions) -> tuple[int, RankActions]:
 
 
 def _collective_name(event: Any) -> str:
-    """Our name of a collective; "" for barriers and calls without data."""
+    """Return the standard name of a collective; "" for barriers and other calls without data."""
     word = _constant_name(event.collective_op)
     if word in SILENT:
         return ""
     collective = find_collective(word)
     if collective not in COLLECTIVES:
-        raise InputError(
-            "collective without a known algorithm",
-            found=word,
-            expected=f'one of {", ".join(sorted(COLLECTIVES))}, or include="point_to_point" '
-            "(--include point_to_point)",
-        )
+        expected = f"one of {', '.join(sorted(COLLECTIVES))}, or "
+        expected += 'include="point_to_point" (--include point_to_point)'
+        message = "collective without a known algorithm"
+        raise InputError(message, found=word, expected=expected)
     return collective
 
 
 def buffer_size(collective: str, n_ranks: int, sent: int, received: int) -> float:
-    """Return the bytes of a collective's whole buffer from the maximum bytes of a rank.
+    """Return the bytes of a collective's whole buffer from the maximum sent and received by a rank.
 
-    Score-P multiplies the vector of an all-reduce, and of the root of a broadcast or reduction, by
-    the number of ranks. With MPI_IN_PLACE it omits the rank's own block.
+    Score-P records the size of the vector times the number of ranks for an all-reduce, and for the
+    root of a broadcast or reduction. With MPI_IN_PLACE it leaves out the rank's own block.
     """
     if collective == "bcast":
         return float(received or sent / n_ranks)
@@ -482,7 +483,7 @@ def buffer_size(collective: str, n_ranks: int, sent: int, received: int) -> floa
 
 
 def _constant_name(constant: Any) -> str:
-    """Name of a constant of the package otf2, which is not an enum."""
+    """Return the name of a constant; those of the package otf2 are not enums."""
     return str(constant).rpartition(".")[2]
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar, get_args
 
 from toruscast._lazy import PickledByFields, lazy
 from toruscast.errors import InputError
-from toruscast.validation import Routing, check_routing
+from toruscast.validation import Routing, one_of
 
 from .comm_graph import CommGraph, Workload, as_workload
 from .machines import TorusLike as TorusLike
@@ -60,7 +60,7 @@ class MappingProblem(PickledByFields):
     def __init__(
         self, workload: Traffic, torus: TorusLike, routing: Routing = "deterministic"
     ) -> None:
-        check_routing(routing)
+        one_of(routing, "routing", get_args(Routing))
         vars(self).update(workload=as_workload(workload), torus=as_torus(torus), routing=routing)
 
     @property

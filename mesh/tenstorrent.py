@@ -22,7 +22,7 @@ from toruscast.formats.source import (
     TextFile,
     comment_pattern,
     parse_whole,
-    warn_of_unused,
+    warn_about_unused,
     write_text,
 )
 from toruscast.formats.tables import make_table
@@ -68,7 +68,7 @@ def read_mesh(source: Source) -> Torus:
     words = "\n".join(comment_pattern("#").sub("", raw) for raw in text.raw_lines())
     others = [match[1] for match in FIELD.finditer(words) if match[1] not in KNOWN]
     others += re.sub(r"[{},;]", " ", FIELD.sub(" ", words)).split()
-    warn_of_unused(text.file, others)
+    warn_about_unused(text.file, others)
     meshes = _find_blocks(_MESH, words)
     start, block = _select_mesh(text, words, meshes)
     if express := re.search(r"\bexpress_connections\b", block):

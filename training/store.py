@@ -27,7 +27,7 @@ from toruscast._slow import pandas as pd
 from toruscast._slow import parquet
 from toruscast._slow import pyarrow as pa
 from toruscast.errors import InputError, MissingFileError
-from toruscast.formats.source import read_text, warn_of_unused
+from toruscast.formats.source import read_text, warn_about_unused
 from toruscast.formats.tables import read_words
 from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.text import counted
@@ -302,7 +302,7 @@ def _label_samples(
     if "time" not in numbers:
         expected = f"a column time of seconds, or {_EXPECTED}"
         raise InputError("not a table of samples", found=list(table.columns), expected=expected)
-    warn_of_unused(path, table.columns.difference([*LABELS, *numbers]), "unused columns")
+    warn_about_unused(path, table.columns.difference([*LABELS, *numbers]), "unused columns")
     times = numbers["time"].to_numpy(dtype=float)
     is_bad = ~((times > 0) & (times < np.inf))
     if is_bad.any():

@@ -1,4 +1,4 @@
-"""Numba options of all kernels, and the cache of compiled kernels."""
+"""Decorators with the numba options of all kernels, and the cache of compiled kernels."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ logger = logging.getLogger(__name__)
 
 
 class _CompilationListener(event.Listener):
-    """Measures the time of compilations, without kernels from the cache."""
+    """Measures compilation times; kernels from the cache do not count."""
 
     def __init__(self) -> None:
-        # Start times of nested compilations; the compiler has a global lock.
+        # Start times of nested compilations; the compiler's global lock protects the list.
         self.starts: list[tuple[float, float]] = []
         self.wall_seconds = 0.0
         self.local = threading.local()
@@ -74,14 +74,14 @@ _register_listener("numba:compile", _compilations)
 
 
 def compile_seconds() -> tuple[float, float]:
-    """Return the processor time of this thread and the wall time of compilations so far (s)."""
+    """Return the seconds of compilations so far: processor time of this thread, and wall time."""
     return _compilations.thread_seconds, _compilations.wall_seconds
 
 
 def kernel(function: F) -> F:
     """Compile ``function`` to cached machine code that releases the interpreter lock.
 
-    Divisions by zero follow C, which saves a branch per division.
+    A division by zero raises no error, which saves a branch per division.
     """
     return _compile(function)
 
@@ -95,18 +95,18 @@ def entry_kernel(function: F) -> F:
 
 
 def bare_kernel(function: F) -> F:
-    """Let kernels inline ``function``, which must not allocate.
+    """Make ``function`` available for inlining in kernels; it must not allocate memory.
 
-    Without a Python wrapper, which would unpack the simulator's state, it compiles in less than
-    half the time.
+    It has no Python wrapper. The wrapper would unpack the simulator's state, which would more than
+    double the time to compile.
     """
     return _compile_callee(function, _nrt=False, forceinline=True)
 
 
 def inner_kernel(function: F) -> F:
-    """Let kernels call ``function``, which may allocate; Python runs it uncompiled.
+    """Make ``function`` available to kernels; it may allocate memory. Python runs it uncompiled.
 
-    A Python wrapper takes about as long to compile as a short function.
+    It has no Python wrapper, which takes as long to compile as a short function.
     """
     return _compile_callee(function)
 
@@ -127,7 +127,7 @@ def _compile(function: F, **options: bool) -> F:
 
 
 class _NowhereLocator(_CacheLocator):  # type: ignore[misc]
-    """Locator of a cache without a writable folder."""
+    """The locator for functions whose cache has no writable folder."""
 
     def __init__(self, function: Any) -> None:
         self._lineno = function.__code__.co_firstlineno
@@ -151,9 +151,9 @@ class _KernelCacheImpl(_CacheImpl):  # type: ignore[misc]
 
 
 class _KernelCache(_Cache):  # type: ignore[misc]
-    """Cache of compiled kernels in the user's folder and in the wheel.
+    """A cache of compiled kernels in the user's folder and in the wheel.
 
-    The key contains checksums of the sources, because unpacking a wheel changes their dates.
+    Keys contain checksums of the source files, because unpacking a wheel changes their dates.
     """
 
     _impl_class = _KernelCacheImpl
@@ -163,12 +163,12 @@ class _KernelCache(_Cache):  # type: ignore[misc]
         folder = Path(function.__code__.co_filename).parent
         base, stamp = self._impl.filename_base, _compute_checksums(folder)
         self._cache_file = _KernelIndex(self._cache_path, base, stamp)
-        # In a clone, the folder is outside the package, behind a symbolic link.
+        # Use the module name, because in a clone the folder is a link to one outside the package.
         shipped = _SHIPPED / "/".join(function.__module__.split(".")[1:-1])
         self._shipped = _KernelIndex(str(shipped), base, stamp)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        # Cached code needs only the runtime. Importing the compiler and SciPy takes 0.3 s.
+        # Initialise only the runtime for cached code, since the compiler takes 0.3 s to import.
         rtsys.initialize(target_context)
         return self._load_overload(sig, target_context)
 
@@ -199,7 +199,7 @@ def _warn_not_cached(folder: str | Path, reason: str) -> None:
 
 class _KernelIndex(_IndexFile):  # type: ignore[misc]
     def _load_index(self) -> Any:
-        # The index of another version may contain types that have moved.
+        # An index from another version may contain types that this version does not have.
         try:
             return super()._load_index()
         except (ImportError, AttributeError, OSError):
@@ -228,7 +228,7 @@ def _supports_shipped_kernels() -> bool:
 
 @cache
 def _compute_checksums(folder: Path) -> list[tuple[str, int]]:
-    """Return the checksums of all modules that kernels of a folder may inline."""
+    """Return the checksums of all modules whose functions a folder's kernels may inline."""
     package = Path(__file__).parent
     modules = (module for each in {folder, package / "routing"} for module in each.glob("*.py"))
     sources = [package / "_jit.py", package / "_llvm.py", *modules]
@@ -254,9 +254,9 @@ _buffers = threading.local()
 
 
 def scratch(name: str, size: int, dtype: DTypeLike = np.float64) -> NDArray[Any]:
-    """Return an uninitialised array of this thread, valid until the next call with its name.
+    """Return an uninitialised array, valid until this thread's next call with the same name.
 
-    Reuse avoids a page fault for every four kilobytes. Arrays of more than 64 MB are not reused.
+    Reusing memory avoids a page fault per four kilobytes. Arrays above 64 MB are not reused.
     """
     n_bytes = size * np.dtype(dtype).itemsize
     if n_bytes > _MAX_BYTES:

@@ -1,4 +1,4 @@
-"""Lazy attributes and imports."""
+"""Attributes and modules that are computed or imported on first use."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LazyModule:
 
 
 def lazy_modules(name: str) -> dict[str, LazyModule]:
-    """Return lazy modules for the imports under ``if TYPE_CHECKING`` of a module."""
+    """Return a lazy module for each import under ``if TYPE_CHECKING`` in a module's source."""
     loader: Any = sys.modules[name].__loader__
     modules = {}
     for block in ast.parse(loader.get_source(name)).body:
@@ -41,8 +41,8 @@ def lazy_modules(name: str) -> dict[str, LazyModule]:
 class lazy(Generic[T]):  # noqa: N801
     """`functools.cached_property` without a lock.
 
-    In Python 3.11 all instances of a class share its lock, which would serialise threads that
-    simulate different mappings. Concurrent accesses to one instance may compute the value twice.
+    In Python 3.11 all instances of a class share the lock, so threads that simulate different
+    mappings would wait for each other. Without it, two threads may both compute a value.
     """
 
     def __init__(self, function: Callable[[Any], T]) -> None:
@@ -60,7 +60,7 @@ class lazy(Generic[T]):  # noqa: N801
         if instance is None:
             return self
         value = self.function(instance)
-        # The instance's dictionary precedes this descriptor in later lookups.
+        # Later lookups find the value in the instance's dictionary, before this descriptor.
         instance.__dict__[self.name] = value
         return value
 

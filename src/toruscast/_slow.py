@@ -1,4 +1,4 @@
-"""Lazy imports of modules that import slowly or may be absent."""
+"""Modules that are imported on first use, because they are slow to import or optional."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Errors and warnings whose message is for the user."""
+"""Errors and warnings with messages for the user."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from .text import one_line, shortened
 
 
 class ReportedError(Exception):
-    """An error whose message is for the user, on one line; commands end with its exit code."""
+    """An error with a one-line message for the user; commands end with its exit code."""
 
     exit_code = 1
 
 
 class InputError(ReportedError, ValueError):
-    """Invalid input of the user, with a message of one line.
+    """Invalid input, with a message of one line.
 
     Parameters
     ----------
     message : str
-        Description of the fault, without a final full stop.
+        Description of the error, without a full stop.
     file : path-like, optional
     line : int, optional
         Line number, from 1.
@@ -57,7 +57,7 @@ class InputError(ReportedError, ValueError):
         text = f"{where}: {message}" if where else message
         details = [
             f"{word} {_short(value, limit)}"
-            # Input may be long, but lists of choices are complete.
+            # Shorten long input, but keep lists of choices complete.
             for word, value, limit in (("found", found, 120), ("expected", expected, 500))
             if value is not None
         ]
@@ -66,11 +66,11 @@ class InputError(ReportedError, ValueError):
         super().__init__(text)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Pickling supports keyword-only arguments only in this form.
+        # By default, pickle cannot restore keyword-only arguments of exceptions.
         return (partial(type(self), **self._details()), (self.message,))
 
     def replace(self, message: str | None = None, **known: Any) -> Self:
-        """Return the error with another message or more details."""
+        """Return a copy of the error with another message or additional details."""
         details = {name: value for name, value in known.items() if value is not None}
         message = self.message if message is None else message
         return type(self)(message, **(self._details() | details))
@@ -100,7 +100,7 @@ def _short(value: object, limit: int) -> str:
 
 
 class InputWarning(UserWarning):
-    """Valid input that the user should know about."""
+    """A warning about input that is valid but may not be what the user meant."""
 
 
 class WorkersError(ReportedError, RuntimeError):

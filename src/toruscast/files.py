@@ -1,4 +1,4 @@
-"""Safe reading of regular files, and atomic writing."""
+"""Safe reading of files, and atomic writing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ import tomllib
 import uuid
 import zipfile
 import zlib
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -32,15 +31,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 logger = logging.getLogger(__name__)
+AnyPath = str | os.PathLike[str]
 _STDIN = "/dev/stdin"
-# Limit of unpacked bytes: this many times the size of the file, but at least the second constant.
+# A packed file may expand to this many times its size, or to the minimum limit in bytes.
 _MAX_RATIO = 100
 _MIN_LIMIT = 2**25
-# Limit of memory for the content of a file: at least so many bytes, or a multiple of its size.
+# The content of a file may take these bytes of memory, or this many times its size.
 _MIN_CLAIM = 400e6
 _MAX_CLAIM = 1000
 _MAX_DOTS = 16
-# Reading the directory of an archive with a million members takes seconds.
+# The directory of an archive with a million members would take seconds to read.
 _MAX_MEMBERS = 1000
 _MEMBER = b"PK\x01\x02"
 _PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -51,12 +51,12 @@ _BYTE_ORDER_MARKS = (
     (b"\xff\xfe", "UTF-16"),
     (b"\xfe\xff", "UTF-16"),
 )
-# Keys with many dots outside of strings, which take much memory.
+# A TOML key with many dots takes much memory.
 _DOTTED = re.compile(rf"^[^=\"'#]*(?:\.[^=\"'#.]*){{{_MAX_DOTS},}}")
 
 
 def check_path(path: object) -> None:
-    """Raise `InputError` unless the argument is a possible path."""
+    """Raise `InputError` unless the argument is a string or path that can name a file."""
     check_type(path, "path", str | os.PathLike, "the name of a file or folder")
     try:
         os.fsencode(path)  # type: ignore[arg-type]
@@ -65,8 +65,8 @@ def check_path(path: object) -> None:
 
 
 @contextmanager
-def at_file(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Convert errors of the system to `InputError`, and add the file to errors without one."""
+def at_file(path: AnyPath) -> Iterator[None]:
+    """Convert system errors to `InputError`, and add the file name to errors without one."""
     check_path(path)
     try:
         if not os.fspath(path):
@@ -89,8 +89,8 @@ def at_file(path: str | os.PathLike[str]) -> Iterator[None]:
         raise InputError("bad file name", file=path, found=error) from None
 
 
-def check_regular(path: str | os.PathLike[str]) -> None:
-    """Raise `InputError` for devices and pipes, which may block, and for folders."""
+def check_regular(path: AnyPath) -> None:
+    """Raise `InputError` for a folder, or for a device or pipe, which may block."""
     with at_file(path):
         mode = Path(path).stat().st_mode
     if stat.S_ISDIR(mode):
@@ -99,14 +99,14 @@ def check_regular(path: str | os.PathLike[str]) -> None:
         raise InputError("not a regular file", file=path, found="a device or a pipe")
 
 
-def read_limited(path: str | os.PathLike[str], limit: int) -> bytes:
+def read_limited(path: AnyPath, limit: int) -> bytes:
     """Read a regular file or standard input of at most ``limit`` bytes."""
     check_path(path)
     is_stdin = os.fspath(path) == _STDIN
     if not is_stdin:
         check_regular(path)
     with at_file(path), Path(path).open("rb") as stream:
-        # read() allocates the requested size.
+        # read() allocates the requested size at once.
         size = limit if is_stdin else min(limit, os.fstat(stream.fileno()).st_size)
         content = stream.read(size + 1)
     if len(content) > limit:
@@ -114,7 +114,7 @@ def read_limited(path: str | os.PathLike[str], limit: int) -> bytes:
     return content
 
 
-def note_read(what: str, path: str | os.PathLike[str], began: float, **counts: int) -> None:
+def note_read(what: str, path: AnyPath, began: float, **counts: int) -> None:
     """Log that a file was read since ``began``, a value of `time.perf_counter`.
 
     ``counts`` describe the content, as in ``tasks=64``.
@@ -128,16 +128,16 @@ def note_read(what: str, path: str | os.PathLike[str], began: float, **counts: i
     logger.info(message, details, extra={"event": "read", **details})
 
 
-def max_unpacked(path: str | os.PathLike[str], limit: int, ratio: int = _MAX_RATIO) -> int:
+def max_unpacked(path: AnyPath, limit: int, ratio: int = _MAX_RATIO) -> int:
     """Return the maximum unpacked size of a packed file, at most ``limit``.
 
-    Small malicious files must not fill the memory. Compression ratios of real files are about 10.
+    This protects against small malicious files. Real files have compression ratios of about 10.
     """
     return min(limit, max(_MIN_LIMIT, ratio * Path(path).stat().st_size))
 
 
-def check_claim(path: str | os.PathLike[str], nbytes: float, found: str) -> None:
-    """Raise `InputError` before the content of a small file would fill the memory.
+def check_claim(path: AnyPath, nbytes: float, found: str) -> None:
+    """Raise `InputError` if the content of a file needs too much memory for its size.
 
     The limit is 400 MB or 1000 times the size of the file, whichever is larger.
     """
@@ -150,8 +150,8 @@ def check_claim(path: str | os.PathLike[str], nbytes: float, found: str) -> None
         raise InputError("file needs too much memory", file=path, found=found, expected=expected)
 
 
-def check_text(data: bytes, path: str | os.PathLike[str], line: int | None = None) -> None:
-    """Raise `InputError` unless the bytes of a file, or of one of its lines, are UTF-8."""
+def check_text(data: bytes, path: AnyPath, line: int | None = None) -> None:
+    """Raise `InputError` unless the bytes of a file, or of one line, are UTF-8 text."""
     if wide := next((name for mark, name in _BYTE_ORDER_MARKS if data.startswith(mark)), None):
         raise InputError(f"{wide} text", file=path, expected=_UTF8)
     if b"\0" in data:
@@ -162,24 +162,22 @@ def check_text(data: bytes, path: str | os.PathLike[str], line: int | None = Non
     try:
         data.decode()
     except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1 if line is None else line
+        found = f"byte 0x{data[error.start]:02x}"
         raise InputError(
-            "not UTF-8 text",
-            file=path,
-            line=data.count(b"\n", 0, error.start) + 1 if line is None else line,
-            found=f"byte 0x{data[error.start]:02x}",
-            expected=_UTF8,
+            "not UTF-8 text", file=path, line=line, found=found, expected=_UTF8
         ) from None
 
 
-def as_string(data: bytes, path: str | os.PathLike[str]) -> str:
+def as_string(data: bytes, path: AnyPath) -> str:
     r"""Decode UTF-8 without a byte order mark, and convert line ends to "\n"."""
     data = data.removeprefix(b"\xef\xbb\xbf")
     check_text(data, path)
     return data.decode().replace("\r\n", "\n").replace("\r", "\n")
 
 
-def parse_toml(content: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Parse TOML, without keys of many parts, which take much memory."""
+def parse_toml(content: bytes, path: AnyPath) -> dict[str, Any]:
+    """Parse TOML; keys with many parts raise an error, because they take much memory."""
     text = as_string(content, path)
     for number, line in enumerate(text.splitlines(), start=1):
         if _DOTTED.match(line):
@@ -193,8 +191,8 @@ def parse_toml(content: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
         raise InputError("invalid TOML", file=path, found=error) from None
 
 
-def parse_json(text: str, path: str | os.PathLike[str], line: int | None = None) -> Any:
-    """Parse JSON without repeated keys: the text of a file or of one of its lines."""
+def parse_json(text: str, path: AnyPath, line: int | None = None) -> Any:
+    """Parse the JSON of a file, or of one line; repeated keys raise an error."""
 
     def to_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if twice := repeated(name for name, _ in pairs):
@@ -211,15 +209,14 @@ def parse_json(text: str, path: str | os.PathLike[str], line: int | None = None)
     except RecursionError:
         raise InputError("is nested too deeply", file=path, line=line) from None
     except ValueError:
-        # Python limits the number of digits of integers.
+        # Python limits the digits of integers.
         raise InputError("a number has too many digits", file=path, line=line) from None
 
 
-def arrays_of_npz(data: bytes, path: str | os.PathLike[str], limit: int) -> dict[str, NDArray[Any]]:
-    """Return the arrays of an ``.npz`` archive of at most ``limit`` unpacked bytes.
+def arrays_of_npz(data: bytes, path: AnyPath, limit: int) -> dict[str, NDArray[Any]]:
+    """Return the arrays of an ``.npz`` archive with at most ``limit`` unpacked bytes.
 
-    Nothing is unpickled. The sizes of the archive's directory, of the headers of its members and
-    the limit are compared before unpacking.
+    Nothing is unpickled. All sizes are checked before members are unpacked.
     """
     if data.count(_MEMBER) > _MAX_MEMBERS:
         expected = f"at most {_MAX_MEMBERS} arrays"
@@ -230,7 +227,7 @@ def arrays_of_npz(data: bytes, path: str | os.PathLike[str], limit: int) -> dict
         if (size := sum(member.file_size for member in members)) > limit:
             expected = f"at most {limit} bytes"
             raise InputError("archive too large", file=path, found=size, expected=expected)
-        if twice := [name for name, count in Counter(names).items() if count > 1]:
+        if twice := repeated(names):
             raise InputError("array named twice in an archive", file=path, found=twice[0])
         if any(each.compress_type not in _PACKED for each in members):
             raise ValueError("unknown compression")
@@ -238,21 +235,21 @@ def arrays_of_npz(data: bytes, path: str | os.PathLike[str], limit: int) -> dict
         return {name: _read_array(archive.read(member)) for name, member in pairs}
 
 
-def array_of_npy(data: bytes, path: str | os.PathLike[str]) -> NDArray[Any]:
+def array_of_npy(data: bytes, path: AnyPath) -> NDArray[Any]:
     """Return the array of a ``.npy`` file without unpickling."""
     with as_damaged(path, "NumPy array"):
         return _read_array(data)
 
 
 @contextmanager
-def as_damaged(path: str | os.PathLike[str], what: str) -> Iterator[None]:
-    """Convert other errors to an `InputError` for a damaged file, and add the file."""
+def as_damaged(path: AnyPath, what: str) -> Iterator[None]:
+    """Convert all errors of the block to `InputError`, as a damaged file of kind ``what``."""
     check_path(path)
     try:
         yield
     except InputError as error:
         raise error.replace(file=error.file or path) from None
-    # Damaged files cause many errors: struct.error, zlib.error, KeyError, ...
+    # Damaged files cause errors of many types, such as struct.error, zlib.error and KeyError.
     except (Exception, MemoryError) as error:
         is_clear = isinstance(error, ValueError | EOFError | OSError | zipfile.BadZipFile)
         found = error if is_clear else type(error).__name__
@@ -290,11 +287,14 @@ _DEVICES = re.compile("/(proc|dev/(?!shm/))")
 _GZIP = b"\x1f\x8b"
 
 
-def check_target(path: str | os.PathLike[str], *, text: bool = False) -> Path:
-    """Return the target of ``path`` after symbolic links, or raise if it cannot be written."""
+def check_target(path: AnyPath, *, text: bool = False) -> Path:
+    """Return the file that ``path`` links to; raise `InputError` if it cannot be written.
+
+    With ``text``, suffixes of binary formats raise an error too.
+    """
     check_path(path)
     try:
-        # Replace the target of a symbolic link, not the link.
+        # Writing replaces the target of a symbolic link, not the link itself.
         target = Path(os.path.realpath(path))
         found: object = _find_write_obstacle(path, target)
     except (OSError, ValueError) as error:
@@ -306,14 +306,15 @@ def check_target(path: str | os.PathLike[str], *, text: bool = False) -> Path:
     return target
 
 
-def _find_write_obstacle(path: str | os.PathLike[str], target: Path) -> str | None:
+def _find_write_obstacle(path: AnyPath, target: Path) -> str | None:
+    """Return why a file cannot be written, or None."""
     if not os.fspath(path):
         return "an empty path"
     if target.is_symlink():
         return "a loop of symbolic links"
     if target.is_dir():
         return "a folder"
-    # Writing to descriptors in /proc and /dev would replace files of other processes.
+    # Paths in /proc and /dev may be links to open files of other processes.
     if _DEVICES.match(os.fspath(path)) or (target.exists() and not target.is_file()):
         return "a device or a pipe; - is stdout where an option takes it"
     if not target.parent.is_dir():
@@ -321,18 +322,18 @@ def _find_write_obstacle(path: str | os.PathLike[str], target: Path) -> str | No
     return None if os.access(target.parent, os.W_OK) else "a folder without permission"
 
 
-def _other_content(path: str | os.PathLike[str], target: Path) -> InputError:
+def _other_content(path: AnyPath, target: Path) -> InputError:
     expected = "a suffix of the written format, such as .txt, .csv or .json, optionally with .gz"
     return InputError("suffix of another format", file=path, found=target.suffix, expected=expected)
 
 
 @contextmanager
-def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+def atomic_path(path: AnyPath) -> Iterator[Path]:
     """Yield a temporary file, which replaces ``path`` if the block succeeds.
 
-    The temporary file is empty and has the folder and the suffix of ``path``. If the block raises,
-    it is removed, and ``path`` is unchanged. If ``path`` ends in ``.gz``, uncompressed content is
-    compressed.
+    The temporary file has the folder and the suffix of ``path``. If the block raises an error, the
+    temporary file is removed and ``path`` is unchanged. For a suffix ``.gz``, content that is not
+    compressed yet is compressed.
     """
     target = check_target(path)
     try:
@@ -341,7 +342,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
             size = _finish_file(temporary, target, path)
             temporary.replace(target)
     except OSError as error:
-        # Add the file name, which is missing if the disk is full.
+        # If the disk is full, the system's error lacks the file name.
         if error.errno in _DISK_FULL:
             raise OSError(error.errno, os.strerror(error.errno), os.fspath(path)) from None
         raise
@@ -350,8 +351,8 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 @contextmanager
-def temporary_beside(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield an empty hidden file in the folder of ``path``, and remove it unless it was moved."""
+def temporary_beside(path: AnyPath) -> Iterator[Path]:
+    """Yield an empty hidden file in the folder of ``path``; remove it unless the block moves it."""
     temporary = _hidden_path(Path(os.path.realpath(path)))
     try:
         temporary.touch(exist_ok=False)
@@ -363,7 +364,7 @@ def temporary_beside(path: str | os.PathLike[str]) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def _finish_file(temporary: Path, target: Path, path: str | os.PathLike[str]) -> int:
+def _finish_file(temporary: Path, target: Path, path: AnyPath) -> int:
     """Check the written file, compress it if necessary, and return its size."""
     with temporary.open("rb") as file:
         start = file.read(16)
@@ -386,7 +387,7 @@ def _finish_file(temporary: Path, target: Path, path: str | os.PathLike[str]) ->
 
 @contextmanager
 def folder_beside(target: Path, parent: Path) -> Iterator[Path]:
-    """Yield an empty hidden folder in ``parent`` for the content of ``target``, then remove it."""
+    """Yield an empty hidden folder in ``parent`` with the suffix of ``target``, then remove it."""
     folder = _hidden_path(parent / target.name)
     try:
         folder.mkdir()
@@ -400,8 +401,8 @@ def _hidden_path(target: Path) -> Path:
 
 
 @contextmanager
-def folder_to_fill(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Create a folder if necessary, and remove new empty folders if the block raises."""
+def folder_to_fill(path: AnyPath) -> Iterator[Path]:
+    """Create a folder if necessary; if the block raises an error, remove new empty folders."""
     try:
         folder = Path(path)
         created = [each for each in (folder, *folder.parents) if not each.exists()]

@@ -1,4 +1,4 @@
-"""Objects as a notebook displays them, and what all results have; names of files show as text."""
+"""Base classes of results, and of objects that a notebook displays."""
 
 from __future__ import annotations
 
@@ -14,15 +14,12 @@ if TYPE_CHECKING:
 
 
 def _answers() -> Any:
-    """Return the writer of answers.
-
-    It is above the rooms of the objects, so it is imported when an object is displayed.
-    """
+    """Return the module that writes answers; a normal import would be circular."""
     return import_module("toruscast.answers.write")
 
 
 class NotebookCard:
-    """An object that a notebook displays as a card: its repr, facts, table and picture."""
+    """Base class of objects that a notebook displays with their repr, facts, table and figure."""
 
     def _card_facts(self) -> Iterable[tuple[str, object]]:
         return ()
@@ -39,15 +36,15 @@ def _cell(value: object) -> str:
 
 
 class Result(NotebookCard):
-    """What a function of toruscast returns: beside its own attributes, a figure and a dictionary.
+    """Base class of results, which can be plotted and converted to a dictionary.
 
-    Every result has a ``table``, a DataFrame, and ``best`` where there is something best.
+    Every result has a DataFrame ``table``. Results that compare candidates also have ``best``.
     """
 
     def plot(self) -> Figure:
-        """Return the main figure of the result.
+        """Return the main figure of the result, which a notebook displays.
 
-        A notebook displays it. ``plot().save("figure.pdf")`` writes it as SVG, PNG or PDF.
+        ``plot().save("figure.pdf")`` writes it as SVG, PNG or PDF.
 
         Examples
         --------
@@ -60,7 +57,7 @@ class Result(NotebookCard):
         return figure
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what the command writes with ``--json``: numbers, texts, lists and dictionaries.
+        """Return the content that the command writes with ``--json``, as a dictionary.
 
         Examples
         --------

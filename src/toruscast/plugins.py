@@ -1,6 +1,6 @@
-"""Formats, features, strategies and machines of other installed packages.
+"""Formats, features, strategies and machines from other installed packages.
 
-A package names them as entry points in its pyproject.toml::
+A package declares them as entry points in its pyproject.toml::
 
     [project.entry-points."toruscast.formats"]
     arrows = "my_package.arrows:DIALECT"
@@ -32,7 +32,7 @@ def load(group: Group) -> tuple[tuple[str, Any], ...]:
     for point in sorted(entry_points(group=f"toruscast.{group}")):
         try:
             plugins.append((point.name, point.load()))
-        except Exception as error:  # Any error of another package.
+        except Exception as error:  # other packages may raise any error
             warnings.warn(_describe_fault(group, point, error), InputWarning, stacklevel=2)
     return tuple(plugins)
 

@@ -1,4 +1,4 @@
-"""Numbers, times, bytes and names as text for people."""
+"""Formatting of numbers, times, bytes and names for people."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from typing import Any
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 _BYTES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 _MAX_NAME_LENGTH = 200
-# Shares with equal decimals up to this one differ by rounding errors only.
+# Shares are rounded to this many decimals, which removes rounding errors of the computation.
 _SHARE_DECIMALS = 12
 # The space between a number and its unit.
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=%|(?:[num]?s|[kMGT]?B)\b)")
 
 
 def time_unit(values: Iterable[float]) -> tuple[float, str]:
-    """Return the seconds and the name of the unit for these times."""
+    """Return the size in seconds and the name of a suitable unit for times."""
     return _best_unit(values, _TIMES)
 
 
 def byte_unit(values: Iterable[float]) -> tuple[float, str]:
-    """Return the bytes and the name of the unit for these amounts."""
+    """Return the size in bytes and the name of a suitable unit for amounts of bytes."""
     return _best_unit(values, _BYTES)
 
 
 def _best_unit(values: Iterable[float], units: tuple[tuple[float, str], ...]) -> tuple[float, str]:
-    """Return the largest unit that no nonzero value is smaller than."""
+    """Return the largest unit that is not larger than any nonzero value."""
     minimum = min((abs(v) for v in values if v and math.isfinite(v)), default=units[-1][0])
     return next((unit for unit in units if minimum >= unit[0]), units[-1])
 
 
 def seconds(value: float) -> str:
-    """Return a time with its unit."""
+    """Format a time with a suitable unit."""
     if not value:
         return "0 s"
     scale, name = time_unit([value])
@@ -42,19 +42,19 @@ def seconds(value: float) -> str:
 
 
 def nbytes(value: float) -> str:
-    """Return an amount of bytes with its unit."""
+    """Format an amount of bytes with a suitable unit."""
     scale, name = byte_unit([value])
     return f"{number(value / scale)} {name}"
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Format a number to ``digits`` significant digits, with all digits before the point.
+    """Format a number to ``digits`` significant digits; digits before the point are never dropped.
 
-    Very large and very small numbers have an exponent.
+    Very large and very small numbers are written with an exponent.
     """
     if not value or not math.isfinite(value):
         return f"{value:.{digits - 1}f}"
-    # Rounding may change the order of magnitude, as of 99.96.
+    # Round first, because rounding may change the order of magnitude, as for 99.96.
     size = math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}"))))
     if not -6 < size < 16:
         return f"{value:.{digits - 1}e}"
@@ -62,9 +62,9 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def large(count: float) -> str:
-    """Format a count; large ones to three digits in millions, billions or trillions."""
+    """Format a count; counts from a million on have three digits and a word such as "million"."""
     for scale, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
-        # Counts that round up to a unit are given in this unit.
+        # A count that rounds up to the next unit is given in that unit.
         if count >= 0.9995 * scale:
             return f"{float(f'{count / scale:.3g}'):g} {word}"
     return f"{count:,.0f}"
@@ -76,9 +76,9 @@ def part_of(what: str) -> Callable[[int, int], str]:
 
 
 def percent(share: float, decimals: int = 0, digits: int = 0) -> str:
-    """Format a share in per cent, to ``decimals`` or to significant ``digits``.
+    """Format a share in per cent, with ``decimals`` or with significant ``digits``.
 
-    Shares near 0 and 1 are given as inequalities such as "< 1 %" and "> 99 %".
+    Shares that would round to 0 or 100 % are given as inequalities, such as "< 1 %" and "> 99 %".
     """
     share = round(share, _SHARE_DECIMALS)
     value = 100 * share
@@ -103,12 +103,12 @@ def change(share: float, decimals: int = 0) -> str:
 
 
 def probability(share: float) -> str:
-    """Format a probability in per cent, never as 100 %."""
+    """Format a probability in per cent; values near 1 are "over 99 %"."""
     return "over 99 %" if share > 0.99 else percent(share)
 
 
 def factor(ratio: float) -> str:
-    """Format a large or small ratio as text."""
+    """Format a ratio as a text such as "12 times" or "1/12 of"."""
     return f"{ratio:,.0f} times" if ratio > 1 else f"1/{1 / ratio:,.0f} of"
 
 
@@ -130,7 +130,7 @@ def spanned(numbers: Iterable[int]) -> str:
 
 
 def printable(text: str) -> str:
-    """Replace control characters, which a terminal would interpret."""
+    """Replace control characters, which a terminal would interpret, by question marks."""
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
@@ -151,12 +151,12 @@ def one_line(text: str) -> str:
 
 
 def bind_units(text: str, space: str = "\N{NO-BREAK SPACE}") -> str:
-    """Return a text with another space between numbers and units, at which lines do not break."""
+    """Put a no-break space, or another ``space``, between numbers and their units."""
     return _BEFORE_UNIT.sub(space, text)
 
 
 def joined(names: Iterable[object], most: int = 4) -> str:
-    """Join names by commas and "and"; those after the first ``most`` are counted.
+    """Join names by commas and "and"; names after the first ``most`` are only counted.
 
     Examples
     --------
@@ -170,14 +170,14 @@ def joined(names: Iterable[object], most: int = 4) -> str:
 
 
 def closest(name: str, known: Iterable[str], otherwise: str = "") -> str:
-    """Return the names similar to ``name``, else ``otherwise``, else all names."""
+    """Return up to two known names similar to ``name``; else ``otherwise``, else all names."""
     names = list(known)
     similar = get_close_matches(name, names, n=2, cutoff=0.6)
     return " or ".join(similar) or otherwise or " or ".join(names)
 
 
 def plain(value: Any) -> Any:
-    """Return what JSON holds of a value: NumPy's numbers as numbers, and no number as None."""
+    """Convert a value to types of JSON; NaN and infinity become None."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import partial
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from ._slow import joblib
 from ._slow import numpy as np
@@ -24,7 +24,7 @@ _SEEDS = 2**63
 
 
 def whole_number(value: object, what: str, low: int, high: int | None = None) -> int:
-    """Return ``value`` as an int from ``low`` to ``high``; 3.0 is accepted, True is not."""
+    """Return ``value`` as an int from ``low`` to ``high``; accept 3.0 but not True."""
     expected = f"{low} or more" if high is None else f"{low} to {high}"
     real = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
     if not real or (isinstance(value, float | np.floating) and not math.isfinite(value)):
@@ -51,17 +51,16 @@ def real_number(value: object, what: str, low: float, high: float = math.inf) ->
 
 
 def job_count(value: object) -> int:
-    """Return the number of parallel jobs, as in joblib.
+    """Return the number of parallel jobs, with joblib's meaning of ``n_jobs``.
 
-    -1 means one per core, None the number of `joblib.parallel_config`, else 1.
+    -1 is one job per core. None is the number set by `joblib.parallel_config`, by default 1.
     """
     is_count = isinstance(value, Integral) and not isinstance(value, bool)
     number = int(value) if isinstance(value, Integral) else 1
     if value is not None and not (is_count and number):
-        raise InputError(
-            "bad n_jobs", found=repr(value), expected="1 or more, or -1 for one a core"
-        )
-    # Without joblib, which is slow to import, no backend was chosen.
+        expected = "1 or more, or -1 for one a core"
+        raise InputError("bad n_jobs", found=repr(value), expected=expected)
+    # joblib is slow to import. If nothing imported it, no backend was configured.
     if "joblib" in sys.modules or number < 0:
         return int(joblib.effective_n_jobs(value))
     return number
@@ -79,36 +78,36 @@ def check_call(function: object, what: str = "progress") -> None:
 
 
 Progress = Callable[[str, int, int], object]
-"""Called with the stage of the work, how much of it is done, and all of it."""
+"""Called with the name of a stage, the number of finished steps, and the number of steps."""
 
 
 def progress_of(progress: Progress | None, stage: str) -> Callable[[int, int], object] | None:
-    """Return the progress of one stage as a function of what is done and all."""
+    """Return a progress function of one stage, which takes finished steps and all steps."""
     check_call(progress)
     return None if progress is None else partial(progress, stage)
 
 
 Seed: TypeAlias = "int | np.random.Generator"
-"""A whole number, or a generator that one is drawn from."""
+"""A whole number, or a generator from which one is drawn."""
 SEED = 1
-"""The seed where none is given, in Python and on the command line."""
+"""The default seed in Python and on the command line."""
 
 
 def seed_number(seed: Seed) -> int:
-    """Return a seed as a whole number; a generator draws one."""
+    """Return a seed as a whole number; draw it if the seed is a generator."""
     if isinstance(seed, np.random.Generator):
         return int(seed.integers(2**32))
     return whole_number(seed, "seed", 0, _SEEDS - 1)
 
 
 def one_of(value: object, what: str, choices: tuple[str, ...]) -> None:
-    """Raise `InputError` with similar choices unless ``value`` is one of the choices."""
+    """Raise `InputError`, which lists similar choices, unless ``value`` is one of ``choices``."""
     if not isinstance(value, str) or value not in choices:
         raise InputError(f"bad {what}", found=value, expected=closest(str(value), choices))
 
 
 def read_sizes(text: str) -> tuple[int, ...] | None:
-    """Parse whole numbers of at most 12 digits joined by ``x``; None for any other text."""
+    """Parse sizes such as ``4x4x8``; return None for any other text."""
     parts = text.lower().split("x")
     if not all(part.isascii() and part.isdigit() and len(part) <= 12 for part in parts):
         return None
@@ -116,7 +115,7 @@ def read_sizes(text: str) -> tuple[int, ...] | None:
 
 
 def repeated(names: Iterable[Name]) -> list[Name]:
-    """Return the names that occur more than once, in order of their first occurrence."""
+    """Return the names that occur more than once, in order of first occurrence."""
     return [name for name, count in Counter(names).items() if count > 1]
 
 
@@ -139,14 +138,14 @@ def as_array(values: ArrayLike, what: str, expected: str) -> NDArray[Any]:
 
 
 def whole_array(values: ArrayLike, what: str) -> NDArray[np.int64]:
-    """Return whole numbers of any type as a one-dimensional array of integers."""
+    """Return whole numbers of any numeric type as a one-dimensional array of integers."""
     array = as_array(values, what, "a column of whole numbers")
     if array.ndim == 1 and array.size == 0:
         return np.zeros(0, dtype=np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iuf":
         raise InputError(f"bad {what}", found=array.dtype, expected="a column of whole numbers")
     if array.dtype.kind == "f":
-        # Floats above 2**53 do not represent all whole numbers.
+        # Floats above 2**53 cannot represent all whole numbers.
         bad = np.flatnonzero(~((array == np.floor(array)) & (np.abs(array) <= 2.0**53)))
         if bad.size:
             raise InputError(f"bad {what}", found=array[bad[0]], expected="whole numbers")
@@ -156,7 +155,7 @@ def whole_array(values: ArrayLike, what: str) -> NDArray[np.int64]:
 def check_below(values: NDArray[Any], what: str, size: int) -> None:
     """Raise `InputError` unless whole numbers are from 0 to ``size`` - 1.
 
-    The message consists of ``what``, such as "node of task", and the index of the first bad value.
+    The message starts with ``what``, such as "node of task", and the index of the first bad value.
     """
     if values.size and not (values.min() >= 0 and values.max() < size):
         index = int(np.flatnonzero((values < 0) | (values >= size))[0])
@@ -165,12 +164,7 @@ def check_below(values: NDArray[Any], what: str, size: int) -> None:
 
 
 Routing = Literal["deterministic", "adaptive", "by_size"]
-"""Routing in dimension order, over any minimal route, or by the length of the message."""
-
-
-def check_routing(routing: str) -> None:
-    """Raise `InputError` for an unknown routing."""
-    one_of(routing, "routing", get_args(Routing))
+"""Routing in dimension order, over any minimal route, or by the size of the message."""
 
 
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ps": 1e-12}
@@ -206,5 +200,5 @@ def _read_amount(text: str, units: Mapping[str, float], what: str, examples: str
     value = float(match[1]) * units.get(match[2].lower(), math.nan) if match else math.nan
     if not math.isfinite(value):
         raise InputError(f"bad {what}", found=text, expected=f"a {what} such as {examples}")
-    # Remove the rounding error of the multiplication.
+    # Remove the rounding error of the multiplication by the unit.
     return float(f"{value:.15g}")

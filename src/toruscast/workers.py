@@ -1,10 +1,10 @@
-"""Parallel calls of one function by threads, processes or a cluster.
+"""Parallel calls of a function in threads, processes or a cluster.
 
-Threads are the default; `joblib.parallel_config` selects other backends, as in scikit-learn. Their
-executors repeat the calls of lost processes, return log records with the results, and end processes
-with their parent. Processes are those of joblib's loky, which also supports functions of scripts
-and notebooks. Clusters are used by `dask.distributed`, because joblib's backend waits forever if a
-call ends its workers.
+Threads are the default; `joblib.parallel_config` selects other backends, as in scikit-learn. This
+module repeats the calls of lost processes, returns log records with the results, and ends processes
+with their parent. Processes are those of joblib's loky, which supports functions that are defined
+in scripts and notebooks. Clusters are used directly through `dask.distributed`, because joblib's
+backend waits forever if a call ends its workers.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ R = TypeVar("R")
 Recorded = tuple[R, list[logging.LogRecord]]
 logger = logging.getLogger(__name__)
 _LIBRARY = logging.getLogger("toruscast")
-# Maximum number of workers lost without a result in between.
+# Maximum number of losses of workers between two results.
 LOSSES = 3
-# Number of different functions whose shared inputs a worker caches.
+# Number of calls whose shared inputs a worker caches.
 _CACHE_SIZE = 4
-# Calls submitted ahead for each worker, and calls between counts of the workers.
+# Number of calls to submit ahead per worker, and of calls between two counts of the workers.
 _AHEAD, _COUNT_INTERVAL = 2, 256
-# Lifetime of an idle process, in seconds.
+# Seconds after which an idle process ends.
 _IDLE = 300
 # Variables that limit the threads of a process to its share of the cores.
 _THREADS = [f"{name}_NUM_THREADS" for name in ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMBA")]
@@ -49,8 +49,8 @@ _cached_calls: dict[str, _Call] = {}
 class SingleBlasThread(ContextDecorator):
     """Context manager and decorator that limits BLAS to one thread, for small matrices.
 
-    BLAS threads wait actively: for matrices of 84 x 84 they take fifty times the processor time of
-    a single thread. The limit is global, so the last exit restores it.
+    BLAS threads wait in busy loops: for matrices of 84 x 84 they take fifty times the processor
+    time of a single thread. The limit applies to the whole process until the last exit.
     """
 
     _lock = threading.Lock()
@@ -73,16 +73,16 @@ class SingleBlasThread(ContextDecorator):
                 cls._limiter.__exit__(*raised)
 
 
-# Finding the libraries takes longer than limiting them.
+# The result is cached because finding the libraries takes longer than limiting them.
 @lru_cache(1)
 def _find_blas() -> Any:
     return ThreadpoolController().select(user_api="blas")
 
 
 class Task(Generic[R]):
-    """A function and the inputs that all its calls share, which each worker receives once.
+    """A function with inputs that all calls share, and that each worker receives only once.
 
-    Calls must be deterministic, because those of lost workers are repeated.
+    Calls must be deterministic, because the calls of lost workers are repeated.
     """
 
     def __init__(self, function: Callable[..., R], *shared: Any) -> None:
@@ -98,7 +98,7 @@ class Task(Generic[R]):
     ) -> list[R]:
         """Return the results of all items in order.
 
-        ``progress`` is called with the number of results, from 0, and the number of items.
+        ``progress`` is called with the number of results so far and the number of items.
         """
         total = len(items)
         report = None if progress is None else lambda done: progress(done, total)
@@ -112,9 +112,9 @@ class Task(Generic[R]):
         processes: bool = False,
         progress: Callable[[int], object] | None = None,
     ) -> Iterator[R]:
-        """Yield the results in the order of the items, as soon as possible.
+        """Yield each result as soon as it and all earlier ones are available.
 
-        ``progress`` is called with the number of results, from 0.
+        ``progress`` is called with the number of results so far.
         """
         report = progress or (lambda done: None)
         pending: dict[int, R] = {}
@@ -130,14 +130,14 @@ class Task(Generic[R]):
     def each(
         self, items: Iterable[Any], n_jobs: int, *, processes: bool = False
     ) -> Iterator[tuple[int, R]]:
-        """Yield the number of each item and its result in order of completion."""
+        """Yield the index of each item and its result in the order of completion."""
         errors: list[Exception] = []
         yield from self._run(_iterate_until_error(items, errors), n_jobs, processes)
         if errors:
             raise errors[0]
 
     def _run(self, items: Iterator[Any], n_jobs: int, processes: bool) -> Iterator[tuple[int, R]]:
-        # Without joblib, which is slow to import, no backend was chosen.
+        # joblib is slow to import. If nothing imported it, no backend was configured.
         if "joblib" in sys.modules:
             kind = "processes" if processes else "threads"
             backend, _ = joblib.parallel.get_active_backend(prefer=kind)
@@ -149,7 +149,7 @@ class Task(Generic[R]):
         return (self._run_in_processes if processes else self._run_in_threads)(items, n_jobs)
 
     def _run_in_threads(self, items: Iterator[Any], n_jobs: int) -> Iterator[tuple[int, R]]:
-        """Run calls in daemon threads, so that an interruption does not wait for them."""
+        """Run calls in daemon threads, because an interruption does not wait for these."""
         source, lock = enumerate(items), threading.Lock()
         results: Queue[tuple[int, R] | BaseException | None] = Queue(_AHEAD * n_jobs)
 
@@ -179,7 +179,7 @@ class Task(Generic[R]):
         finally:
             with lock:
                 source = enumerate(())
-            # Threads that still run need space for their results.
+            # Threads that still run need space in the queue for their results.
             while not results.empty():
                 results.get()
 
@@ -191,14 +191,8 @@ class Task(Generic[R]):
         ensure_running()
         share = str(max(joblib.cpu_count() // n_jobs, 1))
         limits = {name: os.environ.get(name, share) for name in _THREADS}
-        start = partial(
-            get_reusable_executor,
-            n_jobs,
-            timeout=_IDLE,
-            env=limits,
-            initializer=_end_with_parent,
-            initargs=(os.getpid(),),
-        )
+        settings = {"timeout": _IDLE, "env": limits, "initializer": _end_with_parent}
+        start = partial(get_reusable_executor, n_jobs, **settings, initargs=(os.getpid(),))
         try:
             yield from _run_in_pool(items, start, self._make_call(), lambda: n_jobs)
         except BaseException:
@@ -214,10 +208,8 @@ class Task(Generic[R]):
             yield from _run_in_pool(items, start, call, lambda: sum(client.nthreads().values()))
         except distributed.KilledWorker as error:
             n_workers = error.args[2] + 1 if len(error.args) > 2 else "several"
-            raise WorkersError(
-                f"{n_workers} workers of the cluster ended while they ran the same task, which may "
-                "need more memory than they have"
-            ) from None
+            found = f"{n_workers} workers of the cluster ended while they ran the same task"
+            raise WorkersError(f"{found}, which may need more memory than they have") from None
         except (futures.CancelledError, OSError) as error:
             scheduler = client.scheduler.address
             raise WorkersError(f"the cluster's scheduler at {scheduler} was lost") from error
@@ -233,7 +225,7 @@ def _run_in_pool(
     call: Any,
     count: Callable[[], int],
 ) -> Iterator[tuple[int, Any]]:
-    """Yield the number of each item and its result; ``count`` returns the number of workers."""
+    """Yield the index of each item and its result; ``count`` returns the number of workers."""
     source: Iterator[tuple[int, Any]] = enumerate(items)
     sent: dict[int, Any] = {}
     lost, max_running = 0, _AHEAD * max(count(), 1)
@@ -255,15 +247,15 @@ def _run_in_pool(
                     number = running.pop(future)
                     del sent[number]
                     lost = 0
-                    _handle_records(records)
+                    for record in records:
+                        logging.getLogger(record.name).handle(record)
                     yield number, result
         except futures.BrokenExecutor:
             lost += 1
             if lost > LOSSES:
-                raise WorkersError(
-                    f"worker processes ended {lost} times without a result, possibly for lack of "
-                    "memory; try fewer processes"
-                ) from None
+                found = f"worker processes ended {lost} times without a result"
+                hint = "possibly for lack of memory; try fewer processes"
+                raise WorkersError(f"{found}, {hint}") from None
             event = {"event": "worker lost", "in_a_row": lost, "again": len(sent)}
             message = "a worker process was lost; %(again)d calls are repeated"
             logger.warning(message, event, extra=event)
@@ -273,7 +265,7 @@ def _run_in_pool(
 
 
 def _iterate_until_error(items: Iterable[Any], errors: list[Exception]) -> Iterator[Any]:
-    """Yield items until an error, which is stored because other threads may consume the items."""
+    """Yield items until an error, which is stored for the caller, as threads may take the items."""
     try:
         yield from items
     except Exception as error:
@@ -281,7 +273,7 @@ def _iterate_until_error(items: Iterable[Any], errors: list[Exception]) -> Itera
 
 
 class _Call(NamedTuple):
-    """The part that all calls of a function share."""
+    """A function and its shared inputs, as sent to workers."""
 
     name: str
     function: Callable[..., Any]
@@ -290,7 +282,7 @@ class _Call(NamedTuple):
 
 
 def _call_on_worker(call: _Call, item: Any) -> Recorded[Any]:
-    """Call the function with the cached copy of the shared inputs."""
+    """Call the function with the worker's cached copy of the shared inputs."""
     if call.name not in _cached_calls:
         while len(_cached_calls) >= _CACHE_SIZE:
             del _cached_calls[next(iter(_cached_calls))]
@@ -330,13 +322,8 @@ def _call_with_records(level: int, function: Callable[..., R], *arguments: Any) 
     return result, [records.get() for _ in range(records.qsize())]
 
 
-def _handle_records(records: Iterable[logging.LogRecord]) -> None:
-    for record in records:
-        logging.getLogger(record.name).handle(record)
-
-
 def _end_with_parent(parent: int) -> None:
-    # A killed parent cannot notify its children.
+    # Watch the parent, because a killed process cannot notify its children.
     threading.Thread(target=_watch_parent, args=(parent,), daemon=True).start()
 
 
