@@ -38,6 +38,8 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {"mean": np.mean, "max": np.max, "su
 MAX_VALUE = 1e50
 MIN_VALUE = 1e-50
 MAX_PARAMETER = 1e20
+_PARAMETER_RANGE = f"0 or {1 / MAX_PARAMETER:g} to {MAX_PARAMETER:g}"
+_TOO_LARGE = "a value is too large to fit; use another unit"
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,15 +79,12 @@ class Measurements:
     ) -> None:
         x, y = as_real_array(points, "points"), as_real_array(values, "values")
         if x.ndim != 2 or y.ndim != 3 or x.shape[0] != y.shape[1] or 0 in y.shape:
-            raise InputError(
-                "points and values disagree",
-                found=f"shapes {x.shape} and {y.shape}",
-                expected="(points, parameters) and (paths, points, repetitions)",
-            )
+            found = f"shapes {x.shape} and {y.shape}"
+            expected = "(points, parameters) and (paths, points, repetitions)"
+            raise InputError("points and values disagree", found=found, expected=expected)
         if x.shape[1] != len(parameters) or len(set(parameters)) < len(parameters):
-            raise InputError(
-                f"{x.shape[1]} parameters need as many different names", found=list(parameters)
-            )
+            message = f"{x.shape[1]} parameters need as many different names"
+            raise InputError(message, found=list(parameters))
         check_points(x, parameters)
         if len(np.unique(x, axis=0)) < len(x):
             raise InputError("a point is repeated; join its repetitions")
@@ -95,18 +94,15 @@ class Measurements:
             raise InputError("a point has no value", expected="one repetition at least")
         size = np.nanmax(np.abs(y), axis=(1, 2))
         if size.max() > MAX_VALUE:
-            raise InputError(
-                "a value is too large to fit; use another unit",
-                found=size.max(),
-                expected=f"at most {MAX_VALUE:g}",
-            )
+            raise InputError(_TOO_LARGE, found=size.max(), expected=f"at most {MAX_VALUE:g}")
         too_small = size[(size > 0) & (size < MIN_VALUE)]
         if too_small.size:
-            raise InputError(
-                "the values of a path are too small to fit; use another unit",
-                found=f"at most {too_small[0]:g}",
-                expected=f"one of {MIN_VALUE:g} or more, or only 0",
+            message = "the values of a path are too small to fit; use another unit"
+            found, expected = (
+                f"at most {too_small[0]:g}",
+                f"one of {MIN_VALUE:g} or more, or only 0",
             )
+            raise InputError(message, found=found, expected=expected)
         paths = tuple(f"path {k}" for k in range(len(y))) if callpaths is None else tuple(callpaths)
         names = ("time",) * len(y) if metrics is None else tuple(metrics)
         if not len(paths) == len(names) == len(y):
@@ -133,11 +129,9 @@ def check_points(points: Floats, parameters: Sequence[str]) -> None:
             raise InputError(f"Negative values in data for parameter {name}", found=column.min())
         size = column[column > 0]
         if size.size and (size.max() > MAX_PARAMETER or size.min() < 1 / MAX_PARAMETER):
-            raise InputError(
-                f"parameter {name} is too large or too small",
-                found=size.max() if size.max() > MAX_PARAMETER else size.min(),
-                expected=f"0 or {1 / MAX_PARAMETER:g} to {MAX_PARAMETER:g}",
-            )
+            found = size.max() if size.max() > MAX_PARAMETER else size.min()
+            message, expected = f"parameter {name} is too large or too small", _PARAMETER_RANGE
+            raise InputError(message, found=found, expected=expected)
 
 
 def log_points(points: Floats) -> Floats:
@@ -322,8 +316,7 @@ class Records:
         """Append repetitions, or raise `InputError` if they are too large."""
         numbers = [self.number(value, line, what) for value in values]
         if any(abs(number) > MAX_VALUE for number in numbers):
-            message = "a value is too large to fit; use another unit"
-            raise self.fault(message, line, max(numbers, key=abs), f"at most {MAX_VALUE:g}")
+            raise self.fault(_TOO_LARGE, line, max(numbers, key=abs), f"at most {MAX_VALUE:g}")
         self.rows.setdefault(key, []).extend((point, number) for number in numbers)
 
     def add_zeros(self) -> None:

@@ -169,7 +169,7 @@ def _grows_faster(a: Powers, b: Powers) -> bool:
 # The coefficient of each term x^i log2(x)^j of one parameter, by (i, j).
 TermSum = dict[tuple[float, float], float]
 # Points at which signs are compared, and halvings of the logarithm towards 0 for more points.
-_N_GRID = 2**16
+_N_GRID = 2**14
 _N_HALVINGS = 40
 # Relative rounding error of a sum.
 _ROUNDING = 1e-14

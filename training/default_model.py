@@ -96,17 +96,11 @@ class TrafficKind(NamedTuple):
 
 @dataclass(frozen=True)
 class DefaultModel:
-    """The model that comes with toruscast.
-
-    Attributes
-    ----------
-    kinds : dict of str to TrafficKind
-    provenance : dict
-        Command, commit, and numbers of applications and samples of each kind.
-    """
+    """The model that comes with toruscast."""
 
     kinds: Mapping[str, TrafficKind]
     provenance: Mapping[str, Any]
+    """Command, commit, and numbers of applications and samples of each kind."""
     required_columns: ClassVar = (BOUND, *SHARES)
     target: ClassVar[Target] = "slowdown"
 

@@ -168,11 +168,9 @@ def random_splits(
     """Return the splits of `repeated_splits`."""
     n_train = round(train_share * n) if 0 < train_share < 1 else 0
     if n_train < 2 or n - n_train < 2:
-        raise InputError(
-            "cannot split the mappings",
-            found=f"{n} mappings, a share of {train_share:g} to train on",
-            expected="2 or more in both parts",
-        )
+        found = f"{n} mappings, a share of {train_share:g} to train on"
+        expected = "2 or more in both parts"
+        raise InputError("cannot split the mappings", found=found, expected=expected)
     whole_number(n_splits, "number of splits", 1)
     rng = np.random.default_rng(seed_number(seed))
     orders = [rng.permutation(n) for _ in range(n_splits)]
@@ -337,11 +335,9 @@ def hold_out(
     blocks = columns_of(table, ("workload", "torus")).astype(str).reset_index(drop=True)
     groups = _assign_groups(table, blocks, by)
     if groups.nunique() < 2:
-        raise InputError(
-            f"too few {PLURALS[by]} to hold one out",
-            found=", ".join(groups.unique()) or "no samples",
-            expected=f"samples of several {PLURALS[by]} in one table",
-        )
+        found = ", ".join(groups.unique()) or "no samples"
+        expected = f"samples of several {PLURALS[by]} in one table"
+        raise InputError(f"too few {PLURALS[by]} to hold one out", found=found, expected=expected)
     codes, names = pd.factorize(groups)
     splits = list(LeaveOneGroupOut().split(table, groups=codes))
     if by == "size":

@@ -234,11 +234,8 @@ def check_times(times: object) -> None:
             return
         is_number = isinstance(value, Real)
         if not (is_number and math.isfinite(value)):
-            raise InputError(
-                f"bad observed time of row {row}",
-                found=value if is_number else repr(value),
-                expected="a number of seconds",
-            )
+            found, expected = value if is_number else repr(value), "a number of seconds"
+            raise InputError(f"bad observed time of row {row}", found=found, expected=expected)
 
 
 def columns_of(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
@@ -262,22 +259,17 @@ def check_finite(table: pd.DataFrame) -> pd.DataFrame:
     if is_bad.any():
         row, column = np.argwhere(is_bad)[0]
         more = int(is_bad[:, column].sum()) - 1
-        raise InputError(
-            f"feature {numbers.columns[column]} is not finite",
-            found=f"{values[row, column]} in row {row}" + (f" and {more} more" if more else ""),
-            expected="numbers",
-        )
+        found = f"{values[row, column]} in row {row}" + (f" and {more} more" if more else "")
+        message = f"feature {numbers.columns[column]} is not finite"
+        raise InputError(message, found=found, expected="numbers")
     return table
 
 
 def seconds_of(table: object, name: str) -> Floats:
     """Return a column of times; raise `InputError` unless all are positive."""
     if not isinstance(table, pd.DataFrame):
-        raise InputError(
-            "relative times need a table",
-            found=type(table).__name__,
-            expected=f"a DataFrame with {name}",
-        )
+        found, expected = type(table).__name__, f"a DataFrame with {name}"
+        raise InputError("relative times need a table", found=found, expected=expected)
     seconds: Floats = columns_of(table, [name])[name].to_numpy(dtype=np.float64)
     bad = np.flatnonzero(~(np.isfinite(seconds) & (seconds > 0)))
     if bad.size:

@@ -84,17 +84,13 @@ class FittedModel:
         return self.prior_prediction(X).times()
 
     def predict_interval(self, X: pd.DataFrame | ArrayLike, coverage: float = 0.9) -> Floats:
-        """Return intervals that contain the time with probability ``coverage``.
+        """Return intervals (low, high) of the times, seconds, shape ``(n_samples, 2)``.
 
-        The half width is a quantile of the cross-validated residuals, scaled for each mapping by
-        the standard deviation over the trees. The coverage is met on average, without the guarantee
-        of conformal prediction. 90 % needs nine samples or more, and 95 % nineteen. Intervals of
-        relative times are clipped at the lower bound if no sample was faster than its bound.
-
-        Returns
-        -------
-        ndarray, shape (n_samples, 2)
-            Lower and upper ends, seconds.
+        They contain the time with probability ``coverage`` on average, without the guarantee of
+        conformal prediction. The half width is a quantile of the cross-validated residuals, scaled
+        for each mapping by the standard deviation over the trees. 90 % needs at least 9 samples,
+        and 95 % 19. Intervals of relative times are clipped at the lower bound if no sample was
+        faster than its bound.
         """
         return self.prior_prediction(X).interval(coverage)
 
@@ -177,11 +173,9 @@ def check_model(model: Model) -> None:
     known = {*FEATURES, *feature_sets.SIMULATED}
     unknown = [name for name in columns if name not in known]
     if unknown:
-        raise InputError(
-            "the model needs features that are not registered",
-            found=", ".join(unknown),
-            expected="the functions with which it was trained (--plugin FILE.py)",
-        )
+        message = "the model needs features that are not registered"
+        expected = "the functions with which it was trained (--plugin FILE.py)"
+        raise InputError(message, found=", ".join(unknown), expected=expected)
 
 
 def check_traffic(workload: Workload) -> None:
@@ -196,11 +190,10 @@ def check_size(model: FittedModel, n_nodes: int) -> None:
         return
     smallest, largest = model.nodes_
     if not smallest <= n_nodes <= largest:
-        raise InputError(
-            "a model of plain seconds does not apply to another size of torus",
-            found=f"{n_nodes} nodes, trained on {spanned(model.nodes_)}",
-            expected="a model with the target 'slowdown' or 'correction'",
-        )
+        message = "a model of plain seconds does not apply to another size of torus"
+        found = f"{n_nodes} nodes, trained on {spanned(model.nodes_)}"
+        expected = "a model with the target 'slowdown' or 'correction'"
+        raise InputError(message, found=found, expected=expected)
 
 
 def warn_of_routing(model: FittedModel, problem: MappingProblem) -> None:

@@ -190,9 +190,8 @@ def _check_pair(observed: ArrayLike, predicted: ArrayLike) -> tuple[Floats, Floa
             raise InputError(f"bad {name} times", found=f"shape {array.shape}", expected="(n,)")
         bad = np.flatnonzero(~np.isfinite(array))
         if bad.size:
-            raise InputError(
-                f"bad {name} time of mapping {bad[0]}", found=array[bad[0]], expected="finite"
-            )
+            message = f"bad {name} time of mapping {bad[0]}"
+            raise InputError(message, found=array[bad[0]], expected="finite")
         arrays.append(array)
     x, y = arrays
     if x.size != y.size:

@@ -201,19 +201,15 @@ def _read_content(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
         raise InputError("not a toruscast model", expected=f"a {FORMAT} (toruscast train)")
     if metadata["version"] != VERSION:
-        raise InputError(
-            "model file of another version",
-            found=f"version {metadata['version']}, written by {metadata.get('toruscast')}",
-            expected=f"version {VERSION}: train it again (toruscast train)",
-        )
+        found = f"version {metadata['version']}, written by {metadata.get('toruscast')}"
+        expected = f"version {VERSION}: train it again (toruscast train)"
+        raise InputError("model file of another version", found=found, expected=expected)
     metadata = _with_current_names(metadata)
     changed = changed_features(metadata["features"] or (), dict(metadata.get("marks", {})))
     if changed:
-        raise InputError(
-            "features have changed since the model was trained",
-            found=", ".join(changed),
-            expected="a model trained again (toruscast train)",
-        )
+        message = "features have changed since the model was trained"
+        expected = "a model trained again (toruscast train)"
+        raise InputError(message, found=", ".join(changed), expected=expected)
     return metadata, arrays
 
 

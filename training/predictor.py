@@ -215,9 +215,8 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
     def _check_samples(self, X: Any, y: ArrayLike) -> tuple[Floats, Floats]:
         if self.features is not None:
             if not isinstance(X, pd.DataFrame):
-                raise InputError(
-                    "named features need a table", found=type(X).__name__, expected="a DataFrame"
-                )
+                message, found = "named features need a table", type(X).__name__
+                raise InputError(message, found=found, expected="a DataFrame")
             names = feature_sets.feature_set(self.features)
             X = feature_sets.check_finite(feature_sets.columns_of(X, names))
         elif isinstance(X, pd.DataFrame):

@@ -268,11 +268,6 @@ class PriorPrediction:
         centre = self.centre if centre is None else centre
         return np.maximum(np.exp(centre) if self.is_log else centre, self.min_times)
 
-    @property
-    def is_bounded(self) -> bool:
-        """Whether all times have a lower bound."""
-        return bool(np.isfinite(self.min_times).all())
-
     def logs(self) -> tuple[Floats, Floats]:
         """Return centre and scale in logarithms of seconds."""
         if self.is_log:
@@ -340,11 +335,9 @@ def cross_validate(
         except TypeError:
             raise InputError("bad groups", expected="all numbers, or all text") from None
         if members.size != scores.size or names.size < 2:
-            raise InputError(
-                "bad groups",
-                found=f"{names.size} groups of {members.size} samples",
-                expected=f"2 or more groups of {scores.size} samples",
-            )
+            found = f"{names.size} groups of {members.size} samples"
+            expected = f"2 or more groups of {scores.size} samples"
+            raise InputError("bad groups", found=found, expected=expected)
         if np.bincount(members).max() < 2:
             raise InputError("bad groups", found="one sample each", expected="some of 2 or more")
         folds = model_selection.GroupKFold(min(n_folds, names.size))

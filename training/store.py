@@ -240,12 +240,12 @@ def read_samples(
     table = _read_csv(path) if is_text else _read_parquet(path)
     outdated = changed_features(table.columns, table.attrs["provenance"].get("marks", {}))
     if outdated and changed == "refuse":
-        raise InputError(
+        message, found = (
             "features have changed since the samples were computed",
-            file=path,
-            found=", ".join(outdated),
-            expected="new samples: --samples FILE with --comm and --torus",
+            ", ".join(outdated),
         )
+        expected = "new samples: --samples FILE with --comm and --torus"
+        raise InputError(message, file=path, found=found, expected=expected)
     files.note_read("samples", path, start, samples=len(table))
     return table
 
@@ -496,11 +496,9 @@ def _check_provenance(provenance: Any, n_samples: int) -> None:
         raise InputError("not a table of samples", expected=_EXPECTED)
     # Old files of version 1 have no version.
     if provenance.get("version", 1) != VERSION:
-        raise InputError(
-            "table of samples of a newer toruscast",
-            found=f"version {provenance['version']}, written by {provenance.get('toruscast')}",
-            expected=f"version {VERSION}; a newer toruscast reads it",
-        )
+        found = f"version {provenance['version']}, written by {provenance.get('toruscast')}"
+        expected = f"version {VERSION}; a newer toruscast reads it"
+        raise InputError("table of samples of a newer toruscast", found=found, expected=expected)
     expected = provenance.get("n_samples")
     if n_samples != expected:
         raise InputError("samples missing", found=n_samples, expected=expected)
@@ -509,9 +507,8 @@ def _check_provenance(provenance: Any, n_samples: int) -> None:
 def _check_labels(table: pd.DataFrame) -> None:
     missing = [name for name in LABELS if name not in table.columns]
     if missing:
-        raise InputError(
-            "columns missing from samples", found=list(table.columns), expected=missing
-        )
+        found = list(table.columns)
+        raise InputError("columns missing from samples", found=found, expected=missing)
 
 
 def _check_values(table: pd.DataFrame) -> None:
