@@ -133,11 +133,8 @@ class Application:
         sizes = np.geomspace(self.smallest, self.smallest * _MAX_FACTOR, _N_SIZES)
         # Values that overflow are infinite, which is more than any memory.
         values = np.broadcast_to(bytes_used(n=sizes), sizes.shape)
-        first = int((values >= memory).argmax())
-        if not values[first] >= memory:
-            message = f"{where}: bytes_used does not fill the memory for any n"
-            found = f"{values[-1]:.4g} bytes at n = {sizes[-1]:.4g}"
-            raise fault(message, found=found, expected=f"{memory:.4g}")
+        fills = values >= memory
+        first = int(fills.argmax()) if fills.any() else sizes.size - 1
         # The largest size is unique if memory grows up to the first size that fills it, and if no
         # larger size fits.
         shrinks = ~(values[1 : first + 1] >= values[:first] * (1 - _TOLERANCE))
@@ -149,6 +146,10 @@ class Application:
             message = f"{where}: bytes_used shrinks beyond n = {start:.4g}"
             found = f"{values[k + 1]:.4g} at n = {sizes[k + 1]:.4g}"
             raise fault(message, found=found, expected="memory that grows with n")
+        if not fills.any():
+            message = f"{where}: bytes_used does not fill the memory for any n"
+            found = f"{values[-1]:.4g} bytes at n = {sizes[-1]:.4g}"
+            raise fault(message, found=found, expected=f"{memory:.4g}")
         if needed > memory:
             found = f"{needed:.4g} bytes needed for n = {self.smallest:g}"
             expected = f"at most {memory:.4g} a process"
