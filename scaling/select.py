@@ -75,7 +75,7 @@ class RankedHypotheses:
     @property
     def weights(self) -> Floats:
         """Probabilities of the hypotheses; shape (p, h)."""
-        return np.exp(_log_softmax(self.log_weight))
+        return np.asarray(np.exp(_log_softmax(self.log_weight)))
 
     def median_first(self, values: Floats) -> RankedHypotheses:
         """Move the hypothesis with the weighted median value to the first rank."""

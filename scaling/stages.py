@@ -311,7 +311,7 @@ def _find_zero(terms: TermSum, low: float, high: float) -> float:
     """Return the zero between two points with different signs, exactly if it is a whole number."""
     # Solving for log2(x) converges in ranges over many orders of magnitude.
     bracket = math.log2(low), math.log2(high)
-    t = scipy.optimize.brentq(lambda t: evaluate_sum(terms, 2.0**t), *bracket, xtol=1e-14)
+    t = scipy.optimize.brentq(lambda t: float(evaluate_sum(terms, 2.0**t)), *bracket, xtol=1e-14)
     root = 2.0 ** float(t)
     nearest = round(root)
     is_whole = abs(root - nearest) < 1e-9 * root and _find_signs(terms, nearest) == 0
