@@ -33,12 +33,12 @@ from toruscast.scaling import models, noise, search, select
 PARTS: dict[str, tuple[str, Any]] = {
     "everything": ("", None),
     "law of bounded noise": ("noise", "normal"),
-    "exact likelihood of bounded noise": ("select._DOUBTFUL", 1.0),
+    "exact likelihood of bounded noise": ("select._MIN_BOUNDED", 1.0),
     "share of bounded noise learned from all call paths": ("noise._estimate_bounded_shares", expit),
     "half-widths of bounded noise, 20 (2)": ("noise._EXCESS", np.array([0.1, 0.1001])),
     "prior against negative coefficients": ("negative", 0.5),
     "any negative coefficient but a logarithm's": ("negative", 1e-300),
-    "range of open coefficients": ("open_range", lambda total, k: 0.0 * total),
+    "range of open coefficients": ("log_coefficient_range", lambda total, k: 0.0 * total),
     "equal errors where all hypotheses miss": ("select.max_residual", lambda n: 1e300),
     "growth between the nearest points": ("models.predict_by_neighbours", lambda *given: given[3]),
     "formula in that growth": (
@@ -76,9 +76,8 @@ def without(what: str, value: Any) -> Iterator[dict[str, Any]]:
         yield {what: value} if what else {}
         return
     with ExitStack() as stack:
-        for place in (
-            ("search.open_range", "select.open_range") if what == "open_range" else (what,)
-        ):
+        both = ("search.log_coefficient_range", "select.log_coefficient_range")
+        for place in both if what == "log_coefficient_range" else (what,):
             *owners, name = place.split(".")
             owner: Any = MODULES[owners[0]]
             for inner in owners[1:]:

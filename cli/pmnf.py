@@ -34,7 +34,7 @@ from .options import (
 )
 from .output import Output, write_text
 from .progress import show_progress
-from .slow import formula, scaling_fit, scaling_models, stages
+from .slow import formula, scaling_fit, stages
 
 if TYPE_CHECKING:
     from toruscast.answers.table import Frame
@@ -385,9 +385,7 @@ def predict(
                 models, X, search.options, level, paths=selected
             )
         elif options.interval:
-            few = str(len(data.points))
-            note = scaling_models.Note("too few points for an interval", few)
-            point_notes = [*point_notes, note]
+            point_notes = [*point_notes, f"too few points for an interval: {len(data.points)}"]
         for low, high, k in zip(*bounds.tolist(), selected, strict=True):
             name = {"callpath": data.callpaths[k], "metric": data.metrics[k]}
             method = {"predicts_by": methods[k]}
@@ -420,7 +418,8 @@ def _print_notes(output: Output, models: Sequence[dict[str, Any]]) -> None:
     for model in models:
         for note in model["notes"]:
             text = f"{model['callpath']} ({model['metric']}): {note}"
-            by_kind.setdefault(note.kind, []).append(note if len(models) == 1 else text)
+            kind, _, _ = note.partition(": ")
+            by_kind.setdefault(kind, []).append(note if len(models) == 1 else text)
     for notes in by_kind.values():
         several = f"{len(notes)} of {len(models)} models, such as " * (len(models) > 1)
         output.message(f"{several}{notes[0]}")

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from toruscast.routing import routing
     from toruscast.scaling import fit as scaling_fit
     from toruscast.scaling import formula, stages
-    from toruscast.scaling import models as scaling_models
     from toruscast.simulation import flows, simulator
     from toruscast.simulation import trace as simulation_trace
     from toruscast.training import application as training_application

@@ -431,7 +431,7 @@ def _rank_by_runs(
     summary = PosteriorSummary.from_posterior(posterior, coverage)
     bounds = candidates.column("lower_bound")
     # Bounds of the network do not apply if a measured time is below one.
-    is_bounded = prediction.is_bounded and not (summary.time < bounds).any()
+    is_bounded = np.isfinite(prediction.min_times).all() and not (summary.time < bounds).any()
     is_coarse = bool({*COARSE_FEATURES, *SIMULATED} & set(model.required_columns))
     ranking, _ = _build_ranking(
         candidates,

@@ -1,4 +1,4 @@
-"""Requirements of applications, and the problems that they solve on upgraded or other systems."""
+"""Requirement models of applications, and the largest problems that fit on a system."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ from toruscast.validation import check_type, one_of
 
 from .fit import fit_many
 from .formula import Formula, SupportsFormula
+from .measurements import to_float
 from .readers import read_formulas, read_measurements
 
-_MAX_SIZE = 1e30
-_N_SIZES = 400
+# Problem sizes at which memory is sampled, up to this factor above the smallest one.
+_MAX_FACTOR = 1e30
+_N_SIZES = 1000
 # Relative differences below this are rounding errors.
 _TOLERANCE = 1e-9
 REQUIREMENTS = {
@@ -43,7 +45,7 @@ class InsufficientMemoryError(InputError):
 
 @dataclass(frozen=True)
 class Application:
-    """Requirements of one process, each a formula in p and n.
+    """Requirements of one process, each a formula in p (processes) and n (problem size).
 
     Parameters
     ----------
@@ -108,15 +110,13 @@ class Application:
 
     def need(self, requirement: str, p: float, n: float) -> float:
         """Return a requirement of one of p processes with problem size n."""
-        fault = partial(InputError, file=self.file)
-        if requirement not in self.requirements:
-            message, known = f"{self.name} has no such requirement", ", ".join(self.requirements)
-            raise fault(message, found=requirement, expected=known)
+        one_of(requirement, f"requirement of {self.name}", tuple(self.requirements))
         check_positive(p=p, n=n)
         value = float(self.requirements[requirement](p=p, n=n, held=self.held))
         if not 0 <= value < np.inf:
             message = f"{self.name}, {requirement}: no usable value at p = {p:g}, n = {n:g}"
-            raise fault(message, found=value, expected="a finite number, 0 or more")
+            expected = "a finite number, 0 or more"
+            raise InputError(message, file=self.file, found=value, expected=expected)
         return value
 
     def largest(self, p: float, memory: float) -> float:
@@ -127,60 +127,44 @@ class Application:
         check_positive(p=p, memory=memory)
         if p < 1:
             raise InputError("too few processes", found=p, expected="1 or more")
-
-        def bytes_used(n: float) -> float:
-            # Large n may overflow, but the smallest problem must not.
-            model = self.requirements["bytes_used"]
-            if n > self.smallest and model(p=p, n=n, held=self.held) == np.inf:
-                return np.inf
-            return self.need("bytes_used", p, n)
-
-        where = f"{self.name} on {p:g} processes"
-        low = high = self.smallest
-        while bytes_used(high) < memory:
-            low, high = high, 2 * high
-            if high > _MAX_SIZE:
-                message = f"{where}: bytes_used does not fill the memory for any n"
-                found, expected = f"{bytes_used(low):.4g} bytes at n = {low:.1g}", f"{memory:.4g}"
-                raise InputError(message, file=self.file, found=found, expected=expected)
-        # The bisection below is valid only if memory grows with n.
-        smaller = self._sample_memory(self.smallest, high, p)
-        larger = self._sample_memory(high, _MAX_SIZE, p)
-        needed = bytes_used(low)
-        fits_again = larger[1] < memory * (1 - _TOLERANCE)
-        if needed > memory and not fits_again.any():
-            found = f"{needed:.4g} bytes needed for n = {low:g}"
+        where, fault = f"{self.name} on {p:g} processes", partial(InputError, file=self.file)
+        bytes_used = partial(self.requirements["bytes_used"], p=p, held=self.held)
+        needed = self.need("bytes_used", p, self.smallest)
+        sizes = np.geomspace(self.smallest, self.smallest * _MAX_FACTOR, _N_SIZES)
+        # Values that overflow are infinite, which is more than any memory.
+        values = np.broadcast_to(bytes_used(n=sizes), sizes.shape)
+        fills = values >= memory
+        first = int(fills.argmax()) if fills.any() else sizes.size - 1
+        # The largest size is unique if memory grows up to the first size that fills it, and if no
+        # larger size fits.
+        shrinks = ~(values[1 : first + 1] >= values[:first] * (1 - _TOLERANCE))
+        fits_again = values[first + 1 :] < memory * (1 - _TOLERANCE)
+        is_wrong = np.append(shrinks, fits_again)
+        if is_wrong.any():
+            k = int(is_wrong.argmax())
+            start = self.smallest if needed > memory else sizes[k]
+            message = f"{where}: bytes_used shrinks beyond n = {start:.4g}"
+            found = f"{values[k + 1]:.4g} at n = {sizes[k + 1]:.4g}"
+            raise fault(message, found=found, expected="memory that grows with n")
+        if not fills.any():
+            message = f"{where}: bytes_used does not fill the memory for any n"
+            found = f"{values[-1]:.4g} bytes at n = {sizes[-1]:.4g}"
+            raise fault(message, found=found, expected=f"{memory:.4g}")
+        if needed > memory:
+            found = f"{needed:.4g} bytes needed for n = {self.smallest:g}"
             expected = f"at most {memory:.4g} a process"
             raise InsufficientMemoryError(f"{where} does not fit", found=found, expected=expected)
-        falls = np.append(False, ~(smaller[1][1:] >= smaller[1][:-1] * (1 - _TOLERANCE)))
-        if fits_again.any() or falls.any():
-            (sizes, values), is_wrong = (smaller, falls) if falls.any() else (larger, fits_again)
-            k = int(is_wrong.argmax())
-            start = low if needed > memory else sizes[k - 1]
-            message = f"{where}: bytes_used shrinks beyond n = {start:.4g}"
-            found = f"{values[k]:.4g} at n = {sizes[k]:.4g}"
-            expected = "memory that grows with n"
-            raise InputError(message, file=self.file, found=found, expected=expected)
-        # Bisection uses only the sign, so the value at the upper end may be infinite.
-        bisect = partial(scipy.optimize.bisect, xtol=low * 1e-14, rtol=1e-14)
-        return float(bisect(lambda n: bytes_used(n) - memory, low, high))
-
-    def _sample_memory(self, start: float, end: float, p: float) -> tuple[Any, Any]:
-        sizes = np.geomspace(start, end, _N_SIZES)
-        values = self.requirements["bytes_used"](p=p, n=sizes, held=self.held)
-        return sizes, np.broadcast_to(values, sizes.shape).astype(float)
+        low, high = sizes[max(first - 1, 0)], sizes[first]
+        find_root = partial(scipy.optimize.brentq, xtol=low * 1e-15, rtol=1e-15)
+        # The root finder needs finite values.
+        return float(find_root(lambda n: min(bytes_used(n=n), 2 * memory) - memory, low, high))
 
 
 def check_positive(**values: Any) -> None:
     """Raise `InputError` unless all values are finite numbers above 0."""
     for name, value in values.items():
-        try:
-            number = math.nan if isinstance(value, bool | str) else float(value)
-        except OverflowError:
-            value = number = math.inf
-        except (TypeError, ValueError):
-            number = math.nan
-        if not (math.isfinite(number) and number > 0):
+        number = math.nan if isinstance(value, str) else to_float(value)
+        if not 0 < number < math.inf:
             raise InputError(f"bad {name}", found=f"{value}", expected="a finite number above 0")
 
 

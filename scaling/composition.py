@@ -6,8 +6,8 @@ import ast
 import heapq
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate
 
 import numpy as np
@@ -29,11 +29,11 @@ from .stages import (
     split_range,
 )
 
-# A task pool with T workers finishes an item every M(t) / T. A pipeline is as fast as its slowest
-# stage. Therefore the time of a composition is the maximum of M(task) / workers over its sequential
-# tasks, and the list of (task, workers) is its normal form. It implies the three laws of
-# [Calotoiu19]: pipelines and pools are associative and commutative, and a pool distributes over a
-# pipeline.
+# A pool of T workers, each of which takes a time M per item, finishes an item every M / T. A
+# pipeline is as fast as its slowest stage. So the time per item of a composition is the maximum of
+# M / workers over its sequential tasks, and its normal form is the list of (task, workers). This
+# implies the three laws of [Calotoiu19]: pipelines and pools are associative and commutative, and a
+# pool distributes over a pipeline.
 
 MAX_NESTING = 100
 MAXIMA = ("point", "asymptotic")
@@ -85,15 +85,13 @@ class Expression:
 
     def simplified(self) -> Expression:
         """Return the normal form: one pipeline of task pools, sorted by name."""
-        parts = [str(stage) for stage in self._normal]
-        text = parts[0] if len(parts) == 1 else f"pipe({', '.join(parts)})"
-        return Expression(text, self._normal)
+        return _join_stages(self._normal)
 
     def slowest(self) -> tuple[Stage, ...]:
         """Return the stages that are the slowest for large parameters.
 
-        Stages are compared by order of growth, then by lead coefficients. With several parameters,
-        several stages may be incomparable.
+        Stages are compared by order of growth, then by leading coefficients. With several
+        parameters, some stages may be incomparable.
         """
         return find_slowest(self._normal)
 
@@ -113,7 +111,7 @@ class Expression:
             Use the slowest stage of each point, or the slowest stage for large parameters.
         """
         check_names(self.parameters, at)
-        return self._values(at, maximum)
+        return self._compute_times(at, maximum)
 
     def latency(self, at: Mapping[str, ArrayLike]) -> Floats:
         """Return the time from the arrival of an item to its departure, if it never waits.
@@ -135,7 +133,8 @@ class Expression:
         products = (product for stage in self._normal for product in stage.terms)
         return Stage.from_products(str(self), products)
 
-    def _values(self, at: Mapping[str, ArrayLike], maximum: str = "point") -> Floats:
+    def _compute_times(self, at: Mapping[str, ArrayLike], maximum: str = "point") -> Floats:
+        """Return the time per item of the slowest stage; `at` may have other parameters too."""
         one_of(maximum, "maximum", MAXIMA)
         columns = broadcast_values(self.stages, at)
         stages = self.slowest() if maximum == "asymptotic" else tuple(dict.fromkeys(self._normal))
@@ -158,10 +157,10 @@ class Expression:
         """
         _check_expression(reference)
         check_names(sorted({*self.parameters, *reference.parameters}), at)
-        expected = reference._values(at)
+        expected = reference._compute_times(at)
         if (expected == 0).any():
             raise InputError("the reference is 0, so the relative error is undefined")
-        error: Floats = np.abs(self._values(at) - expected) / np.abs(expected)
+        error: Floats = np.abs(self._compute_times(at) - expected) / np.abs(expected)
         return error
 
 
@@ -170,33 +169,24 @@ MAX_STAGES = 10_000
 _WORKERS = "number of workers"
 
 
-@dataclass(frozen=True)
-class Pattern:
-    """A pattern in which T workers share an item."""
-
-    tasks: tuple[str, ...]
-    # The steps for T workers: (number of runs, index of the task, share of the item). The share is
-    # 0 for a single element.
-    steps: Callable[[int], Sequence[tuple[int, int, float]]]
-    needs_power_of_two: bool = False
+# Tasks of the patterns in which workers share an item.
+PATTERNS = {"scan": ("scan", "combine"), "dac": ("divide", "solve", "merge")}
 
 
-PATTERNS = {
-    # Workers scan their parts, combine the T totals in a tree, and add the preceding total.
-    "scan": Pattern(
-        ("scan", "combine"),
-        lambda t: [(1, 0, 1 / t)] + [(math.ceil(math.log2(t)), 1, 0), (1, 1, 1 / t)] * (t > 1),
-    ),
-    # Workers divide and merge the item on every level of a tree, and solve its leaves.
-    "dac": Pattern(
-        ("divide", "solve", "merge"),
-        lambda t: (
-            [(1, k, 1 / 2**level) for level in range(t.bit_length() - 1) for k in (0, 2)]
-            + [(1, 1, 1 / t)]
-        ),
-        needs_power_of_two=True,
-    ),
-}
+def _list_steps(pattern: str, workers: int) -> list[tuple[int, int, float]]:
+    """Return the steps of a pattern: (number of runs, index of the task, share of the item).
+
+    The share is 0 for a single element.
+    """
+    part = 1 / workers
+    if pattern == "dac":
+        # Workers divide and merge the item on each level of a binary tree, and solve its leaves.
+        levels = range(workers.bit_length() - 1)
+        return [(1, k, 1 / 2**level) for level in levels for k in (0, 2)] + [(1, 1, part)]
+    if workers == 1:
+        return [(1, 0, part)]
+    # Workers scan their parts, combine the totals in a tree, and add the preceding total.
+    return [(1, 0, part), (math.ceil(math.log2(workers)), 1, 0.0), (1, 1, part)]
 
 
 def sequential(name: str, model: str | Formula | SupportsFormula, path: int = 0) -> Expression:
@@ -237,21 +227,18 @@ def shared(name: str, workers: int, *tasks: Expression, size: str = "n") -> Expr
     6 + n + 0.25 n log2(n)
     """
     one_of(name, "pattern", tuple(PATTERNS))
-    pattern, count = PATTERNS[name], whole_number(workers, _WORKERS, 1, MAX_WORKERS)
-    if len(tasks) != len(pattern.tasks):
-        raise InputError(
-            f"{name} takes {len(pattern.tasks)} tasks",
-            found=len(tasks),
-            expected=", ".join(pattern.tasks),
-        )
-    if pattern.needs_power_of_two and count & (count - 1):
+    count, names = whole_number(workers, _WORKERS, 1, MAX_WORKERS), PATTERNS[name]
+    if len(tasks) != len(names):
+        message, expected = f"{name} takes {len(names)} tasks", ", ".join(names)
+        raise InputError(message, found=len(tasks), expected=expected)
+    if name == "dac" and count & (count - 1):
         found, expected = f"{count} workers", "2, 4, 8, .."
         raise InputError(f"{name} halves the item", found=found, expected=expected)
     for task in tasks:
         _check_expression(task)
     products = [
         (powers, times * coefficient)
-        for times, k, part in pattern.steps(count)
+        for times, k, part in _list_steps(name, count)
         for powers, coefficient in _scale_size(tasks[k].passage(), size, part)
     ]
     text = f"{name}_{count}({', '.join(map(str, tasks))})"
@@ -259,7 +246,7 @@ def shared(name: str, workers: int, *tasks: Expression, size: str = "n") -> Expr
 
 
 def _scale_size(task: Stage, size: str, part: float) -> Sequence[tuple[Powers, float]]:
-    """Replace the size of an item by a part of it, and multiply out."""
+    """Replace the size of an item by a part of it, 0 for one element, and multiply out."""
     if size not in task.parameters or part == 1:
         return task.terms
     products: list[tuple[Powers, float]] = []
@@ -392,10 +379,14 @@ def replicate(
         time = -heap[0][0]
         rows.append((stages[k].name, n_workers[k], time, before.item() / time, last / time))
         last = time
-    tasks = [Expression(stage.name, (replace(stage, workers=1),)) for stage in stages]
-    parts = [tpool(task, n) if n > 1 else task for task, n in zip(tasks, n_workers, strict=True)]
-    result = parts[0] if len(parts) == 1 else pipe(*parts)
-    return result, pd.DataFrame(rows, columns=_STEP_COLUMNS)
+    replicated = (replace(stage, workers=n) for stage, n in zip(stages, n_workers, strict=True))
+    return _join_stages(tuple(replicated)), pd.DataFrame(rows, columns=_STEP_COLUMNS)
+
+
+def _join_stages(stages: tuple[Stage, ...]) -> Expression:
+    """Return the pipeline of stages, or the only stage."""
+    text = ", ".join(map(str, stages))
+    return Expression(text if len(stages) == 1 else f"pipe({text})", stages)
 
 
 _MAX_CHARACTERS = 10_000
@@ -436,6 +427,7 @@ def composed(text: str, tasks: Mapping[str, Expression]) -> Expression:
 
 
 def _compose_node(node: ast.expr, text: str, tasks: Mapping[str, Expression]) -> Expression:
+    """Return the composition that a node of the syntax tree of `text` represents."""
     match node:
         case ast.Name(id=name) if name in tasks:
             return tasks[name]

@@ -129,6 +129,7 @@ def fit_many(
 
 
 def _fit_constants(centre: Floats) -> RankedHypotheses:
+    """Return the constant model of each call path."""
     shape = (len(centre), 1)
     return RankedHypotheses(
         terms=np.zeros((*shape, 1, 0), dtype=np.intp),
@@ -136,7 +137,7 @@ def _fit_constants(centre: Floats) -> RankedHypotheses:
         coefficient=centre.mean(axis=1)[:, None, None],
         log_weight=np.zeros(shape),
         trusted=np.ones(shape[0], dtype=bool),
-        decided=np.zeros(shape[0], dtype=bool),
+        prior_decided=np.zeros(shape[0], dtype=bool),
     )
 
 
@@ -154,14 +155,14 @@ def _select_parameters(points: Floats, centre: Floats) -> list[int]:
     return [varied[k] for k in largest]
 
 
-# Quantiles that represent the hypotheses of one draw.
+# Levels of the quantiles that represent the hypotheses of one draw.
 _QUANTILES = [(k + 0.5) / 20 for k in range(20)]
-# Limits of drawn relative misfits, and of the logarithm of their factors on predictions.
+# Maximum relative misfit that is drawn, and maximum logarithm of its factor on predictions.
 _MAX_MISFIT = 1.0
 _MAX_LOG_FACTOR = 50.0
-# Misfits that noise alone causes with a higher probability (F test) are not extrapolated.
+# A misfit is not extrapolated if noise alone causes it with at least this probability (F test).
 _SIGNIFICANCE = 0.1
-# Increase of the misfit at a distance of one measured range from the points.
+# Relative increase of the misfit at a distance of one measured range from the points.
 _GROWTH_PER_RANGE = 4.0
 
 
@@ -190,7 +191,7 @@ def predict_intervals(
     for p in range(models.n_paths) if paths is None else paths:
         # Separate generators make the interval of a path independent of the other paths.
         rng = np.random.default_rng([seed, p])
-        # Mostly negative values are mirrored, as in their fit.
+        # Negate mostly negative values, as the fit does.
         sign = models.sign[p]
         values = sign * np.where(models.left_out[p], np.nan, data.values[p])
         trusted = models.trusted[p]
@@ -213,7 +214,7 @@ def predict_intervals(
         refitted = fit_many(resampled, replace(options, noise=law))
         pooled = refitted.spread(X, _QUANTILES)
         if not trusted:
-            # Predictions also use the nearest points, which adds variance.
+            # Predictions also use the nearest points, which have a variance of their own.
             predictions = np.broadcast_to(refitted.predict(X), pooled.shape)
             pooled = np.concatenate([pooled, predictions])
         # The misfit at other places is at least the misfit at the points.
@@ -243,7 +244,7 @@ def _resample(values: Floats, bounded: bool, n: int, rng: np.random.Generator) -
         correction = np.sqrt(count / np.maximum(count - 1, 1))[:, None]
         deviation = ((values - mean) / scale * correction)[count > 1]
         drawn = rng.choice(deviation[np.isfinite(deviation)], (n, *values.shape))
-        # Few repetitions do not determine the noise itself.
+        # Few repetitions hardly determine the size of the noise, so draw it too.
         df = (count - 1).sum()
         drawn = mean + scale * drawn * np.sqrt(df / rng.chisquare(df, n))[:, None, None]
     return np.where(np.isfinite(values), drawn, np.nan)
@@ -252,12 +253,12 @@ def _resample(values: Floats, bounded: bool, n: int, rng: np.random.Generator) -
 def _draw_misfits(
     values: Floats, fitted: Floats, n_fitted: int, n: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Draw n relative misfits of a model: in total, and without the noise of the means."""
+    """Draw n relative misfits of a model: with, and without the noise of the means."""
     count = np.isfinite(values).sum(axis=1)
     mean = np.nanmean(values, axis=1)
     scale = estimate_scale(mean[None])[0]
     df = max(mean.size - n_fitted, 1)
-    # Evenly spaced quantiles avoid intervals that depend on one extreme draw.
+    # Use evenly spaced quantiles, so that no single extreme draw determines an interval.
     chi2 = rng.permutation(scipy.special.chdtri(df, (np.arange(n) + 0.5) / n))
     rss = (((mean - fitted) / scale) ** 2).sum()
     variance = rss / chi2
@@ -266,7 +267,7 @@ def _draw_misfits(
     noise = noise_squares / max(noise_df, 1) * (1 / count).mean()
     beyond_noise = np.sqrt(np.maximum(variance - noise, 0.0))
     if noise > 0:
-        # A misfit that the noise explains says nothing about other places.
+        # A misfit that the noise explains is not expected at other places.
         probability = scipy.special.fdtrc(df, noise_df, rss / df / noise)
         beyond_noise *= max(1 - probability / _SIGNIFICANCE, 0.0)
     return np.minimum(np.sqrt(variance), _MAX_MISFIT), np.minimum(beyond_noise, _MAX_MISFIT)

@@ -1,4 +1,4 @@
-"""Formulas of scaling models, in the grammar that all commands read and print.
+"""Formulas of scaling models, in the syntax that all commands read and print.
 
 A formula is arithmetic over named parameters, such as ``5 + 0.1 n^(3/2) log2(p)``. Operators have
 the precedence of Python; adjacent factors are multiplied, and ``^`` is a power. Formulas consist of
@@ -25,24 +25,24 @@ Key = TypeVar("Key", bound=Hashable)
 Amount = TypeVar("Amount", float, Fraction)
 Exponents = tuple[tuple[float, float], ...]
 Term = tuple[float, Exponents]
-# A product, given by the exponents of the power and the logarithm of each parameter.
+# A product: for each parameter, the exponents of its power and of its logarithm.
 Powers = tuple[tuple[str, tuple[float, float]], ...]
 # The coefficient of each product of a sum.
 Sum = dict[Powers, float]
-# A step of a formula in postfix order: "number", "parameter", "held" (a parameter in a logarithm),
-# "call" or "apply", and its number, name or operator.
+# A step of a formula in postfix order: its kind and its number, name or operator. The kinds are
+# "number", "parameter", "held" (a parameter in a logarithm), "call" (a function) and "apply".
 _Step = tuple[str, Any]
 _NEGATION: list[_Step] = [("number", -1.0), ("apply", "*")]
 
 MAX_LENGTH = 1000
 MAX_DEPTH = 50
-# Limit of the terms of a formula that is multiplied out.
+# Maximum number of terms of a formula that is multiplied out.
 _MAX_TERMS = 200
 NAME = re.compile(r"[A-Za-z_]\w*")
-# Names with a meaning in other programs, and their replacements.
+# Names that other programs define, and what to write instead.
 _REPLACEMENTS = dict.fromkeys(("ln", "log10"), "log (natural) or log2")
 _REPLACEMENTS |= dict.fromkeys(("nan", "inf", "infinity"), "a finite number")
-# Collectives have their cost for a process: log2(p) levels of a tree, or p - 1 messages.
+# Collectives count the steps of one of p processes: log2(p) levels of a tree, or p - 1 messages.
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "log": np.log,
     "log2": np.log2,
@@ -144,17 +144,6 @@ class Formula:
             return model.formula(path)
         return cls(model, file=file, place=place)
 
-    @classmethod
-    def from_terms(
-        cls,
-        terms: Sequence[Term],
-        parameters: Sequence[str],
-        file: str | os.PathLike[str] | None = None,
-        place: str = "",
-    ) -> Formula:
-        """Return the formula of a model in full precision."""
-        return cls(format_terms(terms, parameters, None), file=file, place=place)
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Formula) and self.text == other.text
 
@@ -227,7 +216,7 @@ class Formula:
         ]
         tokens.append(("end", "its end", len(self.text)))
         steps: list[_Step] = []
-        # Pending operators, and open parentheses with their function and its power.
+        # Pending operators, and open parentheses as their function and the power of its value.
         stack: list[tuple[str, float]] = []
         needs_operand = True
         signs = k = 0
@@ -275,7 +264,7 @@ class Formula:
                 continue
             opening, exponent = "(", 1.0
             if kind == "name" and token in FUNCTIONS:
-                # A function may have a power or lack parentheses, as in log2^2(n) and log2 n.
+                # A function may have a power, as in log2^2(n), and log2 may lack parentheses.
                 opening = token
                 if tokens[k][1] in ("^", "**") and tokens[k + 1][0] == "number":
                     exponent = self._parse_number(*tokens[k + 1][1:])
@@ -302,11 +291,13 @@ class Formula:
         return steps
 
     def _parse_number(self, text: str, start: int) -> float:
+        """Return a number; raise `InputError` if it overflows."""
         if not math.isfinite(number := float(text)):
             self._refuse(start, text, "a finite number")
         return number
 
     def _parse_name(self, kind: str, name: str, start: int, following: str) -> str:
+        """Return the name of a parameter without backquotes; raise `InputError` for other names."""
         if kind == "quoted":
             name = name[1:-1].replace("``", "`")
         elif name.lower() in _REPLACEMENTS:
@@ -323,7 +314,7 @@ class Formula:
         call: Callable[[str, Any], Any],
         apply: Callable[[str, Any, Any], Any],
     ) -> Any:
-        """Evaluate the formula in any arithmetic."""
+        """Evaluate the steps, given functions for operands, function calls and operators."""
         stack: list[Any] = []
         for kind, item in self._steps:
             if kind == "call":
@@ -336,6 +327,7 @@ class Formula:
         return stack.pop()
 
     def _apply_function(self, name: str, argument: Sum) -> Sum:
+        """Return a function of a sum as a sum of products."""
         if name == "alltoall":
             return self._combine("-", argument, {(): 1.0})
         if name == "sqrt":
@@ -346,6 +338,7 @@ class Formula:
         return {((powers[0][0], (0.0, 1.0)),): _LOGARITHMS[name]}
 
     def _combine(self, operator: str, left: Sum, right: Sum) -> Sum:
+        """Return the result of an operator as a sum of products."""
         if operator in ("+", "-"):
             sign = 1.0 if operator == "+" else -1.0
             return sum_by_key([*left.items(), *((powers, sign * c) for powers, c in right.items())])
@@ -374,18 +367,20 @@ class Formula:
         return {_raise_powers(powers, exponent): power}
 
     def _refuse(self, column: int, found: object, expected: str) -> NoReturn:
+        """Raise `InputError` at a column of the text."""
         where = f"{self.place}: " if self.place else ""
         message = f"{where}bad formula, column {column + 1}"
         raise InputError(message, file=self.file, found=found, expected=expected)
 
 
 def _close(opening: str, exponent: float) -> list[_Step]:
-    """Return the steps that follow the argument of a function or a parenthesis."""
+    """Return the steps of a closing parenthesis: its function, and the power of the value."""
     steps: list[_Step] = [] if opening == "(" else [("call", opening)]
     return steps + ([("number", exponent), ("apply", "**")] if exponent != 1 else [])
 
 
 def _multiply_powers(a: Powers, b: Powers) -> Powers:
+    """Return a product of products: exponents of equal parameters add up."""
     result = dict(a)
     for name, (i, j) in b:
         before = result.get(name, (0.0, 0.0))

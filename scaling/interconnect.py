@@ -40,7 +40,7 @@ UNITS = {
         **{"Mbit/s": 1e6 / 8, "Gbit/s": 1e9 / 8},
     },
 }
-# Ranges of all interconnects; values outside have another unit.
+# Ranges that contain all interconnects; values outside are probably in another unit.
 _PLAUSIBLE_RANGES = {
     "latency": (0.0, 1e-3, "less than 0.001"),
     "bandwidth": (1e6, math.inf, "1e6 or more"),
@@ -147,7 +147,7 @@ def check_jobs(
     return checked
 
 
-# Costs of latency and bandwidth with a smaller relative singular value are collinear.
+# With a smaller relative singular value, the costs of latency and bandwidth are collinear.
 _MIN_SINGULAR_VALUE = 1e-6
 
 
@@ -284,7 +284,7 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
 
 
 def check_pairs(jobs: pd.DataFrame) -> None:
-    """Raise `InputError` unless jobs have two interconnects and the same messages on each."""
+    """Raise `InputError` unless each job has runs on two interconnects, with the same messages."""
     columns = ["messages", "message_bytes", "interconnect"]
     for job, runs in jobs.groupby("job", sort=False)[columns]:
         for name in columns[:2]:
@@ -349,10 +349,9 @@ def communication_times(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame
     checked = check_jobs(jobs)
     check_type(model, "model", Interconnect, "an Interconnect")
     table = checked[["job", "interconnect", "elapsed"]].copy()
-    table["latency_time"] = model.alpha * checked["messages"] * checked["latency"]
-    table["bandwidth_time"] = (
-        model.beta * checked["messages"] * checked["message_bytes"] / checked["bandwidth"]
-    )
+    messages, size = checked["messages"], checked["message_bytes"]
+    table["latency_time"] = model.alpha * messages * checked["latency"]
+    table["bandwidth_time"] = model.beta * messages * size / checked["bandwidth"]
     table["communication"] = table["latency_time"] + table["bandwidth_time"]
     table["computation"] = table["elapsed"] - table["communication"]
     table["share"] = table["communication"] / table["elapsed"]

@@ -1,4 +1,4 @@
-"""Measurements of many call paths at the same points, and records of files."""
+"""Measurements of many call paths at the same points, and values that are read from files."""
 
 from __future__ import annotations
 
@@ -34,10 +34,12 @@ Key = tuple[str, str]
 
 # Reductions of the values of all processes of a run.
 REDUCTIONS: dict[str, Callable[..., Any]] = {"mean": np.mean, "max": np.max, "sum": np.sum}
-# Limits that prevent overflow of squares and products of cubes.
+# Limits that keep squares, and products of the parameters' cubes, from overflowing.
 MAX_VALUE = 1e50
 MIN_VALUE = 1e-50
 MAX_PARAMETER = 1e20
+_PARAMETER_RANGE = f"0 or {1 / MAX_PARAMETER:g} to {MAX_PARAMETER:g}"
+_TOO_LARGE = "a value is too large to fit; use another unit"
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,15 +79,12 @@ class Measurements:
     ) -> None:
         x, y = as_real_array(points, "points"), as_real_array(values, "values")
         if x.ndim != 2 or y.ndim != 3 or x.shape[0] != y.shape[1] or 0 in y.shape:
-            raise InputError(
-                "points and values disagree",
-                found=f"shapes {x.shape} and {y.shape}",
-                expected="(points, parameters) and (paths, points, repetitions)",
-            )
+            found = f"shapes {x.shape} and {y.shape}"
+            expected = "(points, parameters) and (paths, points, repetitions)"
+            raise InputError("points and values disagree", found=found, expected=expected)
         if x.shape[1] != len(parameters) or len(set(parameters)) < len(parameters):
-            raise InputError(
-                f"{x.shape[1]} parameters need as many different names", found=list(parameters)
-            )
+            message = f"{x.shape[1]} parameters need as many different names"
+            raise InputError(message, found=list(parameters))
         check_points(x, parameters)
         if len(np.unique(x, axis=0)) < len(x):
             raise InputError("a point is repeated; join its repetitions")
@@ -95,18 +94,15 @@ class Measurements:
             raise InputError("a point has no value", expected="one repetition at least")
         size = np.nanmax(np.abs(y), axis=(1, 2))
         if size.max() > MAX_VALUE:
-            raise InputError(
-                "a value is too large to fit; use another unit",
-                found=size.max(),
-                expected=f"at most {MAX_VALUE:g}",
-            )
+            raise InputError(_TOO_LARGE, found=size.max(), expected=f"at most {MAX_VALUE:g}")
         too_small = size[(size > 0) & (size < MIN_VALUE)]
         if too_small.size:
-            raise InputError(
-                "the values of a path are too small to fit; use another unit",
-                found=f"at most {too_small[0]:g}",
-                expected=f"one of {MIN_VALUE:g} or more, or only 0",
+            message = "the values of a path are too small to fit; use another unit"
+            found, expected = (
+                f"at most {too_small[0]:g}",
+                f"one of {MIN_VALUE:g} or more, or only 0",
             )
+            raise InputError(message, found=found, expected=expected)
         paths = tuple(f"path {k}" for k in range(len(y))) if callpaths is None else tuple(callpaths)
         names = ("time",) * len(y) if metrics is None else tuple(metrics)
         if not len(paths) == len(names) == len(y):
@@ -125,7 +121,7 @@ class Measurements:
 
 
 def check_points(points: Floats, parameters: Sequence[str]) -> None:
-    """Raise `InputError` for values of parameters without a defined term."""
+    """Raise `InputError` for values of parameters at which no term is defined."""
     for name, column in zip(parameters, points.T, strict=True):
         if not np.isfinite(column).all():
             raise InputError(f"parameter {name} must be finite", found="NaN or infinity")
@@ -133,11 +129,9 @@ def check_points(points: Floats, parameters: Sequence[str]) -> None:
             raise InputError(f"Negative values in data for parameter {name}", found=column.min())
         size = column[column > 0]
         if size.size and (size.max() > MAX_PARAMETER or size.min() < 1 / MAX_PARAMETER):
-            raise InputError(
-                f"parameter {name} is too large or too small",
-                found=size.max() if size.max() > MAX_PARAMETER else size.min(),
-                expected=f"0 or {1 / MAX_PARAMETER:g} to {MAX_PARAMETER:g}",
-            )
+            found = size.max() if size.max() > MAX_PARAMETER else size.min()
+            message, expected = f"parameter {name} is too large or too small", _PARAMETER_RANGE
+            raise InputError(message, found=found, expected=expected)
 
 
 def log_points(points: Floats) -> Floats:
@@ -147,9 +141,9 @@ def log_points(points: Floats) -> Floats:
 
 
 def replace_zeros(points: Floats, places: Floats) -> Floats:
-    """Replace zeros of places by half of the smallest positive measured value, for logarithms.
+    """Replace zeros in places by half of the smallest positive measured value, for logarithms.
 
-    If a parameter was measured at 0, its smaller places are raised to that value too.
+    If a parameter was measured at 0, smaller values of it are raised to that half too.
     """
     half = np.where(points > 0, points, np.inf).min(axis=0) / 2
     minimum = np.where((points > 0).all(axis=0), 0.0, half)
@@ -251,7 +245,7 @@ def group_repetitions(x: Floats, y: Floats) -> tuple[Floats, Floats]:
 def group_paths(
     parameters: Sequence[str], paths: Iterable[tuple[str, str, ArrayLike, ArrayLike]]
 ) -> list[Measurements]:
-    """Return measurements of (call path, metric, points of the repetitions, values).
+    """Return measurements from tuples of call path, metric, points of the repetitions, and values.
 
     Call paths with the same points share one item.
     """
@@ -270,14 +264,14 @@ def group_paths(
 
 
 class Records:
-    """Values of a file by (call path, metric)."""
+    """Values read from a file, by call path and metric."""
 
     def __init__(self, file: PathLike, parameters: Sequence[str] = ()) -> None:
         self.file = file
         self.parameters = list(parameters)
         # The point and the value of each repetition.
         self.rows: dict[Key, list[tuple[Point, float]]] = {}
-        # Unread content and its number of occurrences.
+        # Content that was not read, with its number of occurrences.
         self.left_out: Counter[str] = Counter()
 
     def fault(
@@ -322,12 +316,11 @@ class Records:
         """Append repetitions, or raise `InputError` if they are too large."""
         numbers = [self.number(value, line, what) for value in values]
         if any(abs(number) > MAX_VALUE for number in numbers):
-            message = "a value is too large to fit; use another unit"
-            raise self.fault(message, line, max(numbers, key=abs), f"at most {MAX_VALUE:g}")
+            raise self.fault(_TOO_LARGE, line, max(numbers, key=abs), f"at most {MAX_VALUE:g}")
         self.rows.setdefault(key, []).extend((point, number) for number in numbers)
 
     def add_zeros(self) -> None:
-        """Add the value 0 for call paths that a run does not contain."""
+        """Add the value 0 to call paths for each run without them."""
         counts = {key: Counter(point for point, _ in rows) for key, rows in self.rows.items()}
         runs: dict[str, Counter[Point]] = {}
         for (_, metric), count in counts.items():
@@ -337,7 +330,7 @@ class Records:
             rows += [(point, 0.0) for point in missing.elements()]
 
     def measurements(self) -> list[Measurements]:
-        """Return the values as measurements, as `group_paths` does."""
+        """Return the values as measurements, one item for each set of points."""
         paths = [
             (*key, [point for point, _ in rows], [value for _, value in rows])
             for key, rows in self.rows.items()
@@ -371,7 +364,7 @@ def check_layout(file: PathLike, what: str, expected: str) -> Iterator[None]:
     except InputError:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        # The messages of the other errors do not help the user.
+        # The messages of the other types of errors would not help the user.
         found = f"no key {error.args[0]}" if isinstance(error, KeyError) else None
         raise InputError(f"is not a {what}", file=file, found=found, expected=expected) from None
     except RecursionError:
@@ -380,16 +373,16 @@ def check_layout(file: PathLike, what: str, expected: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Columns or metrics, parameters and reductions that a user selects."""
+    """Columns or metrics, parameters and reductions that the user selects."""
 
     value: Sequence[str] = ()
     parameters: Sequence[str] = ()
     reduce: str | None = None
-    # "merge" if requested, empty if disabled, None for the default of the format.
+    # "merge" if requested, "" if disabled, None for the format's default.
     merge: str | None = None
 
     def refuse(self, file: PathLike, *names: str) -> None:
-        """Raise `InputError` if options are set that the format does not support."""
+        """Raise `InputError` if any of the named options is set; the format does not support it."""
         for name in names:
             if found := getattr(self, name):
                 message, expected = _UNSUPPORTED[name]
@@ -410,7 +403,7 @@ _UNSUPPORTED = {
 
 def enumerate_lines(content: str) -> Iterator[tuple[int, str]]:
     """Yield the numbers and texts of lines that are not empty."""
-    # Unlike splitlines, keep names with line separators such as U+2028 in one line.
+    # `splitlines` would also split names that contain line separators such as U+2028.
     for line, text in enumerate(content.split("\n"), 1):
         if text.strip():
             yield line, text.strip()
@@ -496,7 +489,7 @@ def parse_csv(
             records.add(key, point, cells, line, number)
             continue
         for k, cell in enumerate(cells):
-            # Without a column of repetitions, the k-th row of each process belongs to the k-th run.
+            # Without a column of repetitions, the n-th row of each process belongs to the n-th run.
             run = key, point, k, row.get("repetition", "")
             process = *run, row["process"]
             n_rows[process] += 1
@@ -509,7 +502,7 @@ def parse_csv(
 def _classify_columns(
     names: list[str], wanted: Sequence[str], known: Sequence[str], fault: Callable[..., InputError]
 ) -> tuple[list[str], list[str]]:
-    """Return the columns of values and the columns of parameters."""
+    """Return the columns of values and of parameters; raise `InputError` if some are missing."""
     matching = {
         column: {name for name in names if name == column or fnmatchcase(name, column)}
         for column in wanted or ["value"]

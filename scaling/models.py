@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,116 +22,106 @@ from .search import find_lines, is_grid
 from .select import RankedHypotheses
 from .terms import TermSpace
 
-# Eigenvalues and projections below these are zero, in the search for confounded parameters.
-_MAX_FLAT = 1e-6
+# Parameters are confounded along directions with eigenvalues of at most this correlation; smaller
+# entries of the projector on these directions are rounding errors.
+_MAX_EIGENVALUE = 1e-6
 _MIN_LINK = 1e-3
-# Limits that a note reports.
+# Limits above or below which there is a note.
 _MIN_LEVELS = 5
 _MAX_VARIATION = 0.1
 _MAX_DISAGREEMENT = 0.2
 _MAX_ERROR = 0.1
-# Relative sizes from this one on are not printed in per cent.
+# Larger relative errors are printed as factors instead of percentages.
 _MIN_TIMES = 10.0
 _MAX_DECIMALS = 6
 
-
-class Note(str):
-    """A note "kind: detail" on one call path; notes of one kind have different details."""
-
-    kind: str
-
-    def __new__(cls, kind: str, detail: str = "") -> Self:
-        """Join the kind and the detail."""
-        note = super().__new__(cls, f"{kind}: {detail}" if detail else kind)
-        note.kind = kind
-        return note
-
-
-NEGATIVE_COEFFICIENT = Note(
-    "a coefficient is negative",
-    "costs usually add up, and the formula may be negative far from the points",
+# The text before the colon of a note is its kind, the text after it may differ between call paths.
+NEGATIVE_COEFFICIENT = (
+    "a coefficient is negative: costs usually add up, and the formula may be negative far from the "
+    "points"
 )
-PRIOR_DECIDED = Note(
-    "the prior excluded a negative coefficient, because costs usually add up",
-    "the measurements alone prefer one",
+PRIOR_DECIDED = (
+    "the prior excluded a negative coefficient, because costs usually add up: the measurements "
+    "alone prefer one"
 )
-NEGATIVE_VALUE = Note("the formula is negative here", "times and counts are not")
+NEGATIVE_VALUE = "the formula is negative here: times and counts are not"
 
 
-def describe_points(names: Sequence[str], points: Floats, active: Sequence[int]) -> list[Note]:
-    """Return notes on the points of a fit, given the numbers of the searched parameters."""
+def describe_points(names: Sequence[str], points: Floats, active: Sequence[int]) -> list[str]:
+    """Return notes on the points of a fit, given the indices of the searched parameters."""
     counts = [np.unique(column).size for column in points.T]
-    result = [
-        Note(f"parameter {name} has {counted(n, 'value')}; five are needed for a reliable model")
+    notes = [
+        f"parameter {name} has {counted(n, 'value')}; five are needed for a reliable model"
         for name, n in zip(names, counts, strict=True)
         if n < _MIN_LEVELS
     ]
     for q in active:
         minimum = points[:, q].min()
         if minimum == 0:
-            kind = f"no logarithm and no falling power of parameter {names[q]} was searched"
-            result.append(Note(kind, "it has the value 0"))
+            terms = f"no logarithm and no falling power of parameter {names[q]}"
+            notes.append(f"{terms} was searched: it has the value 0")
         elif minimum < 1:
-            kind = f"no logarithm of parameter {names[q]} was searched"
-            result.append(Note(kind, "it has values below 1"))
+            notes.append(
+                f"no logarithm of parameter {names[q]} was searched: it has values below 1"
+            )
     if not active:
-        result.append(Note("no parameter was varied", "the model is a constant"))
+        notes.append("no parameter was varied: the model is a constant")
     left_out = [name for q, name in enumerate(names) if q not in active and counts[q] > 1]
     if left_out:
-        kind = f"parameters {', '.join(left_out)} were left out"
-        result.append(Note(kind, "at most four are searched"))
+        notes.append(f"parameters {', '.join(left_out)} were left out: at most four are searched")
     for group in find_confounded(points[:, active]):
-        kind = f"parameters {', '.join(names[active[q]] for q in group)} were only varied together"
-        detail = (
+        notes.append(
+            f"parameters {', '.join(names[active[q]] for q in group)} were only varied together: "
             "their effects cannot be separated, so predictions for other combinations are guesses"
         )
-        result.append(Note(kind, detail))
-    return result
+    return notes
 
 
 def describe_places(
     names: Sequence[str], points: Floats, active: Sequence[int], places: Floats
-) -> list[Note]:
-    """Return notes on places with new values of a parameter that is in no model.
+) -> list[str]:
+    """Return notes on new values, at places to predict, of parameters that are in no model.
 
     >>> describe_places(["p"], np.array([[2.0]]), [], np.array([[4.0]]))
     ['parameter p was not varied: predictions assume that it has no effect']
     """
-    result = []
+    notes = []
     for q, name in enumerate(names):
         measured = np.unique(points[:, q])
         if q not in active and not np.isin(places[:, q], measured).all():
             reason = "left out" if measured.size > 1 else "not varied"
-            kind = f"parameter {name} was {reason}"
-            result.append(Note(kind, "predictions assume that it has no effect"))
-    return result
+            notes.append(f"parameter {name} was {reason}: predictions assume that it has no effect")
+    return notes
 
 
 def describe_path(
     variation: float, trusted: bool, low: float, high: float, error: float = 0.0
-) -> list[Note]:
-    """Return notes on one call path, given the variation of its repetitions (NaN without any).
+) -> list[str]:
+    """Return notes on one call path.
 
-    `low` and `high` are predictions of the hypotheses at four times the largest values, `error` is
-    the largest relative error of the formula at the points.
+    `variation` is the coefficient of variation of its repetitions, NaN without any. `low` and
+    `high` bound the predictions of the hypotheses at four times the largest values. `error` is the
+    largest relative error of the formula at the points.
     """
-    result = []
+    notes = []
     if variation > _MAX_VARIATION:
-        kind = f"the repetitions vary by more than {percent(_MAX_VARIATION)}"
-        result.append(Note(kind, _format_excess(variation, _MAX_VARIATION)))
+        excess = _format_excess(variation, _MAX_VARIATION)
+        notes.append(f"the repetitions vary by more than {percent(_MAX_VARIATION)}: {excess}")
     if high - low > _MAX_DISAGREEMENT * abs(high + low) / 2:
-        detail = f"at four times the largest values they predict {low:.3g} to {high:.3g}"
-        result.append(Note("the measurements do not separate the hypotheses", detail))
+        notes.append(
+            "the measurements do not separate the hypotheses: at four times the largest values "
+            f"they predict {low:.3g} to {high:.3g}"
+        )
     if np.isfinite(variation) and not trusted:
-        result.append(Note("no hypothesis fits the points within the noise of the repetitions"))
+        notes.append("no hypothesis fits the points within the noise of the repetitions")
     if not trusted and error > _MAX_ERROR:
-        kind = f"the error of the formula at the points exceeds {percent(_MAX_ERROR)}"
-        result.append(Note(kind, f"up to {_format_excess(error, _MAX_ERROR)}"))
-    return result
+        limit, excess = percent(_MAX_ERROR), _format_excess(error, _MAX_ERROR)
+        notes.append(f"the error of the formula at the points exceeds {limit}: up to {excess}")
+    return notes
 
 
 def _format_excess(relative: float, limit: float) -> str:
-    """Format a relative size with enough decimals to differ from the limit that it exceeds."""
+    """Format a relative size with so many decimals that it differs from the limit it exceeds."""
     digits = range(_MAX_DECIMALS)
     decimals = next((d for d in digits if round(100 * relative, d) > 100 * limit), _MAX_DECIMALS)
     if decimals or relative < _MIN_TIMES:
@@ -139,26 +129,23 @@ def _format_excess(relative: float, limit: float) -> str:
     return f"{relative:.2g} times the value"
 
 
-def describe_outliers(
-    names: Sequence[str], points: Floats, values: Floats, left_out: Bools
-) -> Note:
+def describe_outliers(names: Sequence[str], points: Floats, values: Floats, left_out: Bools) -> str:
     """Return a note on outliers among the repetitions, shape (n_points, n_repetitions)."""
     details = []
     for point, row, is_outlier in zip(points, values, left_out, strict=True):
         if is_outlier.any():
             where = ", ".join(f"{name}={x:g}" for name, x in zip(names, point, strict=True))
             outlier, median = row[is_outlier][0], np.nanmedian(row[~is_outlier])
-            size = (
-                f"{outlier / median:.2g} times their median" if median else f"{outlier:.3g}, not 0"
-            )
-            details.append(f"at {where} it is {size}")
-    return Note("a repetition far from the others is left out", "; ".join(details))
+            ratio = f"{outlier / median:.2g} times their median" if median else ""
+            details.append(f"at {where} it is {ratio or f'{outlier:.3g}, not 0'}")
+    return f"a repetition far from the others is left out: {'; '.join(details)}"
 
 
 def find_confounded(points: Floats) -> list[list[int]]:
     """Return groups of columns that were only varied together, as in (4, 4), (8, 8), ...
 
-    Some product of their powers is constant at all points.
+    A product of powers of such columns is constant at all points, so the correlation matrix of
+    their logarithms has an eigenvalue of 0.
     """
     if points.shape[1] < 2:
         return []
@@ -166,15 +153,15 @@ def find_confounded(points: Floats) -> list[list[int]]:
     logs -= logs.mean(axis=0)
     logs /= np.linalg.norm(logs, axis=0)
     values, directions = np.linalg.eigh(logs.T @ logs)
-    null_space = directions[:, values < _MAX_FLAT]
-    # Unlike single directions, the projector does not mix independent groups.
+    null_space = directions[:, values < _MAX_EIGENVALUE]
+    # Single eigenvectors may mix independent groups, but the projector does not.
     is_linked = np.abs(null_space @ null_space.T) > _MIN_LINK
     _, group = scipy.sparse.csgraph.connected_components(is_linked, directed=False)
     groups = (np.flatnonzero(group == k).tolist() for k in range(group.max() + 1))
     return [columns for columns in groups if len(columns) > 1]
 
 
-# p = call paths, m = places, q = parameters
+# p = call paths, h = hypotheses, m = places to predict, q = parameters
 
 Term = formula.Term
 
@@ -189,13 +176,13 @@ class Models:
     ----------
     measurements : Measurements
     trusted : array of bool, shape (n_paths,)
-        Some hypothesis fits the points within the noise of the repetitions.
+        Whether some hypothesis fits the points within the noise of the repetitions.
     by_points : array of bool, shape (n_paths,)
-        Predictions use the nearest points besides the formula, because no hypothesis fits.
+        Whether predictions use the nearest points besides the formula, because no hypothesis fits.
     bounded : array of bool, shape (n_paths,)
-        The noise of the repetitions is bounded rather than normal.
+        Whether the noise of the repetitions is bounded rather than normal.
     sign : array, shape (n_paths,)
-        -1 if most points are negative. The negated values were fitted then.
+        -1 if most points are negative, so that the negated values were fitted; else 1.
     left_out : array of bool, shape (n_paths, n_points, n_repetitions)
         Outliers, which were not fitted.
     """
@@ -214,13 +201,13 @@ class Models:
         points = measurements.points[:, active]
         on_lines = len(active) > 1 and all(find_lines(points, q) for q in range(points.shape[1]))
         if on_lines and not is_grid(points):
-            # The median hypothesis is the most accurate one if few points leave many open.
-            corner = _FAR_FACTOR * points.max(axis=0, keepdims=True)
-            corner_values = self._evaluate_hypotheses(corner)[:, :, 0]
-            self._ranked = ranked.median_first(corner_values)
+            # Few points on lines leave many hypotheses possible. The most accurate one is then the
+            # one with the median value far from the points.
+            far = _FAR_FACTOR * points.max(axis=0, keepdims=True)
+            self._ranked = ranked.median_first(self._evaluate_hypotheses(far)[:, :, 0])
         self.sign, self.left_out, self.trusted = estimates.sign, estimates.left_out, ranked.trusted
         self.bounded = estimates.bounded > 0.5
-        # A power law has values of one sign.
+        # Neighbours predict by power laws, whose values have one sign.
         centre = estimates.centre
         growing = (centre > 0).any(axis=1) & ~(estimates.mixed & (centre < 0).any(axis=1))
         self.by_points: Bools = ~self.trusted & growing & bool(active)
@@ -232,7 +219,7 @@ class Models:
 
     @property
     def min_points(self) -> int:
-        """Points that an interval needs: one more than coefficients and exponents."""
+        """Minimum number of points for an interval: one more than coefficients and exponents."""
         return max(3, len(self._active) + 2)
 
     @property
@@ -269,7 +256,8 @@ class Models:
     def formula(self, path: int = 0) -> formula.Formula:
         """Formula of a call path in full precision."""
         terms, data = self.terms(path), self.measurements
-        return formula.Formula.from_terms(terms, data.parameters, place=data.callpaths[path])
+        text = formula.format_terms(terms, data.parameters, None)
+        return formula.Formula(text, place=data.callpaths[path])
 
     def predict(self, X: ArrayLike) -> Floats:
         """Predict every call path at new points; shape (n_paths, m).
@@ -310,6 +298,7 @@ class Models:
         return self._compute_quantiles(self._searched_columns(X), parts)
 
     def _compute_quantiles(self, places: Floats, levels: Sequence[float] | Floats) -> Floats:
+        """Return weighted quantiles of the hypotheses' values; shape (levels, p, m)."""
         values = self._evaluate_hypotheses(places)
         order = np.argsort(values, axis=1)
         weight = np.broadcast_to(self._ranked.weights[:, :, None], values.shape)
@@ -342,7 +331,7 @@ class Models:
         return relative
 
     def _evaluate_hypotheses(self, places: Floats, n_best: int | None = None) -> Floats:
-        """Values of the best hypotheses, or of all; shape (p, h, m)."""
+        """Return values of the `n_best` hypotheses, by default of all; shape (p, h, m)."""
         terms = [
             np.vstack([np.ones(len(places)), space.values(column)])
             for space, column in zip(self._spaces.values(), places.T, strict=True)
@@ -389,13 +378,13 @@ class Models:
         }
         return [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
 
-    def notes(self) -> list[list[Note]]:
+    def notes(self) -> list[list[str]]:
         """Notes on the limits of the measurements of each call path."""
         data, estimates, active = self.measurements, self._estimates, self._active
         common = describe_points(data.parameters, data.points, active)
         far = _FAR_FACTOR * data.points.max(axis=0, keepdims=True)
         low, high = self._compute_quantiles(far[:, active], (0.05, 0.95))[:, :, 0]
-        # Evaluate the formula, because predictions may use the nearest points.
+        # Predictions may use the nearest points, so evaluate the formula itself.
         fitted = self.evaluate(data.points)
         errors = _max_errors(self.sign[:, None] * estimates.centre, fitted)
         paths = zip(estimates.variation, self.trusted, low, high, errors, strict=True)
@@ -403,14 +392,14 @@ class Models:
         negative = (self._ranked.coefficient[:, 0] < 0).any(axis=1)
         for p in np.flatnonzero(negative & (estimates.centre >= 0).all(axis=1)):
             result[p].append(NEGATIVE_COEFFICIENT)
-        for p in np.flatnonzero(self._ranked.decided):
+        for p in np.flatnonzero(self._ranked.prior_decided):
             result[p].append(PRIOR_DECIDED)
         for p in np.flatnonzero(self.left_out.any(axis=(1, 2))):
             outliers = data.values[p], self.left_out[p]
             result[p].append(describe_outliers(data.parameters, data.points, *outliers))
         return result
 
-    def notes_at(self, X: ArrayLike) -> list[Note]:
+    def notes_at(self, X: ArrayLike) -> list[str]:
         """Notes on predictions at places that the measurements do not cover."""
         data = self.measurements
         result = describe_places(data.parameters, data.points, self._active, self.places(X))
@@ -480,7 +469,7 @@ def _max_errors(centre: Floats, fitted: Floats) -> Floats:
 def _leave_one_out(
     points: Floats, residual: Floats, scale: Floats, models: Sequence[Sequence[Term]]
 ) -> Floats:
-    """Return the relative leave-one-out error at each point."""
+    """Return the relative leave-one-out error at each point: residual / (1 - leverage)."""
     exponents = {e for terms in models for _, e in terms}
     values = {e: formula.evaluate_terms([(1.0, e)], points) for e in exponents}
     count = np.array([len(terms) for terms in models])

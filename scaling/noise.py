@@ -1,4 +1,4 @@
-"""Estimates of points from repetitions, and predictions from neighbouring points."""
+"""Estimates of values and their errors from repetitions, and predictions from nearby points."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from toruscast.typing import Bools, Floats
 
 from .measurements import replace_zeros
 
-# Relative spread below which repetitions count as equal.
+# Repetitions are equal if their relative spread is below this.
 ROUNDING = 1e-9
-# Share of the call path's median below which a value is negligible.
+# A value is negligible if it is below this share of the call path's median.
 _NEGLIGIBLE = 1e-3
-# Prior for the share of bounded noise, as numbers of call paths: bounded, normal.
+# Prior for the share of bounded noise: numbers of call paths with bounded and with normal noise.
 _PRIOR_PATHS = (3.0, 1.0)
-# Candidate half-widths relative to the smallest possible one, minus 1.
+# Candidate half-widths of bounded noise are (1 + excess) times the smallest possible one.
 _EXCESS = np.geomspace(0.004, 3.0, 20)
 
-# Thresholds of outliers: deviation in robust standard deviations, and relative to the median.
+# Minimum deviation of an outlier: in robust standard deviations, and relative to the median.
 _OUTLIER_DEVIATIONS = 7.0
 _OUTLIER_MIN = 0.1
 # With two repetitions, the outlier is ambiguous.
 _MIN_REPETITIONS = 3
-# Deviations at more than this share of the points are noise. Outliers deviate by this factor more
-# than any repetition of the other points.
+# Deviations at more than this share of the points are noise. Minimum deviation of an outlier over
+# that of any repetition of the other points.
 _MAX_OUTLIER_SHARE = 0.2
 _OUTLIER_GAP = 2.0
 # Standard deviation of normal noise over its median absolute deviation.
@@ -38,7 +38,7 @@ _MAD_TO_STD = 1.4826
 class PointEstimates:
     """Centre and standard error of every point of every call path.
 
-    The values of a path are mirrored if most of them are negative.
+    The values of a path are negated if most of them are negative.
     """
 
     centre: Floats  # (n_paths, n_points), in the metric's unit
@@ -46,8 +46,8 @@ class PointEstimates:
     bounded: Floats  # (n_paths,): probability of bounded noise
     variation: Floats  # (n_paths,): coefficient of variation, pooled; NaN without repetitions
     repetitions: Floats  # (n_paths, 3, n_points): minimum, maximum and number
-    sign: Floats  # (n_paths,): -1 if mirrored
-    mixed: Bools  # (n_paths,): some value is negative
+    sign: Floats  # (n_paths,): -1 if negated
+    mixed: Bools  # (n_paths,): whether some value is negative
     left_out: Bools  # (n_paths, n_points, n_repetitions): outliers
 
     def take(self, rows: NDArray[np.intp] | slice) -> PointEstimates:
@@ -56,13 +56,13 @@ class PointEstimates:
 
 
 def estimate_points(values: Floats, law: str = "auto") -> PointEstimates:
-    """Estimate centres and standard errors from repetitions."""
+    """Estimate centres (mid-range of bounded noise, mean of normal noise) and standard errors."""
     sign = _find_signs(values)
     values = sign[:, None, None] * values
     left_out = find_outliers(values)
     values = np.where(left_out, np.nan, values)
     mixed = np.nanmin(values, axis=(1, 2)) < 0
-    # Sums along a short last axis are slow.
+    # Sums along a short last axis are slow, so move the repetitions to the front.
     values = np.ascontiguousarray(np.moveaxis(values, 2, 0))
     is_finite = np.isfinite(values)
     n = is_finite.sum(axis=0)
@@ -79,7 +79,7 @@ def estimate_points(values: Floats, law: str = "auto") -> PointEstimates:
     highest = np.where(is_finite, values, -np.inf).max(axis=0)
     repetitions = np.stack([lowest, highest, n], axis=1)
     result = PointEstimates(centre, error, bounded, variation, repetitions, sign, mixed, left_out)
-    # Half-widths are shares of the mid-range, which one outlier can make negative.
+    # Half-widths are relative to the mid-range, which must be positive.
     positive = ((mean > 0) & (lowest + highest > 0)).all(axis=1)
     paths = np.flatnonzero((df >= 3) & (variation > ROUNDING) & positive)
     if law == "normal" or not paths.size:
@@ -97,9 +97,9 @@ def estimate_points(values: Floats, law: str = "auto") -> PointEstimates:
 
 
 def estimate_scale(centre: Floats) -> Floats:
-    """Return the scale of the error of each value, its size.
+    """Return the scale of the error of each value: its absolute value.
 
-    Negligible values have the size of the smallest other value.
+    For negligible values, it is the smallest absolute value that is not negligible.
     """
     size = np.abs(centre)
     scale: Floats = size.copy()
@@ -141,15 +141,17 @@ def _fit_bounded(low: Floats, high: Floats, n: NDArray[np.int_]) -> tuple[Floats
     squares: Floats = np.zeros(spread.shape)
     for each, share in zip(width.T, weight.T, strict=True):
         squares += share[:, None] * (each[:, None] - spread) ** 2
+    # The centre is uniform in an interval of length (width - spread).
     error = np.sqrt(squares / 12) * mid_range
     return mid_range, error, evidence
 
 
 def weigh_widths(low: Floats, high: Floats, n: NDArray[np.int_]) -> tuple[Floats, Floats]:
-    """Return candidate widths of bounded noise, relative to a value, and their log weights."""
+    """Return candidate relative widths of bounded noise, and their log weights."""
     spread = _relative_range(low, high)
     width = spread.max(axis=1)[:, None] * (1 + _EXCESS)
-    # Memory bandwidth would limit operations on one large array.
+    # The likelihood of a width w at n repetitions with the relative range s, integrated over the
+    # centre, is (w - s) / w^n; the prior density is 1 / w. One array would not fit in the cache.
     margins = (each[:, None] - spread for each in width.T)
     log_weight = (
         np.stack([np.log(margin).sum(axis=1) for margin in margins], axis=1)
@@ -160,6 +162,7 @@ def weigh_widths(low: Floats, high: Floats, n: NDArray[np.int_]) -> tuple[Floats
 
 
 def _relative_range(low: Floats, high: Floats) -> Floats:
+    """Return the range relative to the mid-range."""
     return (high - low) / ((low + high) / 2)
 
 
@@ -204,11 +207,11 @@ def find_outliers(values: Floats) -> Bools:
 
 # p = call paths, n = points, m = places to predict, q = parameters
 
-# Decay of the weight of a point for each step of the measured grid, in the power law and in the
-# correction of a formula.
+# Factor by which the weight of a point decreases with each step of the measured grid, in the power
+# law and in the correction of a formula.
 _POWER_LAW_DECAY = 1000.0
 _RATIO_DECAY = 100.0
-# Limit of the logarithm of predictions, because adjacent values can give an arbitrary power.
+# Limit on the logarithm of predictions, because close values can give any exponent.
 _MAX_LOG = 690.0
 _RIDGE = 1e-3
 
@@ -216,11 +219,11 @@ _RIDGE = 1e-3
 def predict_by_neighbours(
     points: Floats, centre: Floats, places: Floats, formula: Floats, at_points: Floats
 ) -> Floats:
-    """Predict by the nearest points and the values of a formula at places and points."""
+    """Predict from the nearest points and from values of a formula at the places and points."""
     points, places = replace_zeros(points, points), replace_zeros(points, places)
     positive = np.where(centre > 0, centre, raise_small_values(centre))
     power_law = predict_power_law(points, positive, places)
-    # No factor corrects a value of the formula that is not positive.
+    # Values of the formula that are not positive cannot be scaled.
     log_ratio = np.log(positive / np.where(at_points > 0, at_points, positive))
     scaled = formula * np.exp(log_ratio @ _weigh_neighbours(points, places, _RATIO_DECAY).T)
     minimum = np.where(scaled > 0, np.minimum(power_law, scaled), power_law)
@@ -232,12 +235,13 @@ def predict_by_neighbours(
 
 def predict_power_law(points: Floats, centre: Floats, places: Floats) -> Floats:
     """Predict positive values by a power law through the points near each place; (p, m)."""
+    # A weighted ridge regression of log(centre) on the logarithms of the parameters.
     weight = _weigh_neighbours(points, places, _POWER_LAW_DECAY)
     result = np.empty((len(centre), len(places)))
     logs = np.log(centre)
     for k, place in enumerate(places):
         offset = np.log(points) - np.log(place)
-        # Subtracting the weighted mean keeps the system regular.
+        # Subtracting the weighted mean makes the constant independent of the exponents.
         mean = weight[k] @ offset
         design = np.hstack([np.ones((len(points), 1)), offset - mean])
         gram = (design * weight[k, :, None]).T @ design

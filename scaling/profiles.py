@@ -69,6 +69,7 @@ def caliper_files(folder: Path) -> list[Path]:
 
 
 def _import_reader(module: str, package: str, extra: str, file: PathLike) -> Any:
+    """Import a module of an optional package; raise `InputError` if it is not installed."""
     try:
         return import_module(module)
     except ImportError:
@@ -78,6 +79,7 @@ def _import_reader(module: str, package: str, extra: str, file: PathLike) -> Any
 
 
 def _read_caliper_run(reader: Any) -> ProfiledRun:
+    """Return the numeric metrics of a Caliper profile."""
     attributes = {name: reader.attribute(name) for name in reader.attributes()}
     metrics = {
         name: str(each.get("attribute.alias") or name)
@@ -125,6 +127,7 @@ def parse_thicket(document: Any, file: PathLike, choice: ReadOptions) -> Records
 
 
 def _join_callpath(nodes: Mapping[str, Any], number: str) -> str:
+    """Return the names of a node's ancestors and of the node, joined by arrows."""
     node = nodes[number]
     name = str(node["data"]["name"])
     parents = node["parents"]
@@ -132,7 +135,7 @@ def _join_callpath(nodes: Mapping[str, Any], number: str) -> str:
 
 
 def _merge_runs(runs: Sequence[ProfiledRun], choice: ReadOptions, file: PathLike) -> Records:
-    """Return the values of runs; their metadata contain the parameters."""
+    """Join the values of runs, whose metadata contain the parameters."""
     numbers = {
         name: values
         for name in (runs[0].metadata if runs else ())
@@ -179,7 +182,7 @@ def _iterate_ancestors(path: str) -> Iterator[str]:
 
 
 def map_to_parents(trees: Sequence[Iterable[str]], choice: ReadOptions) -> dict[str, str]:
-    """Map call paths that are not in all runs to their nearest parent in all runs [Shudler18]."""
+    """Map call paths that some runs lack to their nearest ancestor in all runs [Shudler18]."""
     if choice.merge == "" or not trees:
         return {}
     nodes = [{node for path in tree for node in _iterate_ancestors(path)} for tree in trees]
@@ -240,6 +243,7 @@ def parse_cube(folder: Path, choice: ReadOptions) -> Records:
 
 
 def _parse_folder_name(folder: Path) -> dict[str, str]:
+    """Return the parameters in the name of a run's folder."""
     text = _PREFIX.sub("", _RUN.sub("", folder.name))
     pairs = _PAIR.findall(text)
     values = {name: value.replace(",", ".") for name, value in pairs}
@@ -251,6 +255,7 @@ def _parse_folder_name(folder: Path) -> dict[str, str]:
 
 @contextmanager
 def _open_profile(path: Path) -> Iterator[Any]:
+    """Open a Cube profile after a check of its size."""
     package = _import_reader("pycubexr", "pycubexr", "cube", path)
     check_unpacked_size(path)
     with as_damaged(path, "Cube profile"), package.CubexParser(path) as profile:
@@ -260,6 +265,7 @@ def _open_profile(path: Path) -> Iterator[Any]:
 def _read_profile(
     path: Path, choice: ReadOptions, parents: Mapping[str, str], records: Records
 ) -> dict[tuple[str, str], float]:
+    """Return the exclusive value of each call path and metric of a Cube profile."""
     result: dict[tuple[str, str], Any] = {}
     errors = _import_reader("pycubexr.utils.exceptions", "pycubexr", "cube", path)
     with _open_profile(path) as profile:
@@ -293,7 +299,7 @@ def _list_call_paths(roots: list[Any]) -> dict[int, str]:
 
 
 def check_unpacked_size(path: Path) -> None:
-    """Raise `InputError` if the unpacked profile is too large; the reader reports damage."""
+    """Raise `InputError` if the unpacked profile is too large; ignore damage until it is read."""
     check_regular(path)
     if path.stat().st_size > MAX_PROFILE_BYTES:
         raise InputError("is too large", file=path, expected=f"at most {MAX_PROFILE_BYTES} bytes")
@@ -327,7 +333,7 @@ def _measure_unpacked(stream: IO[bytes], limit: int) -> int:
     if start != _DATA:
         return 0
     head = stream.read(8)
-    # The byte order is unknown here, but a small count is huge in the wrong order.
+    # The byte order is unknown, but a small number read in the wrong order is huge.
     count = min(struct.unpack("<q", head)[0], struct.unpack(">q", head)[0], key=abs)
     if not 0 <= 24 * count <= MAX_PROFILE_BYTES:
         return 0

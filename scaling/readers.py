@@ -1,4 +1,4 @@
-"""Readers of measurements and fitted models, which recognise formats by the content."""
+"""Readers of measurements and fitted models, which recognise a format by its content."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from toruscast.files import (
 )
 from toruscast.validation import one_of, repeated
 
-from .formula import Formula, ScalingWarning
+from .formula import Formula, ScalingWarning, format_terms
 from .measurements import (
     REDUCTIONS,
     Key,
@@ -185,7 +185,7 @@ def read_formulas(path: PathLike) -> dict[tuple[str, str], Formula]:
                 pairs = (term["exponents"].get(name, (0, 0)) for name in names)
                 exponents = tuple((float(i), float(j)) for i, j in pairs)
                 terms.append((float(term["coefficient"]), exponents))
-            formula = Formula.from_terms(terms, names, path, key[0])
+            formula = Formula(format_terms(terms, names, None), file=path, place=key[0])
         if key in result:
             raise InputError("two models of one call path", file=path, found=" ".join(key))
         result[key] = formula
@@ -198,7 +198,7 @@ _EXTRAP_JSON = "document in Extra-P's JSON format"
 _PARAMETERS = ("params", "parameters")
 _EXAMPLE = 'an object such as {"params": {"p": 2}, "value": 1.5}'
 _TEXT_OR_SEMICOLON = re.compile(r'"(?:[^"\\]|\\.)*"|;')
-# An object at the start of a line, which an indented document lacks.
+# An object at the start of a line; an indented JSON document has only one.
 _OBJECT = re.compile(r'^\{[ \t]*"', re.MULTILINE)
 _FIRST = re.compile(r'\s*\{\s*"(?:params"|parameters"\s*:\s*\{)')
 
@@ -387,6 +387,7 @@ def _describe_key(key: Key) -> str:
 
 
 def _parse_points(text: str, records: Records, line: int) -> list[Point]:
+    """Return the points of a POINTS line."""
     if not records.parameters:
         raise records.fault("POINTS before PARAMETER", line)
     text = text.replace(",", " ")

@@ -21,12 +21,12 @@ from .models import Models
 from .noise import estimate_scale
 
 _MAX_POINTS = 200_000
-# Relative error of a run without repetitions.
+# Assumed relative error of runs without repetitions.
 _DEFAULT_ERROR = 0.05
-# A proposed run must reduce the spread to less than this share.
+# A proposed run must reduce the spread to less than this share of the previous one.
 _MAX_REMAINING = 0.99
 _MAX_RUNS = 100
-# Relative spread at the goal that needs no more runs.
+# At this relative spread at the goal, no more runs are needed.
 _MIN_SPREAD = 1e-3
 _PLAN_SCOPES = {
     "lines": "each parameter; one sum or product of all",
@@ -247,7 +247,10 @@ def _choose_runs(
     budget: float,
     max_runs: int,
 ) -> list[tuple[int, float]]:
-    """Choose runs among the first n places, and return (number, spread at the others after it)."""
+    """Choose runs among the first n places, by the gain over `divisor`, the variance at the others.
+
+    Returns the index of each run, and the spread at the other places after it.
+    """
     rows: list[tuple[int, float]] = []
     spread = _compute_spread(covariance[:, n:, n:])
     while len(rows) < max_runs and spread > _MIN_SPREAD:
@@ -270,6 +273,7 @@ def _choose_runs(
 
 
 def _compute_spread(covariance: Floats) -> float:
+    """Return the root of the mean variance of all call paths and places."""
     return float(np.sqrt(np.einsum("pgg->pg", covariance).mean().clip(0)))
 
 

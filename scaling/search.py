@@ -1,8 +1,8 @@
-"""Search: the approximate evidence of every hypothesis, for many call paths at once.
+"""Approximate evidence of every hypothesis, for many call paths at once.
 
-A hypothesis is a sum of columns, and a column is a product of terms of different parameters. Each
-entry of the normal equations is a sum over points of weights times powers of terms, which one
-matrix product yields for all exponents and call paths.
+A hypothesis is a sum of columns. A column is a product of terms of different parameters. Each entry
+of the normal equations is a sum over the points of weights times powers of terms. One matrix
+product computes an entry for all exponents and call paths.
 """
 
 # p = call paths, n = points, h = hypotheses, k = columns, q = parameters, t = terms
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from math import isqrt, lgamma, log, pi, sqrt
+from math import lgamma, log, pi, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,17 +26,19 @@ from .terms import SECOND_TERM, Structure, list_structures
 Index = NDArray[np.intp]
 Powers = tuple[int, ...]
 
-# Prior of the relative error without repetitions, and its weight in observations.
+# Prior for the relative error of points without repetitions, and the number of observations that
+# this prior counts as.
 EXPECTED_ERROR = 0.01
 _PRIOR_WEIGHT = 1.0
 # Maximum number of combinations of terms for each structure on a complete grid.
 _COMBINATIONS = 216
-# Number of terms of each parameter without a complete grid, by the number of parameters. It is
-# larger than on a grid, because the best terms are less certain.
+# Number of terms of each parameter for points that are not a complete grid, by the number of
+# parameters. It is larger than on a grid, because the best terms are less certain.
 _TERMS_SPARSE = {2: 49, 3: 13, 4: 5}
 # Arrays of this size fit in the processor's cache.
 _MAX_ELEMENTS = 40_000
-# Relative limits against singular normal equations and logarithms of 0.
+# Minimum pivot relative to the diagonal, and minimum residual: they prevent singular normal
+# equations and logarithms of 0.
 _MIN_PIVOT = 1e-15
 _MIN_RESIDUAL = 1e-13
 # Minimum sum of coefficients, relative to the largest measured value.
@@ -53,9 +55,9 @@ class Problem:
     terms: Sequence[Floats]  # (t_q, n) for each parameter, with a maximum of 1
     log_prior: Sequence[Floats]  # (t_q,) for each parameter
     target: Floats  # (p, n)
-    error: Floats  # (p, n): standard errors, up to an unknown factor if not known
-    known: Bools  # (p,): the scale of the errors is known
-    penalty: Floats  # (p,): log evidence lost by a negative coefficient, except of logarithms
+    error: Floats  # (p, n): standard errors; relative to each other where `known` is false
+    known: Bools  # (p,): whether the scale of the errors is known
+    penalty: Floats  # (p,): log evidence that a negative coefficient costs; logarithms cost none
 
     def take(self, rows: Index | slice) -> Problem:
         """Return the problem of some call paths."""
@@ -68,7 +70,7 @@ class StructureBlock(NamedTuple):
 
     structure: Structure
     shape: tuple[int, ...]  # number of terms of each active parameter
-    pairs: bool = False  # each hypothesis has two terms of the same parameter
+    pairs: bool = False  # whether each hypothesis has two terms of the same parameter
 
     @property
     def size(self) -> int:
@@ -77,46 +79,50 @@ class StructureBlock(NamedTuple):
 
     @property
     def log_prior(self) -> float:
-        """Prior without that of the exponents, times the number of orders of the columns."""
+        """Log prior without the exponents' prior, plus the log of the number of column orders."""
         prior = log(self.structure.prior) + lgamma(len(self.structure.columns))
         return prior + log(2) * self.pairs
 
 
 class HypothesisScores(NamedTuple):
-    """Approximate log evidence of every hypothesis, with only the best pairs of terms."""
+    """Approximate log evidence of all hypotheses with single terms, and of the best pairs."""
 
     score: Floats  # (p, h)
-    number: Index  # (p, h): number of the hypothesis in all blocks
+    number: Index  # (p, h): index of the hypothesis in the concatenated blocks
     min_residual: Floats  # (p, k): minimum residual with at most 1, 2, ... columns
     blocks: list[StructureBlock]
-    picks: list[Index]  # (p, t_q) for each parameter: terms searched
+    picks: list[Index]  # (p, t_q) for each parameter: indices of the searched terms
 
 
 class DecodedHypotheses(NamedTuple):
     """Terms and priors of hypotheses."""
 
-    terms: Index  # (p, h, k, q): number of the term of each parameter from 1, 0 without a term
-    used: Bools  # (p, h, k): the column exists
+    terms: Index  # (p, h, k, q): index of each parameter's term plus 1; 0 without a term
+    used: Bools  # (p, h, k): whether the column exists
     log_prior: Floats  # (p, h)
 
 
-def score_hypotheses(problem: Problem, enough: Floats | None, max_pairs: int) -> HypothesisScores:
+def score_hypotheses(
+    problem: Problem, max_single_residual: Floats | None, max_pairs: int
+) -> HypothesisScores:
     """Approximate the evidence of all hypotheses.
 
-    Pairs of terms are searched for call paths whose residual with single terms exceeds `enough`.
+    Pairs of terms are searched for call paths whose residuals with single terms all exceed
+    `max_single_residual`, or for none.
     """
     target, known, terms = problem.target, problem.known, problem.terms
     picks = _pick_terms(problem)
     score, min_positive, min_residual, blocks = _score_all(problem, picks)
     size = score.shape[1]
     number = np.broadcast_to(np.arange(size), score.shape)
-    if len(terms) == 1 and len(terms[0]) > 1 and enough is not None and len(problem.points) > 3:
+    can_have_pairs = len(terms) == 1 and len(terms[0]) > 1 and len(problem.points) > 3
+    if can_have_pairs and max_single_residual is not None:
         n_pairs = len(terms[0]) * (len(terms[0]) - 1) // 2
         pairs = StructureBlock(Structure(((), (0,), (0,)), SECOND_TERM), (n_pairs,), True)
         keep = min(max_pairs, n_pairs)
         pair_score = np.full((keep, len(target)), -np.inf).T
         pair_number = np.full((len(target), keep), size)
-        paths = np.flatnonzero(min_positive > enough)
+        paths = np.flatnonzero(min_positive > max_single_residual)
         for rows in np.array_split(paths, max(1, -(-paths.size * n_pairs // _MAX_ELEMENTS))):
             part = problem.take(rows)
             residual, negative, base = _fit_pairs(part)
@@ -137,7 +143,7 @@ def score_hypotheses(problem: Problem, enough: Floats | None, max_pairs: int) ->
 
 
 def replace_rows(before: HypothesisScores, again: HypothesisScores, rows: Bools) -> None:
-    """Replace the results of some call paths by those of another search."""
+    """Copy the results of some call paths from `again` into `before`."""
     for old, new in zip((*before[:3], *before.picks), (*again[:3], *again.picks), strict=True):
         # Read-only arrays are shared by all call paths, and equal in both results.
         if old.flags.writeable:
@@ -146,23 +152,15 @@ def replace_rows(before: HypothesisScores, again: HypothesisScores, rows: Bools)
 
 def select_best(found: HypothesisScores, keep: int) -> Index:
     """Return the columns, (p, keep), of the largest scores of each row, in any order."""
-    n_paths, n = found.score.shape
-    # The largest scores are in the groups with the largest maxima.
-    size = max(1, isqrt(n // keep))
-    grouped = n - n % size
-    highest = found.score[:, :grouped].reshape(n_paths, -1, size).max(axis=2)
-    group = np.argpartition(highest, -keep, axis=1)[:, -keep:]
-    members = (size * group[:, :, None] + np.arange(size)).reshape(n_paths, -1)
-    rest = np.broadcast_to(np.arange(grouped, n), (n_paths, n - grouped))
-    columns = np.concatenate([members, rest], axis=1)
-    top = np.argpartition(np.take_along_axis(found.score, columns, axis=1), -keep, axis=1)
-    result: Index = np.take_along_axis(columns, top[:, -keep:], axis=1)
+    result: Index = np.argpartition(found.score, -keep, axis=1)[:, -keep:]
     return result
 
 
-def decode(found: HypothesisScores, place: Index, log_prior: Sequence[Floats]) -> DecodedHypotheses:
-    """Return the terms and the priors of the hypotheses in some columns of the scores."""
-    chosen = np.take_along_axis(found.number, place, axis=1)
+def decode_hypotheses(
+    found: HypothesisScores, selected: Index, log_prior: Sequence[Floats]
+) -> DecodedHypotheses:
+    """Return the terms and priors of the hypotheses in the selected columns of the scores."""
+    chosen = np.take_along_axis(found.number, selected, axis=1)
     width = max(len(b.structure.columns) for b in found.blocks)
     code = short_axes_last(np.zeros((width, len(log_prior), *chosen.shape), dtype=np.intp))
     used = short_axes_last(np.zeros((width, *chosen.shape), dtype=bool))
@@ -193,19 +191,19 @@ def decode(found: HypothesisScores, place: Index, log_prior: Sequence[Floats]) -
 
 
 def short_axes_last(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a view with the last two axes, call paths and hypotheses, moved to the front.
+    """Return a view (p, h, ...) of an array (..., p, h).
 
-    They stay last in memory, because inner loops over a few columns or points are slow.
+    The long axes p and h stay last in memory, because inner loops over short axes are slow.
     """
     return np.moveaxis(array, (-2, -1), (0, 1))
 
 
 def log_fit(residual: Floats, n_columns: Index | int, n: int, known: Bools) -> Floats:
-    """Return the log of the maximum likelihood times the volume factor of the posterior.
+    """Return the log of the maximum likelihood times (2 pi)^(n_columns / 2).
 
-    The noise is normal where the scale of the errors is known. Otherwise the scale is integrated
-    out, which yields Student's t distribution. `residual` is the weighted sum of squares, (p, h),
-    of `n_columns` at n points.
+    The factor belongs to the volume of the posterior (Laplace's method). The noise is normal where
+    the scale of the errors is known. Otherwise the scale is integrated out, which gives Student's t
+    distribution. `residual` is the weighted sum of squares at n points, (p, h).
     """
     fit = -0.5 * residual
     unknown = np.flatnonzero(~known)
@@ -225,7 +223,7 @@ def max_residual(n: int) -> float:
 
 
 def count_combinations(points: Floats, counts: Sequence[int]) -> int:
-    """Return the number of hypotheses of the largest structure."""
+    """Return the number of hypotheses of the structure with all parameters."""
     keep = _count_kept_terms(points, counts)
     return int(np.prod([min(keep, count) for count in counts]))
 
@@ -243,7 +241,7 @@ def _score_all(
 ) -> tuple[Floats, Floats, Floats, list[StructureBlock]]:
     """Score every structure with every combination of the picked terms.
 
-    Also returns the minimum residuals without negative coefficients, (p,), and by the number of
+    Also returns minimum residuals: without negative coefficients, (p,), and for each number of
     columns, (p, 4).
     """
     target, known = problem.target, problem.known
@@ -285,10 +283,10 @@ def _score_all(
 
 
 class _Moments:
-    """Sums over points of weights, targets and powers of terms.
+    """Entries of the normal equations: sums over points of weights, targets and powers of terms.
 
-    On a complete grid, ``levels`` gives the number of each point's value, and the parameters are
-    summed over one by one. Otherwise each sum is computed from the points on demand.
+    On a complete grid, ``levels`` gives the index of each point's value of each parameter, and all
+    sums are computed at once. Otherwise each sum is computed when it is needed.
     """
 
     def __init__(
@@ -319,6 +317,7 @@ class _Moments:
         return self._known[key]
 
     def _slice_grid(self, powers: Powers, with_target: bool) -> Floats:
+        """Return the precomputed sums; the axis of a parameter has t entries for each power."""
         slices: list[slice] = []
         for power, terms in zip(powers, self._terms, strict=True):
             t = terms.shape[1]
@@ -326,34 +325,28 @@ class _Moments:
         return self._grid[with_target][tuple(slices)]
 
     def _sum_points(self, powers: Powers, with_target: bool) -> Floats:
-        weight = self._weight[with_target]
-        left = weight[:, None, :]
-        axes = [q for q, power in enumerate(powers) if power]
-        shape = [len(weight)] + [1] * len(powers)
-        for q in axes:
-            shape[1 + q] = self._terms[q].shape[1]
-        if not axes:
-            total: Floats = weight.sum(axis=1).reshape(shape[1:] + shape[:1])
-            return total
-        factors = [self._terms[q] ** powers[q] for q in axes]
-        for factor in factors[:-1]:
-            left = (left[:, :, None, :] * factor[:, None, :, :]).reshape(
-                len(weight), -1, weight.shape[1]
-            )
-        result: Floats = left @ np.swapaxes(factors[-1], 1, 2)
-        return np.ascontiguousarray(np.moveaxis(result.reshape(shape), 0, -1))
+        """Multiply all factors but the last at each point, and sum by a matrix product."""
+        n_paths, n_points = self._weight[with_target].shape
+        product = self._weight[with_target][:, None, :]
+        sizes = [t.shape[1] if power else 1 for t, power in zip(self._terms, powers, strict=True)]
+        factors = [t**power for t, power in zip(self._terms, powers, strict=True) if power]
+        *others, last = factors or [np.ones((1, 1, n_points))]
+        for factor in others:
+            product = (product[:, :, None] * factor[:, None]).reshape(n_paths, -1, n_points)
+        total: Floats = (product @ np.swapaxes(last, 1, 2)).reshape(n_paths, *sizes)
+        return np.ascontiguousarray(np.moveaxis(total, 0, -1))
 
 
 def _contract(
     terms: Sequence[Floats], weight: Floats, levels: Sequence[NDArray[np.intp]], max_power: int
 ) -> Floats:
-    """Sum weight times products of powers 0..max_power of one term of each parameter."""
+    """Sum weights times products of powers 0..max_power of one term of each parameter."""
     shape = [int(level.max()) + 1 for level in levels]
     order = np.argsort(np.ravel_multi_index(tuple(levels), shape))
     total = weight[:, order]
     done = 1
     for q in reversed(range(len(terms))):
-        # The points of a level have equal terms.
+        # Points with the same value of a parameter have equal terms.
         value = terms[q][:, :, np.unique(levels[q], return_index=True)[1]]
         powers = [np.ones((len(value), 1, shape[q])), *(value**k for k in range(1, max_power + 1))]
         basis = np.concatenate(powers, axis=1)[:, None]
@@ -364,12 +357,11 @@ def _contract(
 
 
 def _solve(
-    moments: _Moments, columns: Sequence[Powers], is_open: bool
+    moments: _Moments, columns: Sequence[Powers], is_scattered: bool
 ) -> tuple[Floats, Floats, Bools]:
-    """Solve the normal equations of a structure for all combinations of terms.
+    """Solve the normal equations G c = r of a structure for all combinations of terms.
 
-    Returns the residuals, the logarithms of the square root of the determinant, and whether some
-    coefficient is negative.
+    Returns the residuals, log sqrt(det G), and whether some coefficient is negative.
     """
     k = len(columns)
     gram = [
@@ -377,7 +369,8 @@ def _solve(
         for a, u in enumerate(columns)
     ]
     right = [moments.sums(u, True) for u in columns]
-    # The decomposition G = L D L^T avoids square roots in the inner loops.
+    # Decompose G = L D L^T, which needs no square roots in the inner loops. Entries of G have
+    # different shapes, so each one is an array of its own, broadcast over the terms.
     lower: list[list[Floats]] = []
     inverse_pivot: list[Floats] = []
     coefficient: list[Floats] = []
@@ -410,30 +403,33 @@ def _solve(
             value = value - lower[k - 1 - b][a] * known
         solution.append(value)
         negative = negative | (value < 0)
-    if is_open:
+    if is_scattered:
         total = sum((np.abs(value) for value in solution), np.zeros(1))
-        log_root = log_root + open_range(total, k)
+        log_root = log_root + log_coefficient_range(total, k)
     return np.maximum(residual, 0.0), log_root, negative
 
 
-def open_range(total: Floats, k: int | Index) -> Floats:
-    """Return the logarithm of the prior range of k coefficients without a complete grid.
+def log_coefficient_range(total: Floats, k: int | Index) -> Floats:
+    """Return the logarithm of the prior range of k coefficients, for points without a full grid.
 
     Points along the axes hardly determine the coefficient of a product, so its posterior is much
-    wider than the other coefficients. The scale-invariant prior falls as 1 / total^k, where total
-    is the sum of the absolute coefficients relative to the largest measured value.
+    wider than those of the other coefficients. The scale-invariant prior falls as 1 / total^k,
+    where total is the sum of the absolute coefficients relative to the largest measured value.
     """
     return np.asarray(np.log(np.maximum(total, _MIN_TOTAL)) * np.asarray(k))
 
 
 @cache
 def _list_pairs(n: int) -> Index:
-    """Return the numbers of the two terms of each pair, shape (2, n_pairs)."""
+    """Return the indices of the two terms of each pair, shape (2, n_pairs)."""
     return np.array(np.triu_indices(n, 1))
 
 
 def _fit_pairs(problem: Problem) -> tuple[Floats, Bools, Floats]:
-    """Fit a constant and two terms of one parameter, for all pairs of terms."""
+    """Return the residual, any negative coefficient, and log prior / sqrt(det) of all pairs."""
+    # Subtracting the weighted mean eliminates the constant. With normalised terms a and b of
+    # correlation r and slopes s_a and s_b, the pair has the coefficients (s_a - r s_b) / (1 - r^2)
+    # and (s_b - r s_a) / (1 - r^2), and explains (s_a^2 + s_b^2 - 2 r s_a s_b) / (1 - r^2).
     (terms,), (log_prior,) = problem.terms, problem.log_prior
     weight, target = problem.error**-2.0, problem.target
     first, second = _list_pairs(len(terms))
@@ -462,13 +458,13 @@ def _fit_pairs(problem: Problem) -> tuple[Floats, Bools, Floats]:
 
 def is_grid(points: Floats) -> bool:
     """Return whether every combination of the parameters' values is exactly one point."""
-    # Points may be equal in the searched parameters if others were left out.
+    # Points may coincide in the searched parameters if other parameters were left out.
     size = np.prod([np.unique(column).size for column in points.T])
     return bool(len(points) == size == len(np.unique(points, axis=0)))
 
 
 def _count_kept_terms(points: Floats, counts: Sequence[int]) -> int:
-    """Return the number of terms of each parameter to combine."""
+    """Return how many terms of each parameter are combined."""
     if len(counts) == 1:
         return counts[0]
     if not is_grid(points):
@@ -477,7 +473,7 @@ def _count_kept_terms(points: Floats, counts: Sequence[int]) -> int:
 
 
 def _pick_terms(problem: Problem) -> list[Index]:
-    """Return the terms of each parameter to combine, each of shape (p or 1, t_q)."""
+    """Return the indices of the terms to combine, (p or 1, t_q) for each parameter."""
     parameters = range(len(problem.terms))
     keep = _count_kept_terms(problem.points, [len(values) for values in problem.terms])
     if is_grid(problem.points) or all(len(values) <= keep for values in problem.terms):
@@ -486,7 +482,7 @@ def _pick_terms(problem: Problem) -> list[Index]:
 
 
 def _screen_terms(problem: Problem, q: int, keep: int) -> Index:
-    """Return the best terms of a parameter in fits to single lines, in growing order."""
+    """Return the best terms of one parameter, sorted, from fits along lines of this parameter."""
     terms, weight, target = problem.terms[q], problem.error**-2.0, problem.target
     if len(terms) <= keep:
         return np.arange(len(terms))[None]
@@ -506,7 +502,7 @@ def _screen_terms(problem: Problem, q: int, keep: int) -> Index:
             spread = _multiply_stack(w, t * t) - _multiply_stack(w, t) ** 2 / total
             gain = _multiply_stack(w * y, t) ** 2 / np.maximum(spread, 1e-300)
             residual += (w * y * y).sum(axis=(1, 2))[:, None] - gain.sum(axis=1)
-    # With an unknown scale of the errors, terms are compared by ratios of residuals.
+    # If the scale of the errors is unknown, compare terms by ratios of residuals.
     df = max(sum(line.size for line in groups) - 2 * len(groups), 1)
     relative = df * np.log(np.maximum(residual, _MIN_RESIDUAL))
     score = np.where(problem.known[:, None], residual, relative) - 2 * problem.log_prior[q]
@@ -520,14 +516,15 @@ def _multiply_stack(stack: Floats, matrix: Floats) -> Floats:
 
 
 def _screen_scattered(problem: Problem, keep: int) -> list[Index]:
-    """Return the best terms of each parameter in fits to all points, without a complete grid."""
-    # With equal errors, later knowledge of the noise does not change the choice.
+    """Return the best terms of each parameter from fits to all points, which are not a grid."""
+    # Equal relative errors keep the choice independent of later estimates of the noise.
     unknown = np.zeros(len(problem.target), dtype=bool)
     problem = replace(problem, error=estimate_scale(np.abs(problem.target)), known=unknown)
     parameters = range(len(problem.terms))
     first = best_one = [_screen_terms(problem, q, 1) for q in parameters]
     on_lines = all(find_lines(problem.points, q) for q in parameters)
     kept: list[Index] = []
+    # Each step searches all terms of one parameter with the best term of each other parameter.
     for _ in range(1 if on_lines else _ROUNDS):
         before = best_one
         best_one, kept = [], []

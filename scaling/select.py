@@ -1,9 +1,9 @@
-"""Selection: exact coefficients and weights of the best hypotheses of the search.
+"""Exact fits and ranking of the best hypotheses of the search.
 
 The criterion is the evidence of a hypothesis, or its error in leave-one-out or five-fold
-cross-validation. In the prior of the evidence, negative coefficients are improbable because costs
-of a program add up. Coefficients of logarithms may have either sign, because decreasing times may
-decrease logarithmically [Shudler18].
+cross-validation. The prior of the evidence makes negative coefficients improbable, because costs
+of a program add up. Coefficients of logarithms may have either sign, because times may decrease
+logarithmically [Shudler18].
 """
 
 # p = call paths, n = points, h = hypotheses, k = columns, q = parameters, t = terms
@@ -25,11 +25,11 @@ from .search import (
     DecodedHypotheses,
     Index,
     Problem,
-    decode,
+    decode_hypotheses,
     is_grid,
+    log_coefficient_range,
     log_fit,
     max_residual,
-    open_range,
     replace_rows,
     score_hypotheses,
     select_best,
@@ -39,19 +39,21 @@ from .terms import TermSpace
 
 CRITERIA = ("evidence", "loo", "kfold")
 _FOLDS = 5
-# Minimum relative errors of points in the search, where sums of squares cancel, and the exact fit.
+# Minimum relative errors of points in the search, where sums of squares cancel, and in exact fits.
 _COARSE = 1e-6
 _EXACT = 1e-12
-# Limits of the hypotheses solved exactly for each call path, and of points times hypotheses.
+# Limits on the hypotheses that are solved exactly for each call path, and on points times
+# hypotheses.
 _MAX_HYPOTHESES = 32
 _MIN_HYPOTHESES = 8
 _MAX_SOLVED = 600
-# In noiseless values, a coefficient below this many of its own errors is a rounding error, if its
-# column adds at most this many errors to any value.
+# A coefficient of noiseless values is a rounding error if it is below `_MAX_ZERO_ERRORS` of its own
+# standard errors, and if its column adds at most `_MAX_ADDED` errors to any value.
 _MAX_ZERO_ERRORS = 5.0
 _MAX_ADDED = 1e3
-# The likelihood of bounded noise is computed if its probability exceeds this, for hypotheses whose
-# log evidence under normal noise is at most this much below the best.
+# The likelihood of bounded noise is computed for call paths whose probability of bounded noise
+# exceeds `_MIN_BOUNDED`, and for hypotheses whose log evidence under normal noise is at most
+# `_MAX_LOG_GAP` below the best.
 _MIN_BOUNDED = 0.05
 _MAX_LOG_GAP = 8.0
 # Samples of the coefficients of a hypothesis under bounded noise.
@@ -61,21 +63,19 @@ _MAX_ELEMENTS = 16_000
 
 @dataclass(frozen=True)
 class RankedHypotheses:
-    """Hypotheses by rank; predictions use the first one, the others have falling probabilities."""
+    """Hypotheses of each call path; predictions use the first, the others follow by probability."""
 
-    terms: Index  # (p, h, k, q): number of the term of each parameter from 1, 0 without a term
-    used: Bools  # (p, h, k): the column exists
+    terms: Index  # (p, h, k, q): index of each parameter's term plus 1; 0 without a term
+    used: Bools  # (p, h, k): whether the column exists
     coefficient: Floats  # (p, h, k)
     log_weight: Floats  # (p, h): log evidence, or the score of the criterion
-    trusted: Bools  # (p,): errors are known, and a hypothesis fits within them
-    decided: Bools  # (p,): the prior of negative coefficients changed the first rank
+    trusted: Bools  # (p,): whether the errors are known and a hypothesis fits within them
+    prior_decided: Bools  # (p,): whether the prior against negative coefficients chose the first
 
     @property
     def weights(self) -> Floats:
         """Probabilities of the hypotheses; shape (p, h)."""
-        weight = np.exp(self.log_weight - self.log_weight.max(axis=1, keepdims=True))
-        normalised: Floats = weight / weight.sum(axis=1, keepdims=True)
-        return normalised
+        return np.asarray(np.exp(_log_softmax(self.log_weight)))
 
     def median_first(self, values: Floats) -> RankedHypotheses:
         """Move the hypothesis with the weighted median value to the first rank."""
@@ -90,7 +90,7 @@ class RankedHypotheses:
 
 
 class _LeastSquaresFit(NamedTuple):
-    """QR solution of the hypotheses."""
+    """Least-squares solutions of the hypotheses, from QR decompositions."""
 
     residual: Floats  # (p, h): sums of squares
     coefficient: Floats  # (p, h, k)
@@ -124,14 +124,15 @@ def rank_hypotheses(
         known,
         np.where(estimates.mixed | (criterion != "evidence"), 0.0, log(1 / negative - 1)),
     )
-    # Single terms that fit within the noise need no second term.
-    enough = np.where(known, n_points - 2.0, -1.0) if two_terms else None
-    found = score_hypotheses(problem, enough, _MAX_HYPOTHESES)
-    # Points without repetitions are noiseless if a hypothesis fits exactly. It must have two fewer
-    # columns than points, because some of a thousand hypotheses fit one more point by chance.
+    # If single terms fit within the noise, a second term is not needed.
+    max_single_residual = np.where(known, n_points - 2.0, -1.0) if two_terms else None
+    found = score_hypotheses(problem, max_single_residual, _MAX_HYPOTHESES)
+    # Points without repetitions are noiseless if a hypothesis fits exactly. It must have at least
+    # two columns fewer than points, because with one fewer, some of a thousand hypotheses fit by
+    # chance.
     n_columns = min(max(n_points - 2, 1), found.min_residual.shape[1])
     noiseless = ~known & (found.min_residual[:, n_columns - 1] < 1e-14 * n_points)
-    # If no hypothesis fits within the noise, the errors of the points do not describe the misfit.
+    # If no hypothesis fits within the noise, the known errors do not describe the residuals.
     is_misfit = known & (found.min_residual[:, -1] >= max_residual(n_points))
     repeat = noiseless | is_misfit
     if repeat.any():
@@ -140,12 +141,12 @@ def rank_hypotheses(
         coarse = np.maximum(error, _COARSE * scale)
         problem = replace(problem, error=coarse, known=(known | noiseless) & ~is_misfit)
         rows = np.flatnonzero(repeat)
-        limit = None if enough is None else enough[rows]
+        limit = None if max_single_residual is None else max_single_residual[rows]
         replace_rows(found, score_hypotheses(problem.take(rows), limit, _MAX_HYPOTHESES), repeat)
-    # More points leave fewer likely hypotheses. Pairs of terms are not scored for all call paths.
+    # With more points, fewer hypotheses are likely. Pairs are not scored for all call paths.
     n_scored = sum(block.size for block in found.blocks if not block.pairs)
     keep = min(_MAX_HYPOTHESES, max(_MIN_HYPOTHESES, _MAX_SOLVED // n_points), n_scored)
-    kept = decode(found, select_best(found, keep), problem.log_prior)
+    kept = decode_hypotheses(found, select_best(found, keep), problem.log_prior)
     fine = replace(problem, error=np.maximum(error, _EXACT * scale))
     logarithm = [space.polynomial == 0 for space in spaces]
     return _rank_exactly(kept, fine, peak, reference, scale, estimates, criterion, logarithm)
@@ -174,7 +175,8 @@ def _rank_exactly(
     volume = np.where(kept.used, np.log(np.einsum("phkk->phk", solved.inverse)), 0.0).sum(axis=2)
     volume = log_peak + volume
     if len(problem.terms) > 1 and not is_grid(problem.points):
-        volume -= open_range(np.abs(solved.coefficient).sum(axis=2), kept.used.sum(axis=2))
+        total = np.abs(solved.coefficient).sum(axis=2)
+        volume -= log_coefficient_range(total, kept.used.sum(axis=2))
     evidence = fit + volume
     penalty = np.repeat(problem.penalty, kept.used[0].size).reshape(kept.used.shape)
     for q, is_logarithm in enumerate(logarithm):
@@ -192,9 +194,8 @@ def _rank_exactly(
     weighted = np.array([column[first] for column in columns])
     fitted = np.einsum("kpn,pk->pn", weighted, coefficient[first])
     misfit = ((fitted - target / error) ** 2).sum(axis=1)
-    # Without the prior, some hypothesis with a negative coefficient is far more probable.
+    # The prior decided if some hypothesis with a negative coefficient has a much higher evidence.
     gain = np.where(loss > 0, evidence, -np.inf).max(axis=1) - evidence[first]
-    decided = (loss[first] == 0) & (gain > 1.0)
     noiseless = np.flatnonzero(known & (error == _EXACT * scale).all(axis=1))
     if noiseless.size:
         exact = coefficient[noiseless]
@@ -205,14 +206,14 @@ def _rank_exactly(
         coefficient=(coefficient * reference[:, :, None] / unit)[rows, order],
         log_weight=score[rows, order],
         trusted=known & (misfit < max_residual(n_points)),
-        decided=decided,
+        prior_decided=(loss[first] == 0) & (gain > 1.0),
     )
 
 
 def _build_columns(
     kept: DecodedHypotheses, problem: Problem, peak: Sequence[Floats]
 ) -> tuple[list[Floats], Floats, Floats]:
-    """Return the columns at the points, weighted by the errors, their units and log maxima."""
+    """Return the columns at the points, divided by the errors, their units and log maxima."""
     with_one = [np.vstack([np.ones(t.shape[1]), t]).T for t in problem.terms]
     peak_one = [np.vstack([np.ones((1, 1)), m])[:, 0] for m in peak]
     n_paths, n_kept, width = kept.used.shape
@@ -235,7 +236,7 @@ def _build_columns(
 
 
 def _sort_columns(kept: DecodedHypotheses, columns: list[Floats], unit: Floats) -> None:
-    """Sort the columns by their sums, the constant first."""
+    """Sort the columns of each hypothesis by their sums over the points, the constant first."""
     constant = kept.used & ~kept.terms.any(axis=3)
     total = np.stack([column.sum(axis=2) for column in columns], axis=2)
     key = np.where(constant, -np.inf, np.where(kept.used, total, np.inf))
@@ -251,7 +252,7 @@ def _sort_columns(kept: DecodedHypotheses, columns: list[Floats], unit: Floats) 
 
 
 def _least_squares(columns: list[Floats], target: Floats) -> _LeastSquaresFit:
-    """Solve by modified Gram-Schmidt; columns of zeros get the coefficient 0."""
+    """Solve by modified Gram-Schmidt orthogonalisation; columns of zeros get the coefficient 0."""
     k = len(columns)
     shape = columns[0].shape[:2]
     factor = short_axes_last(np.zeros((k, k, *shape)))
@@ -290,7 +291,7 @@ def _least_squares(columns: list[Floats], target: Floats) -> _LeastSquaresFit:
 def _clip_negative(
     solved: _LeastSquaresFit, columns: list[Floats], target: Floats, rows: Bools
 ) -> None:
-    """Set negative coefficients to 0 if the model of positive values is negative at a point."""
+    """Set negative coefficients to 0 in some call paths if the model is negative at a point."""
     below = (target[:, None] - solved.basis[-1]).min(axis=2) < 0
     pair = np.nonzero(below & rows[:, None])
     solved.coefficient[pair] = np.maximum(solved.coefficient[pair], 0.0)
@@ -308,7 +309,8 @@ def _cross_validate(solved: _LeastSquaresFit, used: Bools, criterion: str) -> Fl
         part = slice(fold, None, folds)
         q = np.stack([column[:, :, part] for column in basis], axis=3)
         residual_maker = np.eye(q.shape[2]) - np.einsum("phak,phbk->phab", q, q)
-        # The matrix is singular if the fit is undetermined without the fold.
+        # The errors of a left-out fold are (I - Q Q^T)^-1 times its residuals, for its rows of Q.
+        # The matrix is singular if the other folds do not determine the fit.
         residual_maker += 1e-9 * np.eye(q.shape[2])
         errors = np.linalg.solve(residual_maker, rest[:, :, part, None])[..., 0]
         total += (errors**2).sum(axis=2)
@@ -319,7 +321,7 @@ def _cross_validate(solved: _LeastSquaresFit, used: Bools, criterion: str) -> Fl
 def _drop_rounding(
     coefficient: Floats, columns: list[Floats], solved: _LeastSquaresFit, error: Floats, rows: Index
 ) -> Floats:
-    """Set coefficients of noiseless values to 0 if they are rounding errors."""
+    """Set those coefficients of noiseless call paths to 0 that are rounding errors."""
     inverse = solved.inverse[rows]
     spread = np.sqrt(np.einsum("phab,phab->pha", inverse, inverse))
     # A column is 1 at the largest values of all parameters, which may not be a point.
@@ -344,7 +346,7 @@ def _score_evidence(
     reference: Floats,
     estimates: PointEstimates,
 ) -> tuple[Floats, Floats]:
-    """Return the log evidence with the penalties of negative coefficients, and coefficients."""
+    """Return log evidence minus penalty, and coefficients, for a mixture of both laws of noise."""
     score = evidence - _negative_penalty(solved, penalty)
     probability = np.where(problem.known, estimates.bounded, 0.0)
     rows = np.flatnonzero(probability > _MIN_BOUNDED)
@@ -359,7 +361,7 @@ def _score_evidence(
     flat = np.ravel_multi_index(pair, evidence.shape)
     by_point = (np.moveaxis(c, 2, 0).reshape(c.shape[2], -1) for c in columns)
     design = np.array([c.take(flat, axis=1) for c in by_point]).T
-    # Both are in units of each point's error, which cancels in the likelihood.
+    # Columns and repetitions are in units of each point's error, which cancels in the likelihood.
     lowest, highest, count = np.moveaxis(estimates.repetitions, 1, 0)
     unit = reference * problem.error
     repetitions = np.array([lowest / unit, highest / unit, count])[:, pair[0]]
@@ -373,7 +375,7 @@ def _score_evidence(
     )
     bounded = np.full(evidence.shape, -np.inf)
     bounded[pair] = (evidence + 0.5 * solved.residual)[pair] + log_mean
-    # Bounded noise is impossible for call paths without a possible sample.
+    # Without any sample of positive likelihood, the noise of a call path is not bounded.
     possible = np.flatnonzero((bounded > -np.inf).any(axis=1))
     share = np.minimum(probability[possible, None], 1 - 1e-12)
     score[possible] = np.logaddexp(
@@ -396,13 +398,11 @@ def _weigh_samples(
     used: Bools,
     penalty: Floats,
 ) -> tuple[Floats, Floats]:
-    """Return the log mean likelihood of bounded noise, and the mean coefficients, of each pair.
-
-    Coefficients are sampled from their normal posterior (importance sampling).
-    """
+    """Return the log mean likelihood of bounded noise and the mean coefficients of each pair."""
     n_pairs, width = centre.shape
+    # Importance sampling: draw coefficients from the normal posterior, and reweight them.
     z = np.random.default_rng(0).standard_normal((_N_SAMPLES // 2, width))
-    # With antithetic samples, the mean of a symmetric likelihood is exact.
+    # Antithetic samples give the exact mean of a symmetric likelihood.
     z = np.concatenate([z, -z])
     drawn = np.hstack([np.ones((_N_SAMPLES, 1)), z])
     log_mean = np.empty(n_pairs)
@@ -412,7 +412,7 @@ def _weigh_samples(
         part = slice(start, start + step)
         k = used[part].sum(axis=1).max()
         exists = used[part, :k].T.astype(float)
-        # Coefficients and model values are linear in the random numbers.
+        # Coefficients and model values are linear functions of the random numbers.
         linear = np.empty((k, 1 + k, exists.shape[1]))
         linear[:, 0] = centre[part, :k].T
         linear[:, 1:] = np.moveaxis(spread[part, :k, :k], 0, 2)
@@ -433,6 +433,7 @@ def _weigh_samples(
 
 
 def _log_softmax(values: Floats) -> Floats:
+    """Normalise the exponentials of each row to the sum 1, and return their logarithms."""
     return np.asarray(values - np.logaddexp.reduce(values, axis=1, keepdims=True))
 
 
@@ -441,7 +442,7 @@ def _log_likelihood(
 ) -> Floats:
     """Return the log likelihood of bounded noise for each sample, shape (s, m)."""
     lowest, highest, count = repetitions.transpose(0, 2, 1)
-    # Dividing the columns by the largest repetition saves a division for each sample.
+    # Divide the columns by the largest repetition once, rather than the values of each sample.
     share = np.einsum("knm,kjm->njm", np.divide(columns, highest, order="C"), linear)
     shape = (len(samples), linear.shape[2])
     minimum, maximum, value = np.full(shape, np.inf), np.zeros(shape), np.empty(shape)
@@ -451,7 +452,8 @@ def _log_likelihood(
         np.maximum(maximum, np.multiply(value, ratio, out=value), out=maximum)
     above, below = 1.0 / np.maximum(minimum, 1e-300), 1.0 / np.maximum(maximum, 1e-300)
     half_width = np.maximum(np.maximum(above - 1.0, 1.0 - below), 1e-300)
-    # The density is 1 / (2 h f) for a value f; log f is linearised at the mid-range.
+    # The density is 1 / (2 h f), for a model value f and its smallest possible relative half-width
+    # h. The logarithm of f is linearised at the mid-range.
     mid_range = (lowest + highest) / 2
     slope = np.einsum("njm,nm->jm", share, count * highest / mid_range)
     n = count.sum(axis=0)

@@ -1,4 +1,4 @@
-"""Stages of a composition, and the slowest stage in each part of a parameter's range."""
+"""Stages of a composition, and the slowest stage for each part of a parameter's range."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from toruscast.typing import Floats
 
 from . import formula
 from .formula import Powers, align_terms, evaluate_term, sum_by_key
-from .measurements import as_real_array
+from .measurements import as_real_array, to_float
 
 
 @dataclass(frozen=True, order=True)
@@ -46,7 +46,7 @@ class Stage:
     def exact_terms(self) -> dict[Powers, Fraction]:
         """Return the coefficient of each product, divided by the workers.
 
-        Coefficients are the printed decimal numbers, so a third of 0.3 is exactly 0.1 and rounding
+        Coefficients are read as decimal numbers, so a third of 0.3 is exactly 0.1, and rounding
         errors do not affect comparisons of stages.
         """
         return {powers: Fraction(repr(float(c))) / self.workers for powers, c in self.terms}
@@ -111,15 +111,15 @@ def check_names(parameters: Sequence[str], at: Mapping[str, ArrayLike]) -> None:
         raise InputError("no stage depends on this", found=found, expected=expected)
 
 
-# The difference of two models is a sum of products prod_l x_l^i_l log2(x_l)^j_l. One product
-# outgrows another if the pair (i, j) of one parameter is greater and no pair is smaller, because
-# their ratio then grows without bound.
+# The difference of two models is a sum of products prod_l x_l^i_l log2(x_l)^j_l. One product grows
+# faster than another if the pair (i, j) of one parameter is greater and no pair is smaller, because
+# their ratio is then unbounded.
 
 
 def outgrows(a: Stage, b: Stage) -> bool:
     """Return whether `a` is slower than `b` if all parameters are large enough.
 
-    With several parameters, neither stage may outgrow the other, as with n^2 and p^2.
+    With several parameters, possibly neither stage outgrows the other, as with n^2 and p^2.
     """
     negated = ((product, -coefficient) for product, coefficient in b.exact_terms().items())
     difference = sum_by_key([*a.exact_terms().items(), *negated])
@@ -129,9 +129,9 @@ def outgrows(a: Stage, b: Stage) -> bool:
 
 
 def find_slowest(stages: Sequence[Stage]) -> tuple[Stage, ...]:
-    """Return the stages that the others do not outgrow, without stages of equal models.
+    """Return the stages that no other outgrows; of stages with equal models, only the first.
 
-    A stage is also excluded if the others outgrow it together, as n^2 and p^2 outgrow n + p.
+    A stage is also excluded if the others together outgrow it, as n^2 and p^2 outgrow n + p.
     """
     candidates: list[Stage] = []
     models: list[dict[Powers, object]] = []
@@ -155,10 +155,12 @@ def find_slowest(stages: Sequence[Stage]) -> tuple[Stage, ...]:
 
 
 def _positive_products(stage: Stage) -> list[Powers]:
+    """Return the products with positive coefficients."""
     return [product for product, c in stage.exact_terms().items() if c > 0]
 
 
 def _grows_faster(a: Powers, b: Powers) -> bool:
+    """Return whether the ratio a / b grows without bound in all parameters."""
     left, right, none = dict(a), dict(b), (0.0, 0.0)
     pairs = [(left.get(name, none), right.get(name, none)) for name in left.keys() | right.keys()]
     return all(x >= y for x, y in pairs) and any(x > y for x, y in pairs)
@@ -166,9 +168,10 @@ def _grows_faster(a: Powers, b: Powers) -> bool:
 
 # The coefficient of each term x^i log2(x)^j of one parameter, by (i, j).
 TermSum = dict[tuple[float, float], float]
-_N_GRID = 64
+# Points at which signs are compared, and halvings of the logarithm towards 0 for more points.
+_N_GRID = 2**14
 _N_HALVINGS = 40
-_MAX_DERIVATIVES = 60
+# Relative rounding error of a sum.
 _ROUNDING = 1e-14
 
 
@@ -197,14 +200,10 @@ def split_range(
     names = list_parameters(stages)
     check_names(names, at)
     check_names(names, {parameter: low})
-    try:
-        low, high = float(low), float(high)
-    except (TypeError, ValueError):
-        raise InputError("a range needs two numbers", found=f"{low}, {high}") from None
+    low, high = to_float(low), to_float(high)
     if not 0 < low < high < math.inf:
-        raise InputError(
-            f"bad range of {parameter}", found=f"{low:g} to {high:g}", expected="0 < low < high"
-        )
+        found, expected = f"{low:g} to {high:g}", "two finite numbers, 0 < low < high"
+        raise InputError(f"bad range of {parameter}", found=found, expected=expected)
     if parameter in at:
         raise InputError(f"{parameter} has a range already", found=f"a value, {at[parameter]}")
     columns = broadcast_values(stages, {**at, parameter: low})
@@ -212,7 +211,7 @@ def split_range(
         if column.size != 1:
             raise InputError(f"a range needs one value of {name}", found=at[name])
     fixed = {name: float(column.ravel()[0]) for name, column in columns.items()}
-    # Raises if a value is infinite; the sums below must be finite in the whole range.
+    # Evaluate both ends, which raises if a value is infinite: the sums must be finite in the range.
     for stage in stages:
         for end in (low, high):
             stage.values({name: np.array([x]) for name, x in {**fixed, parameter: end}.items()})
@@ -238,7 +237,8 @@ def _to_term_sum(stage: Stage, parameter: str, fixed: Mapping[str, float]) -> Te
 
 
 def _split_part(part: RangePart, stage: Stage, sums: Mapping[Stage, TermSum]) -> list[RangePart]:
-    difference = subtract(sums[stage], sums[part.stage])
+    """Split a part where another stage becomes slower or faster than the part's stage."""
+    difference = subtract_sums(sums[stage], sums[part.stage])
     edges = [part.low, *find_crossings(difference, part.low, part.high), part.high]
     result = []
     for low, high in pairwise(edges):
@@ -249,6 +249,7 @@ def _split_part(part: RangePart, stage: Stage, sums: Mapping[Stage, TermSum]) ->
 
 
 def _merge_parts(parts: Sequence[RangePart]) -> list[RangePart]:
+    """Join adjacent parts with the same stage."""
     result: list[RangePart] = []
     for part in parts:
         continues = result and result[-1].stage == part.stage
@@ -256,15 +257,8 @@ def _merge_parts(parts: Sequence[RangePart]) -> list[RangePart]:
     return result
 
 
-# By Rolle's theorem, a function has a zero of its derivative between any two of its own zeros.
-# Dividing a sum in t = log2(x) by one of its terms and differentiating removes that term. Repeating
-# this yields simpler sums, whose zeros split the range into parts with at most one zero each. A
-# grid splits the range further, because rounding errors grow with repeated differentiation. The
-# divided sum may have a pole at t = 0, so the grid halves its steps towards t = 0.
-
-
-def subtract(a: TermSum, b: TermSum) -> TermSum:
-    """Return a - b without differences that are rounding errors."""
+def subtract_sums(a: TermSum, b: TermSum) -> TermSum:
+    """Return a - b without terms whose coefficients are rounding errors."""
     result: TermSum = {}
     for key in {**a, **b}:
         x, y = a.get(key, 0.0), b.get(key, 0.0)
@@ -273,84 +267,52 @@ def subtract(a: TermSum, b: TermSum) -> TermSum:
     return result
 
 
-def evaluate_sum(terms: TermSum, x: float) -> float:
-    """Return the value at x, with logarithms of x < 1 as 0."""
-    t = max(math.log2(x), 0.0)
-    return math.fsum(c * x**i * (t**j if j else 1.0) for (i, j), c in terms.items())
+def evaluate_sum(terms: TermSum, x: ArrayLike) -> Floats:
+    """Return the values at x, where logarithms of x < 1 count as 0."""
+    values = (c * evaluate_term(i, j, x) for (i, j), c in terms.items())
+    return sum(values, np.zeros(np.shape(x)))
 
 
 def find_crossings(terms: TermSum, low: float, high: float) -> list[float]:
     """Return the points low < x < high where the sum changes its sign, in order.
 
-    Points where the sum becomes nonzero are included; zeros without a change of sign are not.
+    The point 1 is included if the sum is 0 on one side of it only. Zeros without a change of sign
+    are excluded.
     """
     if low < 1 < high:
         left, right = find_crossings(terms, low, 1.0), find_crossings(terms, 1.0, high)
-        before = _sign_at(terms, math.sqrt(max([low, *left])))
-        after = _sign_at(terms, math.sqrt(min([high, *right])))
+        before, after = _find_signs(
+            terms, [math.sqrt(max([low, *left])), math.sqrt(min([high, *right]))]
+        )
         return [*left, *([1.0] if before != after else []), *right]
     # Logarithms of x < 1 count as 0.
     terms = {(i, j): c for (i, j), c in terms.items() if c and (high > 1 or not j)}
     start, end = math.log2(low), math.log2(high)
-    grid = [start + (end - start) * k / _N_GRID for k in range(_N_GRID)] + [end]
+    grid = np.linspace(start, end, _N_GRID)
     if start >= 0:
-        grid += [t for t in (end * 2.0**-k for k in range(1, _N_HALVINGS + 1)) if t > start]
-    cuts = _isolate_zeros(terms, sorted(set(grid)), _MAX_DERIVATIVES)
-    edges = sorted(x for x in {low, high, *(2.0**t for t in cuts)} if low <= x <= high)
-    # Adjacent edges may both be zeros, so the signs are evaluated between them too.
-    edges = sorted({*edges, *(math.sqrt(a) * math.sqrt(b) for a, b in pairwise(edges))})
-    signs = [(x, sign) for x in edges if (sign := _sign_at(terms, x))]
-    zeros = [_find_zero(terms, a, b) for (a, s), (b, t) in pairwise(signs) if s * t < 0]
+        # Sums of logarithms and powers may change their sign very close to x = 1.
+        halved = end * 2.0 ** -np.arange(1, _N_HALVINGS + 1)
+        grid = np.union1d(grid, halved[halved > start])
+    points = np.clip(2.0**grid, low, high)
+    signs = _find_signs(terms, points)
+    points, signs = points[signs != 0], signs[signs != 0]
+    changes = np.flatnonzero(signs[1:] != signs[:-1]).tolist()
+    zeros = [_find_zero(terms, float(points[k]), float(points[k + 1])) for k in changes]
     return [x for x in zeros if low < x < high]
 
 
-def _sign_at(terms: TermSum, x: float) -> float:
-    """Return the sign of the sum, or 0 if it is within the rounding error."""
-    size = math.fsum(abs(evaluate_sum({key: c}, x)) for key, c in terms.items())
-    total = evaluate_sum(terms, x)
-    return 0.0 if abs(total) <= 4 * _ROUNDING * size else math.copysign(1.0, total)
+def _find_signs(terms: TermSum, x: ArrayLike) -> Floats:
+    """Return the signs of the sum at x, or 0 where it is within the rounding error."""
+    total, size = evaluate_sum(terms, x), evaluate_sum({key: abs(c) for key, c in terms.items()}, x)
+    return np.where(np.abs(total) <= 4 * _ROUNDING * size, 0.0, np.sign(total))
 
 
 def _find_zero(terms: TermSum, low: float, high: float) -> float:
+    """Return the zero between two points with different signs, exactly if it is a whole number."""
     # Solving for log2(x) converges in ranges over many orders of magnitude.
     bracket = math.log2(low), math.log2(high)
-    t = scipy.optimize.brentq(lambda t: evaluate_sum(terms, 2.0**t), *bracket, xtol=1e-14)
+    t = scipy.optimize.brentq(lambda t: float(evaluate_sum(terms, 2.0**t)), *bracket, xtol=1e-14)
     root = 2.0 ** float(t)
     nearest = round(root)
-    is_whole = abs(root - nearest) < 1e-9 * root and evaluate_sum(terms, nearest) == 0
+    is_whole = abs(root - nearest) < 1e-9 * root and _find_signs(terms, nearest) == 0
     return float(nearest) if is_whole else root
-
-
-def _isolate_zeros(terms: TermSum, grid: list[float], max_depth: int) -> list[float]:
-    """Return values of t between which the sum of c t^j 2^(i t) has at most one zero."""
-    if len(terms) < 2 or max_depth == 0:
-        return grid
-    i0, j0 = min(terms)
-    rest = [((i - i0, j - j0), c) for (i, j), c in terms.items()]
-    derivative = sum_by_key(
-        [((i, j - 1), c * j) for (i, j), c in rest if j]
-        + [((i, j), c * i * math.log(2)) for (i, j), c in rest if i]
-    )
-    derivative = {key: c for key, c in derivative.items() if c}
-    points = _isolate_zeros(derivative, grid, max_depth - 1)
-
-    def evaluate(t: float) -> float:
-        return _evaluate_scaled(derivative, t)
-
-    zeros = []
-    for a, b in pairwise(points):
-        try:
-            left, right = evaluate(a), evaluate(b)
-        except OverflowError:
-            continue
-        if math.isfinite(left) and math.isfinite(right) and left * right < 0:
-            zeros.append(float(scipy.optimize.brentq(evaluate, a, b, xtol=1e-14)))
-    return sorted({*points, *zeros})
-
-
-def _evaluate_scaled(terms: TermSum, t: float) -> float:
-    # Dividing by the largest powers avoids overflow and does not change the sign.
-    powers, logs = zip(*terms, strict=True)
-    i0 = max(powers) if t > 0 else min(powers)
-    j0 = max(logs) if t > 1 else min(logs)
-    return math.fsum(c * t ** (j - j0) * 2.0 ** ((i - i0) * t) for (i, j), c in terms.items())

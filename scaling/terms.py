@@ -13,18 +13,19 @@ from numpy.typing import ArrayLike
 
 from toruscast.errors import InputError
 from toruscast.typing import Floats
+from toruscast.validation import one_of
 
 from .formula import evaluate_term
 from .measurements import as_real_array
 
 Column = tuple[int, ...]
 
-# Prior probabilities of a constant model, of a missing constant beside a single term, and of two
+# Prior probabilities of a model that is a constant, of a single term without a constant, and of two
 # terms of one parameter.
 _CONSTANT = 0.07
 _NO_CONSTANT = 0.08
 SECOND_TERM = 0.15
-# Extra-P's default exponents: those of powers, by those of the logarithm.
+# Extra-P's default exponents: for each set of exponents of the logarithm, those of the power.
 _PUBLISHED = {
     (1, 2): "0",
     (0, 1, 2): "1/4 1/3 1/2 2/3 3/4 1 3/2 2 5/2",
@@ -137,8 +138,7 @@ class TermSpace:
             return space
         if isinstance(space, str):
             named = {"default": cls.default, "published": cls.published, "fine": cls.fine}
-            if space not in named:
-                raise InputError("unknown term space", found=space, expected=" or ".join(named))
+            one_of(space, "term space", tuple(named))
             return named[space]()
         try:
             return cls._from_pairs([(float(i), float(j)) for i, j in space])
@@ -152,31 +152,32 @@ class TermSpace:
         return cls([i for i, _ in pairs], [j for _, j in pairs], prior)
 
     def pairs(self) -> list[tuple[float, float]]:
-        """All (i, j)."""
+        """Return the exponents (i, j) of all terms."""
         return list(zip(self.polynomial.tolist(), self.logarithm.tolist(), strict=True))
 
-    def above(self, least: float) -> TermSpace:
-        """Return the terms for x >= `least`.
+    def above(self, minimum: float) -> TermSpace:
+        """Return the terms that are defined for x >= `minimum`.
 
-        Logarithms are excluded below 1, where they are negative; falling powers at 0.
+        Logarithms are excluded below 1, where they are negative, and falling powers at 0.
         """
         keep = np.ones(self.n_terms, dtype=bool)
-        if least < 1:
+        if minimum < 1:
             keep &= self.logarithm == 0
-        if least <= 0:
+        if minimum <= 0:
             keep &= self.polynomial > 0
         if not keep.any():
-            raise InputError(f"no term is defined for a parameter value of {least:g}")
+            raise InputError(f"no term is defined for a parameter value of {minimum:g}")
         if keep.all():
             return self
         return TermSpace(self.polynomial[keep], self.logarithm[keep], self.prior[keep])
 
     def values(self, x: ArrayLike) -> Floats:
-        """Values of the terms, shape (n_terms, n_points), with logarithms of x < 1 as 0."""
+        """Return the values of the terms, shape (n_terms, n_points); log2(x) is 0 for x < 1."""
         return evaluate_term(self.polynomial[:, None], self.logarithm[:, None], x)
 
 
 def _expand_table(table: dict[tuple[int, ...], str]) -> list[tuple[float, float]]:
+    """Return the pairs of exponents in a table such as `_PUBLISHED`, sorted."""
     pairs = [
         (float(Fraction(i)), float(j))
         for logarithms, powers in table.items()
@@ -194,7 +195,7 @@ class Structure:
     """
 
     columns: tuple[Column, ...]
-    prior: float  # without the prior of the exponents
+    prior: float  # without the exponents' prior
 
     @property
     def active(self) -> Column:
@@ -211,7 +212,7 @@ def list_structures(n_parameters: int) -> list[Structure]:
     result = [Structure(((),), _CONSTANT)]
     for size in range(1, n_parameters + 1):
         subsets = list(combinations(range(n_parameters), size))
-        # Structures of more parameters are likelier, because parameters are varied on purpose.
+        # Structures of more parameters are likelier, because users vary parameters that matter.
         share = (1 - _CONSTANT) * 2.0 ** (size - 1) / (2.0**n_parameters - 1) / len(subsets)
         for active in subsets:
             shapes = list(_iterate_shapes(active))
@@ -226,6 +227,7 @@ def list_structures(n_parameters: int) -> list[Structure]:
 
 
 def _iterate_shapes(active: Column) -> Iterator[tuple[Column, ...]]:
+    """Yield the columns of each structure besides the constant."""
     for groups in _iterate_partitions(active):
         yield tuple(groups)
     for size in range(1, len(active)):
@@ -234,7 +236,7 @@ def _iterate_shapes(active: Column) -> Iterator[tuple[Column, ...]]:
 
 
 def _iterate_partitions(items: Column) -> Iterator[list[Column]]:
-    """Yield all partitions of the items, that with a single group first."""
+    """Yield all partitions of the items into groups, starting with a single group."""
     if len(items) == 1:
         yield [items]
         return

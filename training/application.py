@@ -32,10 +32,10 @@ DEFAULT_N_SAMPLES = 168
 
 @dataclass(frozen=True, eq=False)
 class Training(Result):
-    """A predictor for one application and torus, fitted on all ``samples``.
+    """A predictor for one application and torus, fitted to all ``samples``.
 
-    ``table`` is the result of `summarise` for held-out samples. ``problem`` is the simulated
-    application and torus, or None for samples of several.
+    ``table`` is the result of `summarise` on held-out samples. ``problem`` is the simulated
+    application and torus, or None if there are several.
     """
 
     model: TimePredictor
@@ -120,7 +120,7 @@ def draw_samples(
     n_jobs: int | None = None,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """Simulate mappings of one application for `train`.
+    """Draw mappings of one application and simulate them.
 
     Mappings that are equivalent by a symmetry of the torus are drawn only if there are too few
     others.
@@ -153,10 +153,10 @@ def train_on(
     n_jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Training:
-    """Measure the quality of a model on splits of the samples, then fit it on all of them.
+    """Measure the quality of a model on splits of the samples, then fit it to all of them.
 
-    With several applications, or tori, folds keep each together, so that the intervals apply to
-    an unseen one; with only two or three, intervals are too narrow.
+    With several applications or tori, folds keep each of them together. The intervals then apply to
+    an unseen one, but are too narrow with only two or three.
     """
     scores = repeated_splits(
         samples, model, n_splits=n_splits, seed=seed, n_jobs=n_jobs, progress=progress

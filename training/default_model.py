@@ -1,7 +1,7 @@
 """The default model: the ratio of time to release bound, for each kind of traffic.
 
-`tools/train_default.py` fits it. The model ranks mappings by their release bound. The ratio is
-nearly equal for all mappings of an application, and its residuals give the intervals.
+The model ranks mappings by their release bound. The ratio is nearly equal for all mappings of an
+application, and its residuals give the intervals. `tools/train_default.py` fits the model.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ COVARIATES = (ROUNDS_APART, "log_packets", "latency_share", "reception_share")
 """Regressors of the log ratio of time to bound. ``log_packets`` is the logarithm of the packets of
 a message, at least 0. All but the first are means over the mappings, which keeps the order by the
 bound."""
-# Scale of the residuals at a ratio of 1; it minimises the intervals of held-out applications.
+# Scale of the residuals at a ratio of 1, chosen to minimise the intervals of held-out applications.
 _MIN_SCALE = 0.03
-# Power of the waiting for links in dependent rounds. Chosen so that bounds order the measured
-# times of four programs no worse than those of a sum, and simulated times as without it.
+# Exponent of the waiting for links in dependent rounds. With it, bounds rank the measured times of
+# four programs as well as bounds of summed traffic do, and simulated times as well as without it.
 _WAITING_SHARE = 0.3
-# Unit of the features of the kernel; it maximises the likelihood of held-out applications after
+# Unit of the kernel's features, chosen to maximise the likelihood of held-out applications after
 # one, three and six simulations.
 _FEATURE_UNIT = 0.2
 
@@ -62,7 +62,7 @@ def scale_of_log_ratio(log_ratio: Floats) -> Floats:
 
 
 def classify_traffic(problem: MappingProblem, mappings: Sequence[TaskMapping]) -> tuple[str, ...]:
-    """Return the kinds of traffic; none for one exchange, dimension order and one task per node."""
+    """Return the kinds of traffic; none for one exchange in dimension order, one task a node."""
     kinds = []
     if len(problem.workload) > 1:
         kinds.append(ROUNDS if problem.workload.dependent else PHASES)
@@ -96,17 +96,11 @@ class TrafficKind(NamedTuple):
 
 @dataclass(frozen=True)
 class DefaultModel:
-    """The model that comes with toruscast.
-
-    Attributes
-    ----------
-    kinds : dict of str to TrafficKind
-    provenance : dict
-        Command, commit, and numbers of applications and samples of each kind.
-    """
+    """The model that comes with toruscast."""
 
     kinds: Mapping[str, TrafficKind]
     provenance: Mapping[str, Any]
+    """Command, commit, and numbers of applications and samples of each kind."""
     required_columns: ClassVar = (BOUND, *SHARES)
     target: ClassVar[Target] = "slowdown"
 
@@ -128,7 +122,7 @@ class DefaultModel:
         return cls(kinds, content["provenance"])
 
     def unseen(self, kinds: Sequence[str]) -> tuple[str, ...]:
-        """Return the kinds that the model has not learned from."""
+        """Return the kinds without training samples."""
         return tuple(kind for kind in kinds if kind not in self.kinds)
 
     def prior_prediction(
@@ -136,8 +130,8 @@ class DefaultModel:
     ) -> PriorPrediction:
         """Predict the times of an application's mappings.
 
-        The first learned kind of ``kinds`` determines the ratio. The intervals are the widest of
-        ``kinds``, or of all kinds if the model has not learned one of them.
+        The first of ``kinds`` with training samples determines the ratio. The intervals are the
+        widest of ``kinds``, or of all kinds if one of ``kinds`` has no training samples.
         """
         names = [name for name in kinds if name in self.kinds] or [ONE_EXCHANGE]
         if self.unseen(kinds):
@@ -164,10 +158,10 @@ class DefaultModel:
 
 
 def _relative_waiting(features: pd.DataFrame) -> Floats:
-    """Return how much longer than its bound a mapping takes than the others, as a logarithm.
+    """Return the log ratio of waiting and latency, combined, to its mean over the mappings.
 
-    The bound of rounds is that of their longest chain or of the busiest link. Messages wait for
-    links on the chain too, so the larger of the two does not hide the other.
+    The release bound of rounds is the maximum of their longest chain and the busiest link. Messages
+    on the chain also wait for links, so the norm of both shares ranks mappings of equal bound.
     """
     parts = features[["link_share", "latency_share"]].to_numpy(dtype=np.float64)
     logs = np.log(np.linalg.norm(parts, axis=1))

@@ -1,4 +1,4 @@
-"""Evaluation of predictors on held-out mappings and applications, and of metrics as features."""
+"""Evaluation of predictors on held-out mappings and applications, and of added metrics."""
 
 from __future__ import annotations
 
@@ -119,18 +119,15 @@ def forecast_splits(
 ) -> pd.DataFrame:
     """Train each predictor on each split and predict the test rows.
 
-    Returns
-    -------
-    DataFrame
-        A row per predictor, split and test row: ``predictor, split, n_train, row, time, forecast,
-        low, high``. The interval is NaN without a coverage or a calibrated model.
+    The result has a row per predictor, split and test row: ``predictor, split, n_train, row, time,
+    forecast, low, high``. The interval is NaN without a coverage or a calibrated model.
     """
     if not predictors:
         raise InputError("no predictor to score")
     features = features_only(table)
     observed = columns_of(table, ["time"])["time"].to_numpy(dtype=np.float64)
     items = [(predictor, *split) for predictor in predictors.values() for split in splits]
-    # Fits in scikit-learn change the warning filters, which threads share but processes do not.
+    # Use processes: fits in scikit-learn change the warning filters, which threads share.
     task = Task(_fit_and_forecast, features, observed, coverage, groups)
     forecasts = task.in_order(items, job_count(n_jobs), processes=True, progress=progress)
     labels = [(name, split) for name in predictors for split in range(len(splits))]
@@ -148,6 +145,7 @@ def _fit_and_forecast(
     groups: NDArray[Any] | None,
     item: tuple[Any, NDArray[np.int64], NDArray[np.int64]],
 ) -> dict[str, Any]:
+    """Fit a copy of the item's predictor to its training rows, and predict its test rows."""
     predictor, train, test = item
     model, options = clone(predictor), {}
     if coverage is None and isinstance(model, TimePredictor):
@@ -170,11 +168,9 @@ def random_splits(
     """Return the splits of `repeated_splits`."""
     n_train = round(train_share * n) if 0 < train_share < 1 else 0
     if n_train < 2 or n - n_train < 2:
-        raise InputError(
-            "cannot split the mappings",
-            found=f"{n} mappings, a share of {train_share:g} to train on",
-            expected="2 or more in both parts",
-        )
+        found = f"{n} mappings, a share of {train_share:g} to train on"
+        expected = "2 or more in both parts"
+        raise InputError("cannot split the mappings", found=found, expected=expected)
     whole_number(n_splits, "number of splits", 1)
     rng = np.random.default_rng(seed_number(seed))
     orders = [rng.permutation(n) for _ in range(n_splits)]
@@ -199,21 +195,13 @@ def summarise(scores: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for name, group in scores.groupby("predictor", sort=False):
         for metric in metrics:
-            values = group[metric].dropna().to_numpy(dtype=np.float64)
+            values = group[metric].dropna()
             low = high = np.nan
             if values.size >= INTERVAL_SPLITS:
                 low, high = np.percentile(values, [2.5, 97.5])
-            first = group.loc[group["split"] == 0, metric]
-            rows.append(
-                {
-                    "predictor": name,
-                    "metric": metric,
-                    "mean": values.mean() if values.size else np.nan,
-                    "low": low,
-                    "high": high,
-                    "first_split": float(first.iloc[0]) if len(first) else np.nan,
-                }
-            )
+            first = group.loc[group["split"] == 0, metric].mean()
+            row = {"predictor": name, "metric": metric, "mean": values.mean()}
+            rows.append(row | {"low": low, "high": high, "first_split": first})
     return pd.DataFrame(rows)
 
 
@@ -245,9 +233,9 @@ def rcc_gains(
 ) -> pd.DataFrame:
     """Return the gain in RCC of each predictor over the first one, or over ``over``.
 
-    Scores are paired by the columns ``by``. Splits share mappings, so the interval is that of the
-    corrected resampled t-test of Nadeau and Bengio, Machine Learning 52, 2003: variance times
-    1/n + n_test/n_train. Pairs by other columns count as independent.
+    Scores are paired by the columns ``by``. Splits share mappings, so their interval is that of the
+    corrected resampled t-test (Nadeau and Bengio, Machine Learning 52, 2003), which multiplies the
+    variance by 1/n + n_test/n_train. Pairs by other columns count as independent.
     """
     wide = scores.pivot(index=list(by), columns="predictor", values="rcc")
     names = scores["predictor"].unique()
@@ -288,7 +276,7 @@ def _mean_gain(gains: pd.Series[float], ratio: float = 0.0) -> dict[str, float]:
 
 
 class PMNFBaseline(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """A PMNF model in the mean message size, the number of nodes, and the lower bound."""
+    """A PMNF model of the time in mean message size, number of nodes and lower bound."""
 
     def fit(self, X: pd.DataFrame, y: ArrayLike) -> Self:
         """Fit the model to samples."""
@@ -307,7 +295,7 @@ def problem_sizes(table: pd.DataFrame) -> pd.DataFrame:
     """Return the message size, the number of FIFOs as "nodes", and the lower bound of samples."""
     names = ("hop_bytes", "sum_dilation", "sum_FIFO", "avg_FIFO", "lower_bound")
     columns = columns_of(table, names)
-    # Both are 0 if all tasks are on one node.
+    # The divisors are 0 if all tasks are on one node.
     hops, mean_fifo = columns["sum_dilation"].clip(lower=1), columns["avg_FIFO"].replace(0.0, 1.0)
     return pd.DataFrame(
         {
@@ -339,7 +327,7 @@ def hold_out(
     n_jobs: int | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> pd.DataFrame:
-    """Train on all but one application, kind or torus, and score its predictions, for each.
+    """Hold out each application, kind or torus: train on the others and score its predictions.
 
     By size, only the largest workload is held out.
     """
@@ -347,11 +335,9 @@ def hold_out(
     blocks = columns_of(table, ("workload", "torus")).astype(str).reset_index(drop=True)
     groups = _assign_groups(table, blocks, by)
     if groups.nunique() < 2:
-        raise InputError(
-            f"too few {PLURALS[by]} to hold one out",
-            found=", ".join(groups.unique()) or "no samples",
-            expected=f"samples of several {PLURALS[by]} in one table",
-        )
+        found = ", ".join(groups.unique()) or "no samples"
+        expected = f"samples of several {PLURALS[by]} in one table"
+        raise InputError(f"too few {PLURALS[by]} to hold one out", found=found, expected=expected)
     codes, names = pd.factorize(groups)
     splits = list(LeaveOneGroupOut().split(table, groups=codes))
     if by == "size":
@@ -390,6 +376,7 @@ def hold_out(
 
 
 def _assign_groups(table: pd.DataFrame, blocks: pd.DataFrame, by: HoldOut) -> pd.Series[str]:
+    """Return the group of each sample; the kind is the pattern of its recipe or of its name."""
     if by == "size":
         return blocks.agg(" on ".join, axis=1)
     if by != "kind":
@@ -443,36 +430,27 @@ def learning_curve(samples: pd.DataFrame, model: TimePredictor) -> pd.DataFrame:
 
 
 PRIOR = "prior"
-# The splits that select the best set differ from those that score the metrics.
+# Select the best set on other splits than those that score the metrics.
 _SELECTION_SPLITS, _SELECTION_SEED = 2, 1_000_003
 
 
 @dataclass(frozen=True)
 class MetricEvaluation:
-    """Gain in RCC by metrics that are added to feature sets.
-
-    Attributes
-    ----------
-    n_splits : int
-        Number of splits in each workload and torus.
-    best : str
-        The named set with the best predictions, selected on separate splits.
-    blocks : DataFrame
-        A row per workload, torus and base set: ``n_samples``, mean ``rcc`` of the base, ``gain`` in
-        RCC by the metrics with its 95 % interval ``low`` to ``high``, and the RCC of the best
-        metric ``alone``.
-    gains : DataFrame
-        The same over all blocks, by base, and the number of blocks with a positive gain.
-    """
+    """Gain in RCC by metrics that are added to feature sets."""
 
     metrics: tuple[str, ...]
     n_splits: int
+    """Number of splits in each workload and torus."""
     best: str
+    """The named set with the best predictions, selected on separate splits."""
     blocks: pd.DataFrame
+    """A row per workload, torus and base set: ``n_samples``, mean ``rcc`` of the base, ``gain`` in
+    RCC with its 95 % interval ``low`` to ``high``, and the RCC of the best metric ``alone``."""
     gains: pd.DataFrame
+    """Means over all blocks, by base, and the number of blocks with a positive gain."""
 
     def describe_gain(self, base: str) -> str:
-        """Return the effect of the metrics on the RCC of a set, in words."""
+        """Describe the effect of the metrics on the RCC of a set."""
         row = self.gains.loc[[base]].astype(float).iloc[0].to_dict()
         interval = f"[{row['low']:z.3f}, {row['high']:z.3f}]"
         if np.isnan(row["low"]):
@@ -559,6 +537,7 @@ def _score_sets(
     seed: int,
     n_jobs: int,
 ) -> pd.DataFrame:
+    """Score a predictor with each feature set on the same splits."""
     # Few trees suffice for a mean over many splits.
     predictors = {
         name: TimePredictor(features, usual_target(features), n_estimators=32, calibration_folds=0)

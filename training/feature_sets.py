@@ -1,4 +1,4 @@
-"""Named sets of features, learning targets, and checks of feature tables."""
+"""Named feature sets, targets of learning, and checks of feature tables."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TARGET_COLUMNS: dict[Target, tuple[str, ...]] = {
     "correction": (LOWER_BOUND, COARSE_TIME),
     "measured": (LOWER_BOUND,),
 }
-"""Columns that a table needs for a target, in addition to the ``reference`` of measured times."""
+"""Columns that a table needs for a target; for measured times, also the ``reference``."""
 REFERENCE: dict[Target, str] = {"slowdown": LOWER_BOUND, "correction": COARSE_TIME}
 """Column that relative targets divide times by."""
 SCALE_DEPENDENT_TARGETS: tuple[Target, ...] = ("time", "measured")
@@ -103,7 +103,7 @@ FEATURE_SETS = MappingProxyType(
     }
 )
 """Feature names by set: ``prior`` and ``H1`` to ``H6`` of Jain et al., SC'13, table 3; ``analytic``
-needs no simulation; ``relative`` needs none either and is dimensionless, so that models transfer to
+needs no simulation; ``relative`` needs none either and is dimensionless, so its models transfer to
 other sizes, graphs and machines; ``coarse`` adds the time of a coarse simulation, which costs at
 most a quarter of a full one."""
 
@@ -156,8 +156,8 @@ SIMULATED: MappingProxyType[str, Callable[[RoutedTraffic], float]] = MappingProx
         "flow_time": lambda routed: flow_messages(routed.problem, routed.mapping).time,
     }
 )
-"""Times of a packet and of a flow simulation. They are not features, because learned times are
-often simulated ones themselves."""
+"""Times of a packet and of a flow simulation. They are not features, because models usually predict
+simulated times."""
 REFERENCES = MappingProxyType(
     {
         "release_bound": "the release bound",
@@ -171,7 +171,7 @@ REFERENCES = MappingProxyType(
 
 
 def describe_reference(reference: str) -> str:
-    """Return a reference in words."""
+    """Return the description of a reference time, or the name of another column."""
     return REFERENCES.get(reference, reference)
 
 
@@ -197,19 +197,22 @@ def with_references(
 
 
 def references_to_try(routing: Routing, simulate: bool) -> tuple[str, ...]:
-    """Return the references that are available under a routing, with or without simulations."""
+    """Return the reference times that are available for a routing, with or without simulations."""
     if not simulate:
         return BOUND, LOWER_BOUND
     # Flows need dimension-order routes.
     return tuple(name for name in REFERENCES if name != "flow_time" or routing == "deterministic")
 
 
-# Relative difference between sums in another order.
+# Relative rounding error of a sum, which depends on the order of the terms.
 _ROUNDING = 1e-12
 
 
 def check_order(table: object, **columns: object) -> None:
-    """Raise if a column has the table's index in another order, because rows match by position."""
+    """Raise `InputError` if a column has the table's index in another order.
+
+    scikit-learn matches rows by position.
+    """
     for name, values in columns.items():
         if not (isinstance(table, pd.DataFrame) and isinstance(values, pd.Series)):
             continue
@@ -219,9 +222,9 @@ def check_order(table: object, **columns: object) -> None:
 
 
 def check_times(times: object) -> None:
-    """Raise if a time is not a finite number; scikit-learn checks the shape."""
+    """Raise `InputError` if a time is not a finite number; scikit-learn checks the shape."""
     try:
-        # Without ``object``, one string would convert all numbers to strings.
+        # Without ``dtype=object``, one string would convert all numbers to strings.
         array = np.asarray(times, dtype=object)
     except ValueError:
         return
@@ -231,11 +234,8 @@ def check_times(times: object) -> None:
             return
         is_number = isinstance(value, Real)
         if not (is_number and math.isfinite(value)):
-            raise InputError(
-                f"bad observed time of row {row}",
-                found=value if is_number else repr(value),
-                expected="a number of seconds",
-            )
+            found, expected = value if is_number else repr(value), "a number of seconds"
+            raise InputError(f"bad observed time of row {row}", found=found, expected=expected)
 
 
 def columns_of(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
@@ -259,22 +259,17 @@ def check_finite(table: pd.DataFrame) -> pd.DataFrame:
     if is_bad.any():
         row, column = np.argwhere(is_bad)[0]
         more = int(is_bad[:, column].sum()) - 1
-        raise InputError(
-            f"feature {numbers.columns[column]} is not finite",
-            found=f"{values[row, column]} in row {row}" + (f" and {more} more" if more else ""),
-            expected="numbers",
-        )
+        found = f"{values[row, column]} in row {row}" + (f" and {more} more" if more else "")
+        message = f"feature {numbers.columns[column]} is not finite"
+        raise InputError(message, found=found, expected="numbers")
     return table
 
 
 def seconds_of(table: object, name: str) -> Floats:
     """Return a column of times; raise `InputError` unless all are positive."""
     if not isinstance(table, pd.DataFrame):
-        raise InputError(
-            "relative times need a table",
-            found=type(table).__name__,
-            expected=f"a DataFrame with {name}",
-        )
+        found, expected = type(table).__name__, f"a DataFrame with {name}"
+        raise InputError("relative times need a table", found=found, expected=expected)
     seconds: Floats = columns_of(table, [name])[name].to_numpy(dtype=np.float64)
     bad = np.flatnonzero(~(np.isfinite(seconds) & (seconds > 0)))
     if bad.size:
@@ -284,7 +279,7 @@ def seconds_of(table: object, name: str) -> Floats:
 
 
 def node_counts(table: object) -> Floats:
-    """Return the nodes of each sample's torus; nothing for tables without tori that can be read."""
+    """Return the nodes of each sample's torus; empty without a column of readable tori."""
     if not isinstance(table, pd.DataFrame) or "torus" not in table:
         return np.empty(0)
     names, index = np.unique(table["torus"].to_numpy(dtype=str), return_inverse=True)
@@ -296,7 +291,7 @@ def node_counts(table: object) -> Floats:
 
 
 def normalisation(values: Floats) -> tuple[Floats, Floats]:
-    """Return mean and standard deviation of each column; 1 for the deviation of a constant one."""
+    """Return the mean and standard deviation of each column, or 1 for a constant column."""
     scale = values.std(axis=0)
     is_constant = scale <= _ROUNDING * np.abs(values).max(axis=0)
     return values.mean(axis=0), np.where(is_constant, 1.0, scale)

@@ -15,7 +15,7 @@ from toruscast._slow import pandas as pd
 from toruscast.errors import InputError, InputWarning
 from toruscast.mapping import MappingProblem, TaskMapping, Workload
 from toruscast.routing.messages import mean_message_packets
-from toruscast.text import factor
+from toruscast.text import factor, spanned
 from toruscast.typing import Floats
 from toruscast.validation import check_type, job_count, one_of, whole_number
 
@@ -33,7 +33,7 @@ from .residuals import (
 class FittedModel:
     """The part of a fitted `TimePredictor` that predictions need, without scikit-learn.
 
-    Its attributes are the parameters and the fitted attributes of the `TimePredictor`.
+    It has the same parameters and fitted attributes.
     """
 
     features: str | Sequence[str] | None
@@ -57,7 +57,7 @@ class FittedModel:
     feature_names_in_: Any
     n_samples_: int
     provenance_: dict[str, Any]
-    # Parameters in a model file.
+    # Parameters that a model file contains.
     PARAMETERS: ClassVar = (
         "features",
         "target",
@@ -84,25 +84,21 @@ class FittedModel:
         return self.prior_prediction(X).times()
 
     def predict_interval(self, X: pd.DataFrame | ArrayLike, coverage: float = 0.9) -> Floats:
-        """Return intervals that contain the time with probability ``coverage``.
+        """Return intervals (low, high) of the times, seconds, shape ``(n_samples, 2)``.
 
-        The half width is a quantile of the cross-validated residuals, scaled for each mapping by
-        the standard deviation over the trees. The coverage is met on average, without the guarantee
-        of conformal prediction. 90 % needs nine samples or more, and 95 % nineteen. Intervals of
-        relative times are clipped at the lower bound if no sample was faster than its bound.
-
-        Returns
-        -------
-        ndarray, shape (n_samples, 2)
-            Lower and upper ends, seconds.
+        They contain the time with probability ``coverage`` on average, without the guarantee of
+        conformal prediction. The half width is a quantile of the cross-validated residuals, scaled
+        for each mapping by the standard deviation over the trees. 90 % needs at least 9 samples,
+        and 95 % 19. Intervals of relative times are clipped at the lower bound if no sample was
+        faster than its bound.
         """
         return self.prior_prediction(X).interval(coverage)
 
     def draw(self, X: pd.DataFrame | ArrayLike, n_draws: int = 1000, seed: int = 0) -> Floats:
         """Draw times of each mapping, shape ``(n_draws, n_samples)``, seconds.
 
-        Each draw adds a cross-validated residual to the prediction. Residuals are independent,
-        except for the part that a model fitted with ``groups`` has in common for all mappings.
+        Each draw adds a cross-validated residual to the prediction. Residuals of mappings are
+        independent; if the model was fitted with ``groups``, they have a part in common.
         """
         return self.prior_prediction(X).draw(n_draws, seed)
 
@@ -120,8 +116,8 @@ class FittedModel:
             min_times = reference.min_times if self.bounded_ else min_times
         nodes = feature_sets.node_counts(X)
         if self.nodes_ is not None and nodes.size:
-            least, most = self.nodes_
-            ratio = np.maximum(nodes, most) / most * least / np.minimum(nodes, least)
+            smallest, largest = self.nodes_
+            ratio = np.maximum(nodes, largest) / largest * smallest / np.minimum(nodes, smallest)
             scale = scale * (1 + _WIDENING * np.log2(ratio))
         return PriorPrediction(matrix, centre, scale, self.calibration_, min_times, self.log_)
 
@@ -132,11 +128,12 @@ class FittedModel:
         return np.asarray(X, dtype=np.float64)
 
     def _target_reference(self, X: Any) -> TargetReference:
+        """Return the reference times and bounds in the columns of a table."""
         reference = feature_sets.REFERENCE.get(self.target, self.reference)
         return TargetReference.from_table(X, self.target, reference)
 
     def _average_trees(self, trees: Forest, matrix: Floats) -> tuple[Floats, Floats]:
-        """Mean and standard deviation over the trees, in the unit of the residuals."""
+        """Return mean and standard deviation over the trees, in the unit of the residuals."""
         values = trees.predict(matrix)
         mean = values.mean(axis=0) * self.target_scale_ + self.target_shift_
         std = values.std(axis=0) * self.target_scale_
@@ -145,19 +142,20 @@ class FittedModel:
         return mean, std
 
     def _normalise(self, matrix: Floats) -> Floats:
+        """Return features in the normalised units of the trees."""
         normalised: Floats = (matrix - self.feature_shift_) / self.feature_scale_
         # Trees use single precision, where larger values would overflow.
         return np.clip(normalised, -1e30, 1e30)
 
 
-# Increase of intervals per doubling of the nodes beyond the training sizes, chosen for models of 64
-# and 128 nodes and times on 1,024, and not confirmed on other applications.
+# Relative increase of intervals per doubling of the nodes beyond the training sizes. Chosen for
+# models of 64 and 128 nodes that predict times on 1,024; not confirmed on other applications.
 _WIDENING = 1 / 2
-# Times are within a factor of about ten of coarse times and lower bounds; a wrong unit is a factor
-# of a thousand.
+# Times are within a factor of about 10 of coarse times and lower bounds. A wrong unit changes them
+# by a factor of 1000.
 _UNIT_RATIO = 100
-# A feature is far from the training values beyond this factor, and for dimensionless features also
-# beyond this difference.
+# A feature is far from the training values if it exceeds them by this factor and, if dimensionless,
+# also by this difference.
 _FAR_FACTOR, _FAR_DIFFERENCE = 2.0, 0.05
 
 
@@ -175,11 +173,9 @@ def check_model(model: Model) -> None:
     known = {*FEATURES, *feature_sets.SIMULATED}
     unknown = [name for name in columns if name not in known]
     if unknown:
-        raise InputError(
-            "the model needs features that are not registered",
-            found=", ".join(unknown),
-            expected="the functions with which it was trained (--plugin FILE.py)",
-        )
+        message = "the model needs features that are not registered"
+        expected = "the functions with which it was trained (--plugin FILE.py)"
+        raise InputError(message, found=", ".join(unknown), expected=expected)
 
 
 def check_traffic(workload: Workload) -> None:
@@ -192,14 +188,12 @@ def check_size(model: FittedModel, n_nodes: int) -> None:
     """Raise `InputError` if a model of plain seconds was trained on other sizes of tori."""
     if model.target != "time" or model.nodes_ is None:
         return
-    least, most = model.nodes_
-    if not least <= n_nodes <= most:
-        sizes = f"{least}" if least == most else f"{least} to {most}"
-        raise InputError(
-            "a model of plain seconds does not apply to another size of torus",
-            found=f"{n_nodes} nodes, trained on {sizes}",
-            expected="a model with the target 'slowdown' or 'correction'",
-        )
+    smallest, largest = model.nodes_
+    if not smallest <= n_nodes <= largest:
+        message = "a model of plain seconds does not apply to another size of torus"
+        found = f"{n_nodes} nodes, trained on {spanned(model.nodes_)}"
+        expected = "a model with the target 'slowdown' or 'correction'"
+        raise InputError(message, found=found, expected=expected)
 
 
 def warn_of_routing(model: FittedModel, problem: MappingProblem) -> None:
@@ -217,7 +211,7 @@ def warn_of_routing(model: FittedModel, problem: MappingProblem) -> None:
 def warn_of_distance(
     model: FittedModel, table: pd.DataFrame, unseen_traffic: Sequence[str] = ()
 ) -> None:
-    """Warn of kinds of traffic and features far from the training samples."""
+    """Warn of kinds of traffic without training samples, and of features far from their range."""
     if unseen_traffic:
         warnings.warn(
             f"the model was not trained on {' or '.join(unseen_traffic)}; its intervals are not "

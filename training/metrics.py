@@ -29,8 +29,9 @@ def wrong_pairs(observed: ArrayLike, predicted: ArrayLike) -> int:
     1
     """
     x, y = _check_pair(observed, predicted)
-    # Sorted by one value, wrong pairs are inversions of the other. A stable sort adds the inverted
-    # pairs that are tied in the sort key; a sort by both values, which is subtracted, does not.
+    # After a stable sort by x, wrong pairs are inversions of y, including pairs that are tied in x;
+    # and vice versa. Pairs that are tied in neither are counted twice, and once more by a sort by x
+    # and then y.
     by_x, by_y = np.argsort(x, kind="stable"), np.argsort(y, kind="stable")
     opposed = _count_inversions(y[np.lexsort((y, x))])
     return _count_inversions(y[by_x]) + _count_inversions(x[by_y]) - opposed
@@ -56,9 +57,9 @@ def rcc(observed: ArrayLike, predicted: ArrayLike) -> float:
 
 
 def rcc_ties_halved(observed: ArrayLike, predicted: ArrayLike) -> float:
-    """Return `rcc`, where a pair that is tied in only one of the two counts half.
+    """Return `rcc`, but count half a pair that is tied in only one of the two.
 
-    Unlike `rcc`, it does not depend on the order of the arguments, which matters for predictions
+    Unlike `rcc`, it does not depend on the order of the arguments. This matters for predictions
     with many ties, such as a single feature.
     """
     x, y = _check_pair(observed, predicted)
@@ -81,7 +82,7 @@ def rcc_told_apart(observed: ArrayLike, predicted: ArrayLike, apart: float = 0.0
         raise InputError("bad observed time", found=x.min(), expected="positive seconds")
     order = np.argsort(x, kind="stable")
     x, y = x[order], y[order]
-    # Index of the first mapping that takes enough longer than each.
+    # For each mapping, the index of the first one whose time is longer by more than the share.
     first = np.searchsorted(x, x * (1 + apart), side="right")
     right = pairs = 0.0
     for i in range(x.size):
@@ -153,7 +154,7 @@ METRICS_OF_RUNS = METRICS | {"rcc": rcc_told_apart}
 
 
 def score_answer(table: pd.DataFrame, bound: Floats) -> dict[str, float]:
-    """Score a ranking whose candidates were all simulated afterwards."""
+    """Score a ranking, given the simulated times of all its candidates."""
     observed, predicted = table["observed_time"], table["time"]
     scores: dict[str, float] = {}
     if len(table) > 1:
@@ -189,9 +190,8 @@ def _check_pair(observed: ArrayLike, predicted: ArrayLike) -> tuple[Floats, Floa
             raise InputError(f"bad {name} times", found=f"shape {array.shape}", expected="(n,)")
         bad = np.flatnonzero(~np.isfinite(array))
         if bad.size:
-            raise InputError(
-                f"bad {name} time of mapping {bad[0]}", found=array[bad[0]], expected="finite"
-            )
+            message = f"bad {name} time of mapping {bad[0]}"
+            raise InputError(message, found=array[bad[0]], expected="finite")
         arrays.append(array)
     x, y = arrays
     if x.size != y.size:

@@ -37,10 +37,10 @@ MAX_BYTES = 256 * 2**20
 """Maximum number of bytes that a model file may unpack to."""
 _MAX_TEXT = 2**20
 _MAX_FEATURES = 10_000
-# Models of 10 to 20,000 samples unpack to 2 to 5 times their size, because trees compress badly.
+# Models of 10 to 20,000 samples unpack to 2 to 5 times their size, because trees compress poorly.
 _MAX_RATIO = 10
 
-# Limits that keep predictions and their products finite.
+# Limits that keep predictions, and products of them, finite.
 _MAX_LOG = 60.0
 _MAX_TIME = 1e12
 _MAX_FEATURE = 1e100
@@ -54,7 +54,7 @@ _TARGET_ARRAYS = ("target_shift", "target_scale")
 class ArraySchema(NamedTuple):
     """Type, size and range of an array in a model file.
 
-    Arrays whose size has the same name must have equal sizes.
+    ``size`` is a number, or a name that arrays of equal size share.
     """
 
     dtype: str
@@ -173,8 +173,7 @@ def load_predictor(path: str | os.PathLike[str]) -> TimePredictor:
     """Read a predictor from a file of `save_predictor`.
 
     Nothing in the file is executed or imported. The file may contain only a text and arrays of
-    numbers, which are checked, including every tree node. It does not depend on the version of
-    scikit-learn.
+    numbers, which are all checked, including every tree node. Any version of scikit-learn reads it.
     """
     from .predictor import TimePredictor
 
@@ -191,6 +190,7 @@ def load_fitted(path: str | os.PathLike[str]) -> FittedModel:
 
 
 def _read_content(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the metadata, after checks of its version and features, and the arrays."""
     data = files.read_limited(file, MAX_BYTES)
     if not data.startswith(_ZIP):
         raise InputError("not a model file", expected="an .npz file of toruscast train")
@@ -201,23 +201,20 @@ def _read_content(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
         raise InputError("not a toruscast model", expected=f"a {FORMAT} (toruscast train)")
     if metadata["version"] != VERSION:
-        raise InputError(
-            "model file of another version",
-            found=f"version {metadata['version']}, written by {metadata.get('toruscast')}",
-            expected=f"version {VERSION}: train it again (toruscast train)",
-        )
+        found = f"version {metadata['version']}, written by {metadata.get('toruscast')}"
+        expected = f"version {VERSION}: train it again (toruscast train)"
+        raise InputError("model file of another version", found=found, expected=expected)
     metadata = _with_current_names(metadata)
     changed = changed_features(metadata["features"] or (), dict(metadata.get("marks", {})))
     if changed:
-        raise InputError(
-            "features have changed since the model was trained",
-            found=", ".join(changed),
-            expected="a model trained again (toruscast train)",
-        )
+        message = "features have changed since the model was trained"
+        expected = "a model trained again (toruscast train)"
+        raise InputError(message, found=", ".join(changed), expected=expected)
     return metadata, arrays
 
 
 def _with_current_names(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Replace former names of features in metadata."""
     names, parameters = metadata["features"], metadata["parameters"]
     if isinstance(names, list):
         names = [FORMER_NAMES.get(str(name), name) for name in names]
@@ -230,6 +227,7 @@ def _with_current_names(metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 def _build_model(metadata: dict[str, Any], arrays: dict[str, Any]) -> FittedModel:
+    """Check the content of a file, and return its model."""
     parameters = metadata["parameters"]
     if not isinstance(parameters, dict) or set(parameters) != set(FittedModel.PARAMETERS):
         expected = ", ".join(FittedModel.PARAMETERS)
@@ -252,8 +250,8 @@ def _build_model(metadata: dict[str, Any], arrays: dict[str, Any]) -> FittedMode
     nodes = metadata.get("nodes")
     model.nodes_ = None
     if nodes is not None:
-        least, most = (whole_number(count, "number of nodes", 1, 2**53) for count in nodes)
-        model.nodes_ = (least, most)
+        smallest, largest = (whole_number(n, "number of nodes", 1, 2**53) for n in nodes)
+        model.nodes_ = (smallest, largest)
     is_calibrated = any(name.startswith("calibration_") for name in arrays)
     schema = model_file_schema(
         n_features, model.target, is_log=model.log_, is_calibrated=is_calibrated
@@ -286,6 +284,7 @@ def _build_model(metadata: dict[str, Any], arrays: dict[str, Any]) -> FittedMode
 
 
 def _check_arrays(arrays: dict[str, Any], schema: dict[str, ArraySchema]) -> None:
+    """Raise `InputError` unless the arrays have the types, sizes and ranges of the schema."""
     for name in sorted(set(arrays) ^ set(schema)):
         fault = "is missing from" if name in schema else "is not known in"
         raise InputError(f"array {name[:60]} {fault} a model file")
@@ -303,14 +302,14 @@ def _check_arrays(arrays: dict[str, Any], schema: dict[str, ArraySchema]) -> Non
 
 
 def _check_trees(trees: Forest) -> None:
-    """Raise unless all paths from a root end in a leaf, which predictions rely on."""
+    """Raise `InputError` unless all paths from a root end in a leaf, as predictions assume."""
     size, n_nodes = trees.size, trees.left.size
     if size.max() > n_nodes or size.sum() != n_nodes:
         raise InputError("bad tree sizes in a model file", expected=f"a sum of {n_nodes}")
     left, right = trees.left, trees.right
     start = np.repeat(np.cumsum(size) - size, size)
     node, end = np.arange(n_nodes) - start, np.repeat(size, size)
-    # Children follow their parent.
+    # If children follow their parent, paths have no cycles.
     is_inner = (left > node) & (left < end) & (right > node) & (right < end)
     bad = np.flatnonzero(~(is_inner | ((left == -1) & (right == -1))))
     if bad.size:
@@ -318,11 +317,11 @@ def _check_trees(trees: Forest) -> None:
 
 
 def _check_forecasts(model: FittedModel) -> None:
-    """Raise if valid arrays together give predictions out of range."""
+    """Raise `InputError` if arrays that are valid alone give predictions out of range together."""
     max_target, max_score = (
         _MAX_LOG if is_log else _MAX_TIME for is_log in (model.relative_ is not None, model.log_)
     )
-    # A product instead of the quotient could overflow.
+    # Compare with the quotient, because a product of the values and the scale could overflow.
     max_value = (max_target + abs(model.target_shift_)) / model.target_scale_
     values = model.trees_.value
     is_absurd = np.abs(values).max() > max_value

@@ -23,7 +23,7 @@ from .fitted import FittedModel, check_parameters, warn_of_unit
 from .metrics import rcc
 from .residuals import Forest, TargetTransform, cross_validate
 
-# Minimum leaf size for corrections, which are mostly noise of single mappings.
+# Minimum leaf size for corrections, because those of single mappings are mostly noise.
 _CORRECTION_LEAF = 5
 # Unit, in standard deviations, to which targets of measured times are rounded.
 _TARGET_STEP = 2.0**-20
@@ -164,19 +164,19 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
         provenance = getattr(X, "attrs", {}).get("provenance")
         self.provenance_ = dict(provenance) if isinstance(provenance, Mapping) else {}
         self.feature_least_, self.feature_most_ = matrix.min(axis=0), matrix.max(axis=0)
-        # Trees compare in single precision and stop splitting at a fixed variance, which times of
-        # a few microseconds would not reach without feature_sets.normalisation.
+        # Trees compare features in single precision and do not split below a fixed variance, so
+        # times of a few microseconds must be normalised.
         self.feature_shift_, self.feature_scale_ = feature_sets.normalisation(matrix)
         self.target_shift_, self.target_scale_ = map(float, feature_sets.normalisation(target))
         matrix = self._normalise(matrix)
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=2)
         normalised = (target - self.target_shift_) / self.target_scale_
         if self.target == "measured":
-            # Sums of rounded targets are exact, so that rounding errors do not decide between
-            # features that split few runs equally.
+            # Sums of rounded targets are exact. Otherwise, rounding errors would decide between
+            # features that split a few runs equally.
             normalised = np.rint(normalised / _TARGET_STEP) * _TARGET_STEP
         scores = np.log(y) if self.log_ and not is_relative else target
-        # Trees are too small for other processes to pay off.
+        # Fits of trees are too short for the overhead of processes.
         with parallel_config("threading", n_jobs=self.n_jobs or 1):
             self.forest_ = self._make_forest(self.n_estimators, int(seeds[0]))
             self.forest_.fit(matrix, normalised)
@@ -215,9 +215,8 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
     def _check_samples(self, X: Any, y: ArrayLike) -> tuple[Floats, Floats]:
         if self.features is not None:
             if not isinstance(X, pd.DataFrame):
-                raise InputError(
-                    "named features need a table", found=type(X).__name__, expected="a DataFrame"
-                )
+                message, found = "named features need a table", type(X).__name__
+                raise InputError(message, found=found, expected="a DataFrame")
             names = feature_sets.feature_set(self.features)
             X = feature_sets.check_finite(feature_sets.columns_of(X, names))
         elif isinstance(X, pd.DataFrame):

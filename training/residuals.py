@@ -1,4 +1,4 @@
-"""Transforms of times, regression trees, and calibration of prediction intervals."""
+"""Transforms of times, regression trees, and calibrated prediction intervals."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from sklearn.ensemble import ExtraTreesRegressor
 
 
-# Simulated times may be below a bound by this factor, because their clock is discrete.
+# The discrete clock of the simulator may give times below a bound by this factor.
 BOUND_TOLERANCE = 0.999
 # Relative excess of a coarse time over the lower bound at which corrections have half their full
-# scale, and the minimum excess, which limits the weight of a residual to eleven.
+# scale, and a minimum excess, which limits the weight of a residual to 11.
 _HALF_EXCESS, _MIN_EXCESS = 0.1, 0.01
-# Candidates for the power of the correction scale.
+# Candidate exponents of the correction scale.
 _POWERS = np.linspace(0.0, 1.0, 11)
-# Outliers of the line: relative residual over the median one, and minimum relative residual.
+# Outliers of the line exceed the median relative residual by this factor, and this residual.
 _OUTLIER_RATIO, _OUTLIER_SHARE = 12.0, 0.3
 
 
 def correction_scale(times: Floats, bounds: Floats) -> Floats:
-    """Return the scale of errors of coarse times, at most 1; they shrink towards the bounds."""
+    """Return the scale of coarse times' errors, at most 1, which shrink towards the bounds."""
     excess = np.abs(times / bounds - 1) + _MIN_EXCESS
     return np.asarray(excess / (excess + _HALF_EXCESS))
 
@@ -68,15 +68,14 @@ class TargetReference(NamedTuple):
 
 
 class TargetTransform(NamedTuple):
-    """Transform between times and scores, which the trees learn.
+    """Transform between times and the scores that the trees learn.
 
     ``log(time) = log(constant + slope * reference) + common + score * correction_scale**power``
 
-    Measured times follow a line in the reference time: its constant does not depend on the mapping,
-    such as computation, and its slope is the error of the modelled network. Coarse times have an
-    error only where messages wait, so their corrections shrink towards the lower bound. Other
-    samples may not follow this rule, so ``power`` is fitted, and ``common`` is their common
-    correction.
+    Measured times follow a line in the reference time: the constant is the part that does not
+    depend on the mapping, such as computation, and the slope corrects the modelled network. Coarse
+    times are wrong only where messages wait, so corrections shrink towards the lower bound. Not all
+    samples follow this rule, so ``power`` is fitted. ``common`` is the correction of all samples.
     """
 
     constant: float = 0.0
@@ -88,10 +87,10 @@ class TargetTransform(NamedTuple):
 
     @classmethod
     def fit(cls, reference: TargetReference, y: Floats) -> Self:
-        """Fit the parameters that the target needs to observed times.
+        """Fit the target's parameters to observed times.
 
-        The power has the maximum likelihood for Laplace residuals with this scale, or is 0 if the
-        Bayesian information criterion prefers no power.
+        The power maximises the likelihood of Laplace residuals with this scale, or is 0 if the
+        Bayesian information criterion prefers that.
         """
         if reference.target == "measured":
             return cls(*fit_line(reference.times, y))
@@ -121,9 +120,9 @@ class TargetTransform(NamedTuple):
 
 
 def fit_line(reference: Floats, times: Floats) -> tuple[float, float]:
-    """Return constant and slope of times, neither negative, by relative least squares.
+    """Return the constant and slope, both 0 or more, that minimise the squared relative residuals.
 
-    Outliers, such as disturbed runs, are excluded in a second fit.
+    A second fit excludes outliers, such as disturbed runs.
     """
     columns = np.stack([np.ones(times.size), reference / reference.mean()], axis=1)
     kept = np.ones(times.size, dtype=bool)
@@ -137,7 +136,8 @@ def fit_line(reference: Floats, times: Floats) -> tuple[float, float]:
 
 
 def _laplace_loss(logs: Floats, scale: Floats) -> tuple[float, float]:
-    """Return the mean negative log-likelihood, up to a constant, and the fitted location."""
+    """Return the mean negative log-likelihood, up to a constant, and the location."""
+    # The location of Laplace residuals is the median, weighted by their inverse scales.
     order = np.argsort(logs, kind="stable")
     weights = np.cumsum(1 / scale[order])
     location = float(logs[order][np.searchsorted(weights, weights[-1] / 2)])
@@ -146,11 +146,11 @@ def _laplace_loss(logs: Floats, scale: Floats) -> tuple[float, float]:
 
 
 class Forest(NamedTuple):
-    """Binary regression trees with concatenated nodes.
+    """Binary regression trees, with the nodes of all trees concatenated.
 
-    ``size`` has the number of nodes of each tree. ``left`` and ``right`` are indices of children
-    relative to the first node of the tree, or -1 in a leaf. Rows with ``feature`` <= ``threshold``
-    go left.
+    ``size`` is the number of nodes of each tree. ``left`` and ``right`` are indices of children,
+    counted from the first node of the tree, or -1 in a leaf. Rows whose ``feature`` is at most the
+    ``threshold`` go left.
     """
 
     size: NDArray[np.int64]
@@ -209,9 +209,9 @@ def _predict_trees(
 class ResidualCalibration:
     """Cross-validated residuals, divided by the standard deviation over the trees plus a floor.
 
-    A residual is the sum of a part ``common`` to its group, 0 without groups, and of its own
-    deviation. ``deviations`` are scaled by sqrt(m / (m - 1)) for a group of m, because they are
-    taken from the mean of the group.
+    A residual is the sum of the mean of its group, ``common`` (0 without groups), and a deviation.
+    ``deviations`` are multiplied by sqrt(m / (m - 1)) for a group of m, because deviations from a
+    sample mean are too small.
     """
 
     floor: float
@@ -223,7 +223,7 @@ class ResidualCalibration:
     def from_residuals(
         cls, floor: float, residuals: Floats, members: NDArray[np.intp] | None
     ) -> Self:
-        """Return the calibration of residuals; ``members`` has the index of the group of each."""
+        """Return the calibration of residuals; ``members`` is the index of each one's group."""
         if members is None:
             return cls(floor, residuals, np.zeros(1), residuals)
         size = np.bincount(members)
@@ -237,8 +237,8 @@ class ResidualCalibration:
     def quantile(self, coverage: float) -> float:
         """Return the half width of an interval with this coverage, in units of the scale.
 
-        It contains this share of the residuals of a group, in this share of the groups. Ranks are
-        interpolated, so that the mean coverage is met. Conformal prediction, with a guarantee for
+        It contains this share of the residuals of a group, for this share of the groups. Ranks are
+        interpolated to meet the coverage on average. Conformal prediction, which guarantees it for
         finite samples, would use the next whole rank.
         """
         widths = [
@@ -264,14 +264,9 @@ class PriorPrediction:
     is_log: bool = True
 
     def times(self, centre: Floats | None = None) -> Floats:
-        """Return the predicted seconds, or those of other centres, mappings on the last axis."""
+        """Return the predicted times (s), by default of `centre`; mappings are the last axis."""
         centre = self.centre if centre is None else centre
         return np.maximum(np.exp(centre) if self.is_log else centre, self.min_times)
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether all times have a lower bound."""
-        return bool(np.isfinite(self.min_times).all())
 
     def logs(self) -> tuple[Floats, Floats]:
         """Return centre and scale in logarithms of seconds."""
@@ -281,7 +276,7 @@ class PriorPrediction:
         return np.log(centre), self.scale / centre
 
     def interval(self, coverage: float) -> Floats:
-        """Return lower and upper ends in seconds, shape ``(n, 2)``."""
+        """Return the interval of each mapping, low and high in seconds, shape ``(n, 2)``."""
         if not 0 < coverage < 1:
             raise InputError("bad coverage", found=coverage, expected="between 0 and 1")
         calibration = self.require_calibration()
@@ -298,7 +293,7 @@ class PriorPrediction:
         return np.stack([self.times(self.centre - half), self.times(self.centre + half)], axis=1)
 
     def draw(self, n_draws: int, seed: int) -> Floats:
-        """Draw times, seconds, ``(n_draws, n_mappings)``."""
+        """Draw times (s) with residuals of the calibration, shape ``(n_draws, n_mappings)``."""
         whole_number(n_draws, "number of draws", 1)
         rng = np.random.default_rng(whole_number(seed, "seed", 0))
         calibration = self.require_calibration()
@@ -325,8 +320,8 @@ def cross_validate(
 ) -> tuple[ResidualCalibration, Floats]:
     """Return the calibration and the held-out predictions of a cross-validated forest.
 
-    ``forest`` is fitted to ``target``, and ``average`` converts the predictions of its trees to
-    mean and standard deviation in the unit of ``scores``.
+    ``forest`` is fitted to ``target``. ``average`` returns the mean and standard deviation of its
+    trees' predictions in the unit of ``scores``.
     """
     if n_folds < 2:
         raise InputError("bad number of folds", found=n_folds, expected="0, or 2 or more")
@@ -340,11 +335,9 @@ def cross_validate(
         except TypeError:
             raise InputError("bad groups", expected="all numbers, or all text") from None
         if members.size != scores.size or names.size < 2:
-            raise InputError(
-                "bad groups",
-                found=f"{names.size} groups of {members.size} samples",
-                expected=f"2 or more groups of {scores.size} samples",
-            )
+            found = f"{names.size} groups of {members.size} samples"
+            expected = f"2 or more groups of {scores.size} samples"
+            raise InputError("bad groups", found=found, expected=expected)
         if np.bincount(members).max() < 2:
             raise InputError("bad groups", found="one sample each", expected="some of 2 or more")
         folds = model_selection.GroupKFold(min(n_folds, names.size))
@@ -352,7 +345,7 @@ def cross_validate(
     for train, test in folds.split(matrix, groups=members):
         fitted = type(forest)(**forest.get_params()).fit(matrix[train], target[train])
         mean[test], std[test] = average(Forest.from_estimator(fitted), matrix[test])
-    # Trees of few samples often agree by chance, so their deviation needs a floor.
+    # Trees fitted to few samples often agree by chance, so add a floor to their deviation.
     root = np.sqrt(np.mean((scores - mean) ** 2) / scores.size)
     floor = float(max(np.median(std), 2 * root)) or 1.0
     residuals = (scores - mean) / (std + floor)

@@ -1,4 +1,4 @@
-"""Training samples: features and simulated times of mappings, and metrics of stored samples."""
+"""Training samples: features and simulated times of mappings; metrics added to stored samples."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from . import store
 from .default_model import classify_traffic
 
 logger = logging.getLogger(__name__)
-# Minimum time between parts, in seconds and as a share of the run time, which limits their number.
+# Minimum time between parts, in seconds and relative to the run time, to limit their number.
 _PART_SECONDS, _PART_SHARE = 5.0, 0.01
 _BATCH_SIZE = 8
 Case = tuple[Workload | CommGraph, Torus, TaskMapping | Sequence[TaskMapping]]
@@ -197,7 +197,7 @@ def split_batches(
 def compute_batch(
     problems: Sequence[MappingProblem], options: store.SampleOptions, batch: SampleBatch
 ) -> pd.DataFrame:
-    """Return labels, features and, if asked for, times of a batch."""
+    """Return labels and features of a batch, and times if the batch is timed."""
     problem = problems[batch.problem]
     routed = (
         RoutedTraffic(problem, mapping, options.coarsening, options.iterations)
@@ -208,7 +208,7 @@ def compute_batch(
     return pd.concat([labels, values.reset_index(drop=True)], axis="columns")
 
 
-# Minimum number of rows of a block that are used, however many messages they have.
+# Minimum number of rows that are selected of a block, regardless of `max_messages`.
 _MIN_ROWS = 24
 _HopCheck = Callable[[NDArray[np.int32], NDArray[np.float64]], float]
 _CHECKS: dict[str, _HopCheck] = {
@@ -216,15 +216,15 @@ _CHECKS: dict[str, _HopCheck] = {
     "avg_dilation": lambda hops, nbytes: float(hops.mean()),
     "max_dilation": lambda hops, nbytes: float(hops.max()),
 }
-"""Features that identify a mapping, computed from hops and bytes of the edges. They do not depend
-on the tie rule of routes and are faster to compute than all features."""
+"""Features that identify a mapping, computed from hops and bytes of the edges. They are fast to
+compute and do not depend on the tie rule of routes."""
 
 
 @dataclass(frozen=True, eq=False)
 class SampleBlock:
-    """The samples of one problem in a table, and the means to reproduce their mappings.
+    """The samples of one problem in a table, with the placement that reproduces their mappings.
 
-    ``nodes`` caches the nodes of the tasks by mapping name, for all blocks with equal placements.
+    ``nodes`` caches the nodes of the tasks by mapping name. Blocks with equal placements share it.
     """
 
     name: str
@@ -234,7 +234,7 @@ class SampleBlock:
     nodes: dict[str, NDArray[Any]]
 
     def select_rows(self, max_messages: int | None) -> NDArray[np.intp]:
-        """Return evenly chosen rows with at most this number of messages; by default all rows."""
+        """Return evenly spaced rows with at most this many messages in total, by default all."""
         if max_messages is None:
             return self.rows
         n_rows = max(_MIN_ROWS, max_messages // max(self.problem.comm.n_edges, 1))
@@ -253,9 +253,9 @@ def add_metrics(
     n_jobs: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
-    """Return stored samples with more metrics of level 1, without another simulation.
+    """Add metrics of level 1 to stored samples, without another simulation.
 
-    The mappings are reproduced from their names, and checked by the hops in the table. With
+    Mappings are reproduced from their names and checked against the hops in the table. With
     ``max_messages``, only some samples of large blocks are returned.
     """
     if not names:
@@ -312,7 +312,7 @@ def split_blocks(
         host = _parse_torus(torus_name) if torus is None else as_torus(torus)
         problem = MappingProblem(traffic, host, routing)
         placement = Placement(problem, capacity)
-        # Strategies depend on these inputs, and on relative bytes only.
+        # The inputs of strategies, which depend only on relative bytes.
         comm = problem.comm
         relative = comm.nbytes / (float(comm.nbytes.max(initial=1.0)) or 1.0)
         sizes = torus_name, placement.grid, placement.capacity
@@ -322,6 +322,7 @@ def split_blocks(
 
 
 def _parse_torus(text: str) -> Torus:
+    """Return the torus of a label; raise `InputError` if it cannot be read."""
     try:
         return readers.torus(text)
     except InputError:
@@ -336,6 +337,7 @@ def _compute_metrics(
     features: Sequence[Feature],
     row: tuple[str, float],
 ) -> list[float]:
+    """Reproduce the mapping of a row, compare its hops, and return its features."""
     problem, placement, (name, stored) = block.problem, block.placement, row
     if name not in block.nodes:
         try:

@@ -36,9 +36,9 @@ from toruscast.validation import repeated
 if TYPE_CHECKING:
     from toruscast.mapping.problem import Mappings
 
-# Increase it when the same inputs give other samples.
+# Increase this version when the same inputs give other samples.
 KEY_VERSION = 4
-# Number of times that the definition of a built-in feature has changed.
+# How often the definition of a built-in feature has changed.
 CHANGED: dict[str, int] = {
     f"{aggregate}_{family}{suffix}": 1
     for family in ("buffer", "delay")
@@ -66,28 +66,28 @@ class SampleSet(NamedTuple):
     def from_mappings(
         cls, problem: MappingProblem, mappings: Mappings, options: SampleOptions
     ) -> SampleSet:
-        """Return the mappings of a problem with their keys, after a check that they fit."""
+        """Check the mappings of a problem, and return them with their keys."""
         checked = problem.mappings(mappings)
         common = _problem_key(problem, options)
         keys = (digest(common, mapping.node, mapping.slot) for mapping in checked)
         return cls(problem, checked, tuple(keys))
 
     def labels(self) -> pd.DataFrame:
-        """Return the columns `LABELS` of the samples."""
+        """Return the columns of `LABELS` for the samples."""
         names = [mapping.name for mapping in self.mappings]
         values = [self.problem.workload.name, str(self.problem.torus), names, self.keys]
         return pd.DataFrame(dict(zip(LABELS, values, strict=True)), index=range(len(names)))
 
 
 def _problem_key(problem: MappingProblem, options: SampleOptions) -> str:
-    """Hash all inputs of the simulation except the mapping."""
+    """Return a hash of all inputs of the simulation except the mapping."""
     workload, torus = problem.workload, problem.torus
     arrays = [
         getattr(phase, field)
         for phase in workload
         for field in ("src", "dst", "nbytes", "n_messages")
     ]
-    # Zones matter only in adaptive routing, and to registered metrics that read them.
+    # Zones affect only adaptive routing, and registered metrics that read them.
     adaptive = problem.common_routing != "deterministic"
     zones = torus.zones if adaptive or not all(f.is_built_in for f in options.features) else ()
     # In dimension order, both tie rules give the same routes.
@@ -104,7 +104,7 @@ def _problem_key(problem: MappingProblem, options: SampleOptions) -> str:
         problem.routing,
         options.coarsening,
         host,
-        # A simulation does not depend on whether rules are known.
+        # Which rules are unknown does not affect a simulation.
         {key: value for key, value in asdict(torus.network).items() if key != "unknown_rules"},
         workload.n_tasks,
         workload.dependent,
@@ -114,7 +114,7 @@ def _problem_key(problem: MappingProblem, options: SampleOptions) -> str:
 
 
 def feature_mark(feature: Feature) -> str:
-    """Return a feature's name, with a version or a hash of its source if its definition changed."""
+    """Return a text that changes with a feature's definition: its name and a version or a hash."""
     function = feature.function
     if feature.is_built_in or not isinstance(function, FunctionType):
         changed = CHANGED.get(feature.name)
@@ -129,7 +129,7 @@ def feature_mark(feature: Feature) -> str:
 
 
 def feature_marks(features: Iterable[Feature]) -> dict[str, str]:
-    """Return the mark of each feature whose mark is not its name."""
+    """Return the mark of each feature whose mark differs from its name."""
     marks = {feature.name: feature_mark(feature) for feature in features}
     return {name: mark for name, mark in marks.items() if mark != name}
 
@@ -137,8 +137,8 @@ def feature_marks(features: Iterable[Feature]) -> dict[str, str]:
 def changed_features(names: Iterable[str], marks: Mapping[str, str]) -> list[str]:
     """Return the features whose marks differ from those in a file.
 
-    A file has no marks of built-in features that had not changed, nor of registered metrics if it
-    was written by an old version.
+    A file has no marks for built-in features without changes. Files of old versions have none for
+    registered metrics either, which are therefore not compared.
     """
     known = [FEATURES[name] for name in names if name in FEATURES]
     return [
@@ -165,7 +165,7 @@ def digest(*values: object) -> str:
 FORMAT = "toruscast samples"
 VERSION = 1
 _KEY = b"toruscast"
-# Estimated memory of a cell; most are text.
+# Estimated bytes of memory for a cell; most cells are text.
 _CELL_BYTES = 64
 _EXPECTED = "a file of toruscast train, evaluate or python -m studies build"
 LABELS = ("workload", "torus", "mapping", "key")
@@ -201,6 +201,7 @@ def write_samples(
 
 
 def _encode_table(table: pd.DataFrame, provenance: Mapping[str, Any]) -> Any:
+    """Return samples as an Arrow table with the provenance in its metadata."""
     _check_labels(table)
     without_attrs = table.copy(deep=False)
     without_attrs.attrs = {}
@@ -221,7 +222,8 @@ def read_samples(
     A CSV or Parquet file made elsewhere needs a column ``time`` (s). Its other columns of numbers
     are features. The columns ``workload``, ``torus`` and ``mapping`` are optional.
 
-    ``changed`` refuses or keeps features whose definitions have changed since it was written.
+    Features whose definitions have changed since the file was written raise `InputError`, unless
+    ``changed`` is "keep".
 
     Examples
     --------
@@ -238,15 +240,13 @@ def read_samples(
     table = _read_csv(path) if is_text else _read_parquet(path)
     outdated = changed_features(table.columns, table.attrs["provenance"].get("marks", {}))
     if outdated and changed == "refuse":
-        raise InputError(
+        message, found = (
             "features have changed since the samples were computed",
-            file=path,
-            found=", ".join(outdated),
-            expected="new samples: --samples FILE with --comm and --torus",
+            ", ".join(outdated),
         )
-    # Parts of unfinished runs, which may be hundreds, are not logged.
-    if changed == "refuse":
-        files.note_read("samples", path, start, samples=len(table))
+        expected = "new samples: --samples FILE with --comm and --torus"
+        raise InputError(message, file=path, found=found, expected=expected)
+    files.note_read("samples", path, start, samples=len(table))
     return table
 
 
@@ -257,7 +257,7 @@ def _read_parquet(path: str | os.PathLike[str]) -> pd.DataFrame:
         stream = open(path, "rb")  # noqa: PTH123, SIM115
     # Damaged metadata can raise nearly any error in the libraries.
     with stream, files.as_damaged(path, "Parquet file"):
-        # Threads that read ahead could outlive the interpreter and abort it.
+        # Threads that read ahead could outlive the interpreter and crash it.
         file = parquet.ParquetFile(pa.PythonFile(stream), pre_buffer=False)
         n_rows, n_columns = file.metadata.num_rows, file.metadata.num_columns
         files.check_claim(path, _CELL_BYTES * n_rows * n_columns, counted(n_rows, "sample"))
@@ -276,7 +276,7 @@ def _read_parquet(path: str | os.PathLike[str]) -> pd.DataFrame:
 
 
 def _read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """Read a table made elsewhere from text; each column has numbers only, or no number."""
+    """Read a table made elsewhere from CSV; a column must have only numbers, or none."""
     text = read_text(path)
     names, rows = read_words(text, text.lines("#"), lambda names: names)
     if twice := repeated(names):
@@ -297,7 +297,7 @@ def _read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
 def _label_samples(
     table: pd.DataFrame, path: str | os.PathLike[str], lines: Sequence[int | None] = ()
 ) -> pd.DataFrame:
-    """Return the numbers of a table made elsewhere, with the labels that it lacks."""
+    """Check a table made elsewhere, add missing labels, and drop other columns of text."""
     numbers = table.select_dtypes("number")
     if "time" not in numbers:
         expected = f"a column time of seconds, or {_EXPECTED}"
@@ -318,10 +318,10 @@ def _label_samples(
 
 
 class SampleFiles:
-    """A table of samples, and a folder of parts from unfinished runs.
+    """A file of samples, and a folder of parts that unfinished runs wrote.
 
     Several processes may use them concurrently: a lock serialises changes, and every sample is in
-    the table or in a part at any time.
+    the file or in a part at any time.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -331,16 +331,15 @@ class SampleFiles:
         self._folder = self._table.with_name(f"{self._table.name}.parts")
 
     def read(self) -> list[pd.DataFrame]:
-        """Return the parts, the newest first, and then the table, if they exist."""
+        """Return the existing parts, the newest first, and then the table."""
         if self._table.parent.is_dir():
             files.check_target(self._path)
         return list(self._read_by_path().values())
 
     def join(self, combine: Callable[[list[pd.DataFrame]], pd.DataFrame]) -> pd.DataFrame:
-        """Replace the table and all parts by the result of a function of them; return it.
+        """Combine the table and all parts, and write and return the result as the new table.
 
-        Without locks, parts are kept, because another run may replace the table by one without
-        them.
+        Without locks, parts are kept, because another run may write a table without them.
         """
         with self._lock() as is_locked:
             tables = self._read_by_path()
@@ -355,18 +354,19 @@ class SampleFiles:
         return table
 
     def add(self, table: pd.DataFrame, provenance: Mapping[str, Any]) -> None:
-        """Write samples as a part, which remains if the run is killed."""
+        """Write samples as a part, which later runs read if this one is killed."""
         content = _encode_table(table, provenance)
         with self._lock(), files.temporary_beside(self._table) as temporary:
             parquet.write_table(content, temporary)
             self._folder.mkdir(exist_ok=True)
-            # Names sort by time.
+            # The order of names is the order of time.
             temporary.rename(self._folder / f"{time.time_ns():020}-{temporary.stem[1:9]}.parquet")
 
     def _read_by_path(self) -> dict[Path, pd.DataFrame]:
+        """Return the parts, the newest first, and the table by their paths."""
         tables = {}
         for path in (*sorted(self._folder.glob("*.parquet"), reverse=True), self._table):
-            # Another run may have joined and removed it meanwhile.
+            # Another run may have joined and removed the part meanwhile.
             with suppress(MissingFileError):
                 tables[path] = _read_parquet(path)
                 _check_provenance(tables[path].attrs["provenance"], len(tables[path]))
@@ -395,9 +395,10 @@ class SampleFiles:
 def drop_changed_features(
     tables: Iterable[pd.DataFrame], features: Iterable[Feature]
 ) -> tuple[list[pd.DataFrame], dict[str, str]]:
-    """Return tables without outdated features, and the marks of all features.
+    """Return tables without outdated features, and the marks that differ from feature names.
 
-    Marks must equal those of ``features``, or those of the first table with the feature.
+    A feature is outdated if its mark differs from that in ``features``, or else from that in the
+    first table with the feature.
     """
     tables = list(tables)
     marks: dict[str, str] = {}
@@ -416,7 +417,7 @@ def drop_changed_features(
 
 
 def merge_values(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
-    """Return the values of each sample by key, the first one that is not missing."""
+    """Return the values of each sample by key, from the first table that has a value."""
     filled = [table for table in tables if len(table)]
     if not filled:
         return pd.DataFrame()
@@ -424,9 +425,9 @@ def merge_values(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
 
 
 def join_tables(tables: Sequence[pd.DataFrame], features: Iterable[Feature] = ()) -> pd.DataFrame:
-    """Return all rows of several tables, the newest first, with values and provenance of all.
+    """Join tables, the newest first: rows with equal labels, and values with equal keys.
 
-    Rows are matched by labels, values by keys.
+    The provenance of the result combines those of the tables.
     """
     current, marks = drop_changed_features(tables, features)
     # Keep the rows of the newest table together, in its order.
@@ -442,6 +443,7 @@ def join_tables(tables: Sequence[pd.DataFrame], features: Iterable[Feature] = ()
 
 
 def _merge_provenance(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Combine two provenances; several routings or coarsenings become a list."""
     merged = {**old, **new}
     for name in old.keys() & new.keys():
         if isinstance(new[name], dict) and isinstance(old[name], dict):
@@ -459,7 +461,7 @@ def _merge_provenance(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[st
 def make_provenance(
     samples: pd.DataFrame, options: SampleOptions, provenance: Mapping[str, Any], *, is_new: bool
 ) -> dict[str, Any]:
-    """Return the provenance of one run's samples; of new samples, with command and versions."""
+    """Return the provenance of a run's samples, with command and versions if some are new."""
     origin = {
         "toruscast": toruscast.__version__,
         "numpy": np.__version__,
@@ -481,7 +483,7 @@ def _list_contents(samples: pd.DataFrame) -> dict[str, list[str]]:
 
 
 def _sort_columns(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with its features in the order of the registry."""
+    """Return a table with labels first, features in the order of the registry, and time last."""
     features = [name for name in FEATURES if name in table.columns]
     others = table.columns.difference([*LABELS, *features, "time"], sort=False)
     last = ["time"] if "time" in table.columns else []
@@ -489,15 +491,14 @@ def _sort_columns(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _check_provenance(provenance: Any, n_samples: int) -> None:
+    """Raise `InputError` unless the format, version and number of samples are as expected."""
     if not isinstance(provenance, dict) or provenance.get("format") != FORMAT:
         raise InputError("not a table of samples", expected=_EXPECTED)
     # Old files of version 1 have no version.
     if provenance.get("version", 1) != VERSION:
-        raise InputError(
-            "table of samples of a newer toruscast",
-            found=f"version {provenance['version']}, written by {provenance.get('toruscast')}",
-            expected=f"version {VERSION}; a newer toruscast reads it",
-        )
+        found = f"version {provenance['version']}, written by {provenance.get('toruscast')}"
+        expected = f"version {VERSION}; a newer toruscast reads it"
+        raise InputError("table of samples of a newer toruscast", found=found, expected=expected)
     expected = provenance.get("n_samples")
     if n_samples != expected:
         raise InputError("samples missing", found=n_samples, expected=expected)
@@ -506,13 +507,12 @@ def _check_provenance(provenance: Any, n_samples: int) -> None:
 def _check_labels(table: pd.DataFrame) -> None:
     missing = [name for name in LABELS if name not in table.columns]
     if missing:
-        raise InputError(
-            "columns missing from samples", found=list(table.columns), expected=missing
-        )
+        found = list(table.columns)
+        raise InputError("columns missing from samples", found=found, expected=missing)
 
 
 def _check_values(table: pd.DataFrame) -> None:
-    """Raise unless labels are text, values are numbers, and rows with one key are equal."""
+    """Raise unless labels are text, values are numbers, and rows with equal keys are equal."""
     for name in LABELS:
         bad = [value for value in table[name] if not isinstance(value, str)]
         if bad:
