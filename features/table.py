@@ -13,14 +13,7 @@ from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.mapping.problem import as_problem
-from toruscast.validation import (
-    Progress,
-    Routing,
-    check_type,
-    job_count,
-    progress_of,
-    whole_number,
-)
+from toruscast.validation import Progress, Routing, check_type, job_count, progress_of, whole_number
 from toruscast.workers import Task
 
 from .registry import Feature, select_features
@@ -170,7 +163,7 @@ def _route_and_compute(
 
 
 def _compute_row(traffic: RoutedTraffic, features: Sequence[Feature], extra: Extra) -> Row:
-    # Other features run the pass that also gives link bytes, which are otherwise a separate pass.
+    # Compute features of link bytes last, because the pass for other features gives these as well.
     ordered = sorted(features, key=lambda feature: "_bytes" in feature.name)
     values: dict[str, Any] = {
         feature.name: _compute_feature(feature, traffic) for feature in ordered
