@@ -58,7 +58,6 @@ from .release_kernels import (
     add_released_edges,
     flag_runs,
     last_busy_time,
-    last_busy_time_on_routes,
     release_from_fifos,
     select_flagged_edges,
 )
@@ -396,11 +395,10 @@ def _release_seconds(routes: PhaseRoutes) -> float:
     flag = _flag_hot_runs(routes, remote, release_range, uncontended)
     n = select_flagged_edges(run_table(torus), flag, remote, release_range, key)
     last = sort_keys(key[:n], buffer[:n])
+    first, links = np.zeros((2, 0), dtype=np.int64)
     if torus.twist:
         first, links = list_twisted_links(torus, remote.src, remote.dst)
-        busy = last_busy_time_on_routes(first, links, remote, last, latency, state)
-    else:
-        busy = last_busy_time(grid_of(torus), remote, last, latency, state)
+    busy = last_busy_time(grid_of(torus), first, links, remote, last, latency, state)
     return max(uncontended, busy + latency)
 
 

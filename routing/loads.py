@@ -103,20 +103,15 @@ def check_routes(problem: MappingProblem, mapping: TaskMapping) -> None:
 def _ordered_loads(problem: MappingProblem, mapping: TaskMapping, weight: Floats) -> Floats:
     """Return the loads of a problem of one phase in dimension order."""
     comm, torus = problem.comm, problem.torus
-    if torus.twist:
-        return _twisted_loads(torus, mapping.node[comm.src], mapping.node[comm.dst], weight)
-    load = np.zeros(torus.n_links, dtype=np.int64)
-    fixed, scale = fixed_point(weight, parts=1 + torus.ties_are_open)
-    runs = run_table_if_faster(torus, comm.n_edges)
-    grid = grid_of(torus)
+    runs = None if torus.twist else run_table_if_faster(torus, comm.n_edges)
     if runs is None:
-        kernels.add_loads(grid, comm.src, comm.dst, mapping.node, fixed, load)
-    else:
-        run = np.zeros(runs.n_runs, dtype=np.int64)
-        dst_code = scratch("codes", comm.n_edges, np.int32)
-        run_kernels.add_to_runs(runs, comm.dst, comm.first, mapping.node, fixed, run, dst_code)
-        run_kernels.spread_runs(grid, runs, run, load.reshape(1, -1))
-    return np.asarray(load * scale, dtype=np.float64)
+        return pair_loads(torus, mapping.node[comm.src], mapping.node[comm.dst], weight)
+    fixed, scale = fixed_point(weight, parts=1 + torus.ties_are_open)
+    run, load = np.zeros(runs.n_runs, dtype=np.int64), np.zeros((1, torus.n_links), dtype=np.int64)
+    dst_code = scratch("codes", comm.n_edges, np.int32)
+    run_kernels.add_to_runs(runs, comm.dst, comm.first, mapping.node, fixed, run, dst_code)
+    run_kernels.spread_runs(grid_of(torus), runs, run, load)
+    return np.asarray(load[0] * scale, dtype=np.float64)
 
 
 class RouteLoads(NamedTuple):
@@ -274,8 +269,7 @@ def pair_loads(
         return _twisted_loads(torus, src, dst, weight)
     fixed, scale = fixed_point(weight, parts=1 + torus.ties_are_open)
     load = np.zeros(torus.n_links, dtype=np.int64)
-    nodes = np.arange(torus.n_nodes, dtype=np.int32)
-    kernels.add_loads(grid_of(torus), src, dst, nodes, fixed, load)
+    kernels.add_loads(grid_of(torus), src, dst, fixed, load)
     return np.asarray(load * scale, dtype=np.float64)
 
 

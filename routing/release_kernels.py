@@ -186,17 +186,25 @@ def select_flagged_edges(
 
 @kernel
 def last_busy_time(
-    grid: Grid, remote: RemoteEdges, latest_first: UInt64s, latency: float, state: Floats
+    grid: Grid,
+    first: Ints,
+    links: Ints,
+    remote: RemoteEdges,
+    latest_first: UInt64s,
+    latency: float,
+    state: Floats,
 ) -> float:
     """Return a lower bound of the time until which some link is busy. (C,) -> ().
 
     The messages that reach a link after some time keep it busy at least until that time plus their
     work. The bound is the maximum over all links and times, which are visited from the last message
     to the first. ``state``, (L, 4), has the current time and the work for each link. If packets
-    may choose at ties, half of a message takes each direction.
+    may choose at ties, half of a message takes each direction. ``first``, (C + 1,), and ``links``
+    list the routes of a twisted torus, and are empty for others.
     """
     halves = 1 + grid.tie.is_open
-    route = np.empty(sum(grid.shape), dtype=np.int32)
+    is_listed = first.size > 0
+    route = links if is_listed else np.empty(sum(grid.shape), dtype=np.int64)
     last_end = 0.0
     for i in range(latest_first.size):
         e = np.int64(latest_first[i] & np.uint64(2**KEY_BITS - 1))
@@ -208,9 +216,12 @@ def last_busy_time(
         prefetch(remote.wire, next_edge)
         nbytes = remote.wire[e] / halves
         for half in range(halves):
-            n_hops = write_route(grid, remote.src[e], remote.dst[e], route, 0, half)
+            if is_listed:
+                begin, end = first[e], first[e + 1]
+            else:
+                begin, end = 0, write_route(grid, remote.src[e], remote.dst[e], route, 0, half)
             time = remote.release[e]
-            for hop in range(n_hops):
+            for hop in range(begin, end):
                 index = np.uint64(route[hop])
                 start = min(state[index, BUSY_SINCE], time)
                 work = state[index, WORK] + nbytes * state[index, SECONDS_PER_BYTE]
@@ -218,27 +229,4 @@ def last_busy_time(
                 state[index, WORK] = work
                 last_end = max(last_end, start + work)
                 time += latency
-    return last_end
-
-
-@kernel
-def last_busy_time_on_routes(
-    first: Ints,
-    links: Ints,
-    remote: RemoteEdges,
-    latest_first: UInt64s,
-    latency: float,
-    state: Floats,
-) -> float:
-    """Return the result of `last_busy_time` for listed routes. (C + 1,) (hops,) (C,) -> ()."""
-    last_end = 0.0
-    for key in latest_first:
-        e = np.int64(key & np.uint64(2**KEY_BITS - 1))
-        time = remote.release[e]
-        for hop in range(first[e], first[e + 1]):
-            index = links[hop]
-            state[index, BUSY_SINCE] = min(state[index, BUSY_SINCE], time)
-            state[index, WORK] += remote.wire[e] * state[index, SECONDS_PER_BYTE]
-            last_end = max(last_end, state[index, BUSY_SINCE] + state[index, WORK])
-            time += latency
     return last_end

@@ -88,8 +88,8 @@ def ring_distance(source: int, target: int, size: int, wrap: bool) -> int:
 
 
 @kernel
-def add_loads(grid: Grid, src: Int32s, dst: Int32s, node: Int32s, weight: Ints, load: Ints) -> None:
-    """Add the weight of every edge to the links of its route. (E,) (E,) (T,) (E,) -> (N * 2 * D,).
+def add_loads(grid: Grid, src: Int32s, dst: Int32s, weight: Ints, load: Ints) -> None:
+    """Add weights to the links on routes between nodes. (E,) (E,) (E,) -> (N * 2 * D,).
 
     This is for few edges on a large torus, where a table of runs costs more than it saves. In each
     dimension an edge marks the begin and the end of its run of links and, if it wraps, the end of
@@ -103,8 +103,8 @@ def add_loads(grid: Grid, src: Int32s, dst: Int32s, node: Int32s, weight: Ints, 
     halves = grid.tie.is_open
     by_sum, by_parity, by_target = grid.tie.with_others, grid.tie.by_parity, grid.tie.by_target
     for e in range(src.size):
-        src_node = node[src[e]]
-        dst_node = node[dst[e]]
+        src_node = src[e]
+        dst_node = dst[e]
         units = weight[e]
         current = np.int64(src_node)
         target_sum = np.int64(0)

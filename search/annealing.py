@@ -70,8 +70,7 @@ class Annealer:
         self.objective = build_objective(self.loads, goal)
         slot_node, movable = slots
         n_nodes, max_nodes = torus.n_nodes, max(1, _MAX_BOX_TASKS // start.tasks_per_node)
-        first = np.zeros(n_nodes + 1, dtype=np.int64)
-        np.cumsum(np.bincount(slot_node, minlength=n_nodes), out=first[1:])
+        first = np.searchsorted(slot_node, np.arange(n_nodes + 1))
         # The movable tasks of a node fill its slots in order.
         node = start.node[movable]
         slot = first[node] + cumcount(node)
