@@ -25,7 +25,7 @@ from scipy.stats import kendalltau
 from search import CAPTURED, renumbered
 from toruscast import datasets
 from toruscast._search.annealing import Annealer, Goal
-from toruscast._search.resource_loads import get_resource_table
+from toruscast._search.resource_loads import build_resource_table
 from toruscast.mapping import MappingProblem, TaskMapping, Torus, strategies
 from toruscast.mapping.task_mapping import Allocation
 from toruscast.simulation import simulate
@@ -39,7 +39,7 @@ def taus(name: str) -> list[dict[str, Any]]:
     comm = datasets.load(name).scaled(1 / datasets.provenance(name)["iterations"])
     comm, torus = renumbered(comm), Torus(CAPTURED[name])
     problem = MappingProblem(comm, torus)
-    table = get_resource_table(problem)
+    table = build_resource_table(problem)
     places = Allocation(torus).free_slots(comm.n_tasks)
 
     def annealer(start: TaskMapping, goal: Goal, seed: int) -> Annealer:

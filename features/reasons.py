@@ -15,13 +15,13 @@ from . import RoutedTraffic
 
 @dataclass(frozen=True, eq=False)
 class Reasons:
-    """The limits of a mapping.
+    """The resources that limit a mapping, and its hottest links.
 
-    ``links`` are the hottest links by number, with columns ``label``, ``nbytes``, ``over_mean``
-    (bytes over the mean of all links) and ``busy`` (seconds at full bandwidth, with headers).
+    ``links`` is indexed by link number, with columns ``label``, ``nbytes``, ``over_mean`` (bytes
+    over the mean of all links) and ``busy`` (seconds at full bandwidth, with headers).
     """
 
-    # Seconds of each resource in one iteration; an estimate for links with undetermined routes.
+    # Seconds of each resource in one iteration; an estimate for links if packets choose routes.
     bounds: dict[str, float]
     lower_bound: float  # `RoutedTraffic.sure_bound`
     binding: str  # resource with the largest bound
@@ -35,7 +35,7 @@ def explain(
     n: int = 5,
     simulation: Simulation | None = None,
 ) -> Reasons:
-    """Return the limits of a mapping, with the packet size of a simulation if given."""
+    """Return the limits of a mapping, for the packet size of a simulation if given."""
     traffic = RoutedTraffic(problem, mapping)
     if simulation is not None:
         traffic = traffic.simulated_as(simulation)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from toruscast._lazy import lazy
 from toruscast.errors import InputError
 from toruscast.text import closest
+from toruscast.typing import Bools, Ints
 from toruscast.validation import check_type, whole_number
 
 from .traffic import RoutedTraffic
@@ -115,15 +116,15 @@ _TOP_SHARE, _ROUNDING = 0.95, 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """Values of an indicator, optionally with the number of entities for each value.
+    """Values of an indicator, optionally with the number of entities that have each value.
 
-    Statistics are over the entities, and 0 if there are none. Values with counts are ascending.
+    Values with counts are ascending. Statistics are over all entities, and 0 if there are none.
     """
 
     values: NDArray[Any]
-    counts: NDArray[np.int64] | None = None
+    counts: Ints | None = None
 
-    def select(self, mask: NDArray[np.bool_]) -> Values:
+    def select(self, mask: Bools) -> Values:
         """Return the values where a mask is true."""
         counts = None if self.counts is None else self.counts[mask]
         return Values(self.values[mask], counts)
@@ -162,13 +163,13 @@ class Values:
         return np.sort(self.values)
 
 
-def above_mean(values: NDArray[Any], mean: float) -> NDArray[np.bool_]:
+def above_mean(values: NDArray[Any], mean: float) -> Bools:
     """Return which values are greater than the mean: average outliers [Jain13, AO]."""
-    # The floating-point mean of equal values can be less than the values.
+    # Rounding can make the mean of equal values less than the values.
     return np.asarray(values > mean * (1 + _ROUNDING))
 
 
-def near_top(values: NDArray[Any]) -> NDArray[np.bool_]:
+def near_top(values: NDArray[Any]) -> Bools:
     """Return which values are positive and within 5 % of the maximum: top outliers."""
     max_value = values.max(initial=0)
     return np.asarray((values >= _TOP_SHARE * max_value) & (max_value > 0))
@@ -410,7 +411,7 @@ def bottleneck_over_max_bytes(traffic: RoutedTraffic) -> float:
 @register_feature("off_node_bytes_share")
 def off_node_bytes_share(traffic: RoutedTraffic) -> float:
     """Share of the bytes sent between nodes."""
-    # The sums have different orders, so the share of all bytes could differ from 1.
+    # Both sums round differently, so without rounding the share of all bytes could differ from 1.
     return round(_ratio(traffic.totals.off_node_bytes, traffic.total_bytes), 12)
 
 

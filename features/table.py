@@ -13,14 +13,7 @@ from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.mapping.problem import as_problem
-from toruscast.validation import (
-    Progress,
-    Routing,
-    check_type,
-    job_count,
-    progress_of,
-    whole_number,
-)
+from toruscast.validation import Progress, Routing, check_type, job_count, progress_of, whole_number
 from toruscast.workers import Task
 
 from .registry import Feature, select_features
@@ -136,6 +129,7 @@ def extract_blocks(
 
 
 def _collect_blocks(rows: Iterator[Row], columns: Sequence[str]) -> Iterator[pd.DataFrame]:
+    """Yield tables of up to 1,024 rows, and log the time that all of them take."""
     start, n_rows = time.perf_counter(), 0
     while block := list(islice(rows, _BLOCK_SIZE)):
         yield _build_table(block, columns, n_rows)
@@ -148,14 +142,15 @@ def _collect_blocks(rows: Iterator[Row], columns: Sequence[str]) -> Iterator[pd.
 
 
 def tabulate(
-    cases: Iterable[RoutedTraffic], features: Sequence[Feature], extra: Extra | None = None
+    routed: Iterable[RoutedTraffic], features: Sequence[Feature], extra: Extra | None = None
 ) -> pd.DataFrame:
-    """Return a table of features, with a row for each case."""
-    rows = [_compute_row(case, features, extra or {}) for case in cases]
+    """Return a table of features, with a row for the traffic of each mapping."""
+    rows = [_compute_row(traffic, features, extra or {}) for traffic in routed]
     return _build_table(rows, [*(feature.name for feature in features), *(extra or {})])
 
 
 def _build_table(rows: Sequence[Row], columns: Sequence[str], first: int = 0) -> pd.DataFrame:
+    """Return the table of rows; mappings without a name are numbered from ``first`` on."""
     names = [name or str(i) for i, (name, _) in enumerate(rows, first)]
     index = pd.Index(names, name="mapping")
     values: Any = [values for _, values in rows]
@@ -170,7 +165,7 @@ def _route_and_compute(
 
 
 def _compute_row(traffic: RoutedTraffic, features: Sequence[Feature], extra: Extra) -> Row:
-    # Other features run the pass that also gives link bytes, which are otherwise a separate pass.
+    # Compute features of link bytes last, because the pass for other features gives these as well.
     ordered = sorted(features, key=lambda feature: "_bytes" in feature.name)
     values: dict[str, Any] = {
         feature.name: _compute_feature(feature, traffic) for feature in ordered

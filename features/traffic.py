@@ -6,9 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, cast
 
-import numpy as np
-from numpy.typing import NDArray
-
 from toruscast._lazy import lazy
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload
 from toruscast.routing.bounds import Bounds, MappingBounds
@@ -26,13 +23,15 @@ from toruscast.simulation.clock_bounds import sure_bounds, sure_mean
 from toruscast.simulation.results import Simulation
 from toruscast.simulation.simulator import candidate_coarsenings, schedule_run, simulate_packets
 from toruscast.simulation.state import LARGEST_PACKET
+from toruscast.typing import Floats, Int32s, Ints
 
 # Accepted error of the simulated time.
 _ERROR = 0.03
-# Simulated packets of the longest message for buffer lengths and delays.
+# Minimum simulated packets of the longest message for buffer lengths and delays.
 _MIN_COUNTED_PACKETS = 1024
-# Minimum coarsening of a coarse simulation, and its packets in a common message. Fewer packets fit
-# into the buffers along the route, which ranks worse (benchmarks/measurements.md).
+# Minimum coarsening of a coarse simulation, and the packets of the median message in it. Fewer
+# packets would fit into the buffers along the route, and the times would rank mappings worse
+# (benchmarks/measurements.md).
 _MIN_COARSENING = 4
 _COMMON_PACKETS = 64
 
@@ -93,7 +92,7 @@ class RoutedTraffic:
 
     @lazy
     def routes(self) -> PhaseRoutes:
-        """The routes of the traffic of all phases."""
+        """The routes of the summed traffic of all phases."""
         return PhaseRoutes(self.problem.total, self.mapping)
 
     @lazy
@@ -102,7 +101,7 @@ class RoutedTraffic:
         return MappingBounds(self.problem, self.mapping, self.routes)
 
     @property
-    def hops(self) -> NDArray[np.int32]:
+    def hops(self) -> Int32s:
         """Hops of each edge of `comm`, shape ``(n_edges,)``; 0 within a node."""
         return self.routes.hops_and_fifos.hops
 
@@ -122,12 +121,12 @@ class RoutedTraffic:
         return tally._replace(link_bytes=sum_loads(self.problem, self.mapping))
 
     @property
-    def edges_by_hops(self) -> NDArray[np.int64]:
+    def edges_by_hops(self) -> Ints:
         """Number of edges with 0, 1, 2, ... hops, shape ``(diameter + 1,)``."""
         return self.totals.edges_by_hops
 
     @lazy
-    def all_link_bytes(self) -> NDArray[np.float64]:
+    def all_link_bytes(self) -> Floats:
         """Bytes routed over each link number, shape ``(n_links,)``."""
         # A pass for link bytes alone is twice as fast as `totals`.
         if "totals" in vars(self) or self.problem.common_routing is None:
@@ -135,7 +134,7 @@ class RoutedTraffic:
         return sum_loads(self.problem.total, self.mapping)
 
     @lazy
-    def all_wire_bytes(self) -> NDArray[np.float64]:
+    def all_wire_bytes(self) -> Floats:
         """Bytes with packet headers over each link number, shape ``(n_links,)``."""
         if len(self.workload) == 1:
             return self.totals.wire_bytes
@@ -143,12 +142,12 @@ class RoutedTraffic:
         return sum_loads(self.problem, self.mapping, packets * wire)
 
     @lazy
-    def link_bytes(self) -> NDArray[np.float64]:
+    def link_bytes(self) -> Floats:
         """Bytes routed over each existing link, shape ``(n_existing_links,)``."""
         return self.all_link_bytes[self.torus.link_exists]
 
     @property
-    def fifo_length(self) -> NDArray[np.float64]:
+    def fifo_length(self) -> Floats:
         """Messages in each torus injection FIFO, shape ``(n_nodes * fifos,)``."""
         return self.totals.fifo_length
 
@@ -184,8 +183,8 @@ class RoutedTraffic:
     def sure(self) -> Bounds:
         """Lower bounds of the simulated time of one iteration on an idle network, by resource.
 
-        They include the rounding of clocks and all choices of packets. If routes are undetermined,
-        the bound of the links is an estimate, but the total is a true bound.
+        They hold for all choices of packets and allow for the rounding of clocks. If packets may
+        choose their routes, the link bound is an estimate, but the total is a true bound.
         """
         return sure_bounds(self.lower_bounds, schedule_run(self.problem), self._coarsenings)
 
@@ -194,8 +193,8 @@ class RoutedTraffic:
         """Lower bound of the simulated time, in seconds, for all choices of packets.
 
         For several iterations it is a bound of their mean, which requires a simulation of the first
-        iteration. If packets make random choices, the bound is valid only for the given simulation.
-        Without a simulation it is the bound of phases between barriers, or 0 without barriers.
+        iteration. If packets make random choices, the bound is valid only for a finished
+        simulation. Before, it is the bound of phases between barriers, or 0 without barriers.
         """
         if self.iterations == 1:
             return self.sure.total
@@ -208,7 +207,7 @@ class RoutedTraffic:
         )
 
     def _time_first_iteration(self, coarsening: int) -> float:
-        """Return the time of a single iteration."""
+        """Return the simulated seconds of the first iteration alone."""
         simulation = self.__dict__.get("simulation")
         if simulation is not None and simulation.coarsening == coarsening:
             return float(simulation.alone)
@@ -251,7 +250,7 @@ class RoutedTraffic:
     def counted(self) -> Simulation:
         """The packet-level simulation of buffer lengths and delays.
 
-        Its coarsening is the same for all mappings, so that counts of packets are comparable.
+        Its coarsening is the same for all mappings, because it determines the counts of packets.
         """
         coarsening = self.coarsening
         if coarsening is None:
@@ -272,19 +271,18 @@ class RoutedTraffic:
 
     @lazy
     def coarse(self) -> Simulation:
-        """A simulation with packets four times as long, for about a quarter of the cost.
+        """A simulation with packets four times as long, at about a quarter of the cost.
 
-        Packets are longer if common messages have 320 or more, such that 64 to 80 carry a common
-        message.
+        If the median message has 320 packets or more, packets are so long that 64 to 80 carry it.
         """
         return self._simulate(coarsening=self.coarse_factor)
 
     @property
-    def buffer_length(self) -> NDArray[np.float64]:
-        """Packets in each existing link's buffer, integrated over the time of an iteration."""
+    def buffer_length(self) -> Floats:
+        """Packets in the buffer of each existing link, integrated over an iteration."""
         return self.counted.buffered_seconds[self.torus.link_exists] / self.iterations
 
     @property
-    def delay(self) -> NDArray[np.float64]:
-        """Seconds of a packet in each existing link's buffer: buffer length over packets."""
+    def delay(self) -> Floats:
+        """Mean seconds of a packet in the buffer of each existing link."""
         return self.counted.delay[self.torus.link_exists]

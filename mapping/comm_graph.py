@@ -19,6 +19,7 @@ from toruscast._slow import sparse
 from toruscast.errors import DuplicateEdgeError, InputError, TaskGridError
 from toruscast.notebook import NotebookCard
 from toruscast.text import counted, nbytes, shown_name
+from toruscast.typing import Floats, Int32s, Ints
 from toruscast.validation import (
     as_array,
     check_below,
@@ -35,7 +36,7 @@ from .task_mapping import TaskMapping
 MAX_TASKS = 2**31 - 1
 MAX_AMOUNT = 1e300
 COLUMNS = ("src", "dst", "nbytes", "n_messages")
-# The names of the first three in NetworkX.
+# Names of the first three columns in tables of NetworkX.
 _EDGE_LIST = ("source", "target", "weight")
 
 
@@ -71,10 +72,10 @@ class CommGraph(NotebookCard, PickledByFields):
     """
 
     n_tasks: int
-    src: NDArray[np.int32]
-    dst: NDArray[np.int32]
-    nbytes: NDArray[np.float64]
-    n_messages: NDArray[np.float64]
+    src: Int32s
+    dst: Int32s
+    nbytes: Floats
+    n_messages: Floats
     grid: tuple[int, ...] | None
     name: str
 
@@ -129,12 +130,12 @@ class CommGraph(NotebookCard, PickledByFields):
         return int(self.src.size)
 
     @lazy
-    def whole_messages(self) -> NDArray[np.float64]:
+    def whole_messages(self) -> Floats:
         """Messages per edge in a simulation, rounded half to even, shape ``(n_edges,)``."""
         return np.rint(self.n_messages)
 
     @lazy
-    def first(self) -> NDArray[np.int64]:
+    def first(self) -> Ints:
         """Index of each task's first edge, shape ``(n_tasks + 1,)``.
 
         The edges from task t are ``first[t]:first[t + 1]``.
@@ -166,7 +167,7 @@ class CommGraph(NotebookCard, PickledByFields):
     def renamed(self, name: str, grid: tuple[int, ...] | None = None) -> CommGraph:
         """Return the graph under another name and, if given, with a logical task grid."""
         grid = self.grid if grid is None else grid
-        # The same graph keeps its derived values.
+        # An unchanged graph keeps its cached values.
         if (name, grid) == (self.name, self.grid):
             return self
         return replace(self, name=name, grid=grid)
@@ -254,18 +255,18 @@ def sum_edges(
     )
 
 
-def _sum_groups(
-    group: NDArray[np.intp], amounts: NDArray[np.float64], n_groups: int
-) -> NDArray[np.float64]:
-    # Sums of inexact amounts must not depend on the order of the edges.
+def _sum_groups(group: NDArray[np.intp], amounts: Floats, n_groups: int) -> Floats:
+    """Return the sum of the amounts in each group."""
+    # Sums that need rounding must not depend on the order of the edges, so sort by amount.
     if (amounts % 1).any() or amounts.sum() >= 2**53:
         order = np.argsort(amounts)
         group, amounts = group[order], amounts[order]
     return np.bincount(group, weights=amounts, minlength=n_groups).astype(np.float64, copy=False)
 
 
-def _check_tasks(values: ArrayLike, name: str, n_tasks: int) -> NDArray[np.int32]:
-    # Read-only arrays need no copy.
+def _check_tasks(values: ArrayLike, name: str, n_tasks: int) -> Int32s:
+    """Return task numbers as 32-bit integers."""
+    # Read-only arrays are shared instead of copied.
     shared = isinstance(values, np.ndarray) and values.dtype == np.int32 and values.ndim == 1
     shared = shared and not values.flags.writeable  # type: ignore[union-attr]
     array: NDArray[Any] = np.asarray(values) if shared else whole_array(values, name)
@@ -273,14 +274,15 @@ def _check_tasks(values: ArrayLike, name: str, n_tasks: int) -> NDArray[np.int32
     return array if shared else array.astype(np.int32)
 
 
-def _are_sorted(src: NDArray[np.int32], dst: NDArray[np.int32]) -> bool:
+def _are_sorted(src: Int32s, dst: Int32s) -> bool:
     """Whether the edges are strictly increasing, so that no pair repeats."""
     increasing = src[1:] > src[:-1]
     increasing |= (src[1:] == src[:-1]) & (dst[1:] > dst[:-1])
     return bool(increasing.all())
 
 
-def _check_amounts(values: ArrayLike, name: str) -> NDArray[np.float64]:
+def _check_amounts(values: ArrayLike, name: str) -> Floats:
+    """Return a number per edge, from 0 to the maximum amount."""
     array = as_array(values, name, "one number per edge")
     if array.size == 0:
         return np.zeros(0)
@@ -380,6 +382,7 @@ def from_scipy(
 
 
 def _as_coo(matrix: Any) -> Any:
+    """Return a matrix of numbers in coordinate format."""
     try:
         array = sparse.coo_array(matrix)
     except (TypeError, ValueError):
@@ -422,11 +425,11 @@ class UnrolledGraph(NamedTuple):
     """Disjoint union of the phases, for a single pass over all their edges."""
 
     comm: CommGraph  # a task is a (phase, task) pair; edges are in the order of the phases
-    task: NDArray[np.int32]  # task of the workload for each task of `comm`
-    begin: NDArray[np.int64]  # edges of phase p are `begin[p]:begin[p + 1]`
+    task: Int32s  # task of the workload for each task of `comm`
+    begin: Ints  # edges of phase p are `begin[p]:begin[p + 1]`
 
     @property
-    def phase(self) -> NDArray[np.int64]:
+    def phase(self) -> Ints:
         """Phase of each edge."""
         return np.repeat(np.arange(self.begin.size - 1), np.diff(self.begin))
 
@@ -441,9 +444,9 @@ class UnrolledGraph(NamedTuple):
 class Partners(NamedTuple):
     """Bytes between pairs of tasks, both directions added; task t has ``first[t]:first[t + 1]``."""
 
-    first: NDArray[np.int64]
-    partner: NDArray[np.int64]
-    nbytes: NDArray[np.float64]
+    first: Ints
+    partner: Ints
+    nbytes: Floats
 
 
 @dataclass(frozen=True, eq=False)

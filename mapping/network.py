@@ -1,4 +1,4 @@
-"""Constants of the network, and the routing of Blue Gene/Q's messaging library."""
+"""Constants of a network, and the routing zones of Blue Gene/Q's messaging library."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast.typing import Int32s
 from toruscast.validation import check_type, one_of, real_number, whole_number
 
 FifoRule = Literal["bluegene_q", "first_dimension", "round_robin", "first_free"]
@@ -177,18 +178,19 @@ class Network:
                 real_number(value, name, low, high)
 
     def with_known(self, *rules: str) -> Network:
-        """Return the same network, in which some rules are not unknown."""
+        """Return the same network with some of its rules marked as known."""
         unknown = tuple(name for name in self.unknown_rules if name not in rules)
         return replace(self, unknown_rules=unknown)
 
     def _states(self, rule: str) -> bool:
+        """Return whether a rule differs from its default, so that the user stated it."""
         return rule in _CHOICES and getattr(self, rule) != getattr(type(self), rule)
 
 
 Groups = tuple[tuple[int, ...], ...]
 
-# Minimum number of nodes, range of flexibility in which a message is flexible, and the zones of
-# flexible and of other messages.
+# Minimum nodes of the block, the range of flexibility of a flexible message, and the numbers of the
+# zones of flexible messages and of others.
 _ZONE_DEFAULTS = (
     (0, (1.5, 3.5), (3, 3)),
     (1024, (1.5, 3.5), (2, 0)),
@@ -204,8 +206,8 @@ def routing_order(shape: Sequence[int], wrap: Sequence[bool]) -> tuple[int, ...]
     """Return the order in which a block routes its dimensions, the longest first."""
     length, mesh = _effective_lengths(shape, wrap), _find_meshes(shape, wrap)
     order = list(range(5))
-    # The firmware's exchange sort decides between equal dimensions. It tests for a mesh at index j
-    # rather than at order[j]. Routes recorded on six blocks confirm these orders.
+    # The firmware's exchange sort determines the order of equal dimensions. It tests for a mesh at
+    # index j rather than at order[j]. Routes recorded on six blocks confirm these orders.
     for i in range(5):
         for j in range(i + 1, 5):
             first, second = length[order[i]], length[order[j]]
@@ -217,12 +219,12 @@ def routing_order(shape: Sequence[int], wrap: Sequence[bool]) -> tuple[int, ...]
 def zone_sets(
     shape: Sequence[int], wrap: Sequence[bool], order: Sequence[int]
 ) -> tuple[Groups, ...]:
-    """Return the zones of flexible messages, of others, and of messages along a line (none)."""
+    """Return the zones of flexible messages, of others, and (none) of messages along a line."""
     length = _effective_lengths(shape, wrap)
     longest_first = sorted(order, key=lambda d: -length[d])
     by_length = tuple(tuple(equal) for _, equal in groupby(longest_first, lambda d: length[d]))
     one_by_one = tuple((d,) for d in order)
-    # The library adds E to every group; packets complete it in the first.
+    # The library adds E to every group, but packets complete E in the first group.
     first = tuple(sorted({order[0], 4}))
     with_e = (first, *((d,) for d in order[1:] if d != 4))
     zones = {0: by_length, 2: one_by_one, 3: with_e}
@@ -231,10 +233,7 @@ def zone_sets(
 
 
 def zone_numbers(
-    shape: Sequence[int],
-    coords: NDArray[np.int32],
-    src: NDArray[np.int32],
-    dst: NDArray[np.int32],
+    shape: Sequence[int], coords: Int32s, src: Int32s, dst: Int32s
 ) -> NDArray[np.int8]:
     """Return the index in `zone_sets` of messages between nodes; (N, 5) (n,) (n,) -> (n,).
 
@@ -253,16 +252,19 @@ def zone_numbers(
 
 
 def _zone_defaults(shape: Sequence[int]) -> tuple[tuple[float, float], tuple[int, int]]:
+    """Return the range of flexibility and the zones for the number of nodes of a block."""
     n_nodes = int(np.prod(shape))
     rows = [(limits, zones) for start, limits, zones in _ZONE_DEFAULTS if n_nodes >= start]
     return rows[-1]
 
 
 def _find_meshes(shape: Sequence[int], wrap: Sequence[bool]) -> list[bool]:
+    """Return whether each dimension is a mesh."""
     # Two nodes along A to D are half a midplane and form no ring.
     return [not w or (k == 2 and d < 4) for d, (k, w) in enumerate(zip(shape, wrap, strict=True))]
 
 
 def _effective_lengths(shape: Sequence[int], wrap: Sequence[bool]) -> list[int]:
+    """Return the length of each dimension, halved for rings, by which the firmware sorts."""
     meshes = _find_meshes(shape, wrap)
     return [k if is_mesh else k // 2 for k, is_mesh in zip(shape, meshes, strict=True)]

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
+from toruscast.typing import Ints
 from toruscast.validation import SEED, Seed, check_type, seed_number, whole_number, whole_sizes
 
 from .comm_graph import MAX_TASKS, CommGraph, Workload, as_workload, sum_edges
@@ -121,7 +122,7 @@ def sub_all_to_all(
 def pairwise_exchange(
     n_tasks: int, nbytes: float, group: int | None = None, *, n_messages: float = 1
 ) -> Workload:
-    """Return an all-to-all by pairwise exchange, as dependent rounds.
+    """Return an all-to-all within groups by pairwise exchange, as dependent rounds.
 
     In round r = 1, 2, ... task a of a group sends to task a + r and receives from task a - r,
     modulo the size of the group.
@@ -141,7 +142,7 @@ def pairwise_exchange(
 def xor_exchange(
     n_tasks: int, nbytes: float, group: int | None = None, *, n_messages: float = 1
 ) -> Workload:
-    """Return an all-to-all by exclusive or, as dependent rounds.
+    """Return an all-to-all within groups by exclusive or, as dependent rounds.
 
     In round r = 1, 2, ... tasks a and a XOR r of a group exchange messages.
 
@@ -168,11 +169,7 @@ def _check_group(n_tasks: int, group: int | None, min_size: int = 2) -> tuple[in
 
 
 def _build_rounds(
-    kind: str,
-    grid: tuple[int, int],
-    partners: Iterable[NDArray[np.int64]],
-    nbytes: float,
-    n_messages: float,
+    kind: str, grid: tuple[int, int], partners: Iterable[Ints], nbytes: float, n_messages: float
 ) -> Workload:
     n_tasks = math.prod(grid)
     src = np.arange(n_tasks)
@@ -239,6 +236,7 @@ def random_pairs(
         draw = rng.integers(0, last, size=size, endpoint=True)
         chosen[:, i] = np.where((chosen == draw[:, None]).any(axis=1), last, draw)
     src = np.arange(size)[:, None]
+    # Skip the task itself.
     chosen += chosen >= src
     chosen.sort(axis=1)
     return _build_uniform(size, src, chosen, nbytes, n_messages, None, f"random-{size}-{degree}")
@@ -253,7 +251,7 @@ PATTERNS: Mapping[str, Callable[..., Any]] = MappingProxyType(
 
 
 def from_recipe(recipe: Mapping[str, Any], name: str = "") -> Workload:
-    """Return the workload of a pattern's name and arguments."""
+    """Return the workload of a pattern, given its name (key ``pattern``) and its arguments."""
     pattern = recipe.get("pattern") if isinstance(recipe, Mapping) else None
     if not isinstance(pattern, str) or pattern not in PATTERNS:
         expected = f"one of {', '.join(PATTERNS)}"
@@ -283,19 +281,16 @@ def _build_halo(
     check_type(periodic, "periodic", bool | np.bool_, "True or False")
     _check_amounts(*nbytes, n_messages)
     n_tasks = math.prod(grid)
-    # Sorted offsets give sorted destinations, except for periodic neighbours.
+    # With sorted offsets a task's destinations are sorted too, unless neighbours are periodic.
     pairs = sorted(zip(offsets, nbytes, strict=True))
-    coords = np.indices(grid, sparse=True)
+    coords, sizes = np.indices(grid).reshape(len(grid), -1), np.array(grid)[:, None]
     src = np.arange(n_tasks)
     dst = np.empty((n_tasks, len(pairs)), dtype=np.int64)
     for column, (offset, _) in enumerate(pairs):
-        target: NDArray[Any] = np.zeros((1,) * len(grid), dtype=np.int64)
-        inside: NDArray[Any] = np.ones((1,) * len(grid), dtype=bool)
-        for c, step, size in zip(coords, offset, grid, strict=True):
-            moved = c + step
-            inside = inside & ((moved >= 0) & (moved < size) | periodic)
-            target = target * size + moved % size
-        dst[:, column] = np.where(inside, target, -1).ravel()
+        neighbor = coords + np.array(offset)[:, None]
+        is_inside = periodic | ((neighbor >= 0) & (neighbor < sizes)).all(axis=0)
+        number = np.ravel_multi_index(tuple(neighbor), grid, mode="wrap")
+        dst[:, column] = np.where(is_inside, number, -1)
     keep = (dst >= 0) & (dst != src[:, None])
     amounts = np.broadcast_to([amount for _, amount in pairs], dst.shape)[keep]
     sources = np.broadcast_to(src[:, None], dst.shape)[keep]
@@ -313,9 +308,10 @@ def _exchange_along(
     stride = math.prod(grid[axis + 1 :])
     src = np.arange(n_tasks)[:, None]
     position = src // stride % size
-    other = np.arange(size - 1)[None, :]
-    other = other + (other >= position)
-    dst = src + (other - position) * stride
+    partner = np.arange(size - 1)[None, :]
+    # Skip the task itself.
+    partner = partner + (partner >= position)
+    dst = src + (partner - position) * stride
     return _build_uniform(n_tasks, src, dst, nbytes, n_messages, grid, name)
 
 
@@ -328,7 +324,7 @@ def _build_uniform(
     grid: tuple[int, ...] | None,
     name: str,
 ) -> CommGraph:
-    """Return the graph of equal edges from each source to the destinations in its row."""
+    """Return a graph of equal edges; row i of ``dst`` lists the destinations of ``src[i]``."""
     _check_amounts(nbytes, n_messages)
     sources = np.broadcast_to(src, dst.shape).ravel()
     values = [np.full(dst.size, value, dtype=np.float64) for value in (nbytes, n_messages)]

@@ -81,7 +81,7 @@ class MappingProblem(PickledByFields):
         ``torus.network.deterministic_limit`` bytes is adaptive, and others are deterministic. If a
         round of a dependent workload is adaptive, all its rounds are.
         """
-        # A problem that referred to itself would stay in memory until garbage collection.
+        # Caching itself would keep a problem in memory until garbage collection.
         is_phase = len(self.workload) == 1 and self.routing != "by_size"
         return (self,) if is_phase else self._phases
 
@@ -116,6 +116,7 @@ class MappingProblem(PickledByFields):
         return tuple(problems[id(phase)] for phase in self.workload)
 
     def _select_routing(self, phase: CommGraph) -> Routing:
+        """Return the routing of a phase, with ``by_size`` by its longest message."""
         if self.routing != "by_size":
             return self.routing
         sent = phase.whole_messages > 0

@@ -15,6 +15,7 @@ from toruscast._lazy import PickledByFields, lazy
 from toruscast.errors import InputError
 from toruscast.notebook import NotebookCard
 from toruscast.text import counted, joined, shown_name
+from toruscast.typing import Int32s, Ints
 from toruscast.validation import (
     as_array,
     check_below,
@@ -62,8 +63,8 @@ class TaskMapping(NotebookCard, PickledByFields):
     (4, np.int32(3), array([0, 0, 3, 1], dtype=int32))
     """
 
-    node: NDArray[np.int32]
-    slot: NDArray[np.int32]
+    node: Int32s
+    slot: Int32s
     n_nodes: int
     tasks_per_node: int
     name: str
@@ -132,7 +133,7 @@ class TaskMapping(NotebookCard, PickledByFields):
         return np.array(self.node, dtype=dtype, copy=copy)
 
     @lazy
-    def occupancy(self) -> NDArray[np.int64]:
+    def occupancy(self) -> Ints:
         """Tasks on each node, shape ``(n_nodes,)``."""
         return np.bincount(self.node, minlength=self.n_nodes)
 
@@ -215,7 +216,7 @@ def as_mappings(
     return [as_mapping(each, torus) for each in several]
 
 
-def cumcount(values: NDArray[np.integer]) -> NDArray[np.int64]:
+def cumcount(values: NDArray[np.integer]) -> Ints:
     """Return the number of earlier equal values, as in pandas: 0, 1, 2, ... per distinct value."""
     order = np.argsort(values, kind="stable")
     position, ordered = np.arange(values.size), values[order]
@@ -231,7 +232,7 @@ def min_capacity(n_tasks: int, n_nodes: int) -> int:
 
 
 def check_tasks_fit(n_tasks: int, n_nodes: int, capacity: int) -> None:
-    """Raise `InputError` if the nodes cannot take all tasks."""
+    """Raise `InputError` if there are more tasks than slots."""
     if n_tasks > capacity * n_nodes:
         expected = f"at most {capacity * n_nodes}, {capacity} on each of {n_nodes}"
         raise InputError("more tasks than slots", found=n_tasks, expected=expected)
@@ -259,8 +260,8 @@ def check_capacity(
         )
 
 
-def first_repeat(values: NDArray[np.int64]) -> tuple[int, int] | None:
-    """Return the indices of the first repeated value: its first occurrence and the repeat."""
+def first_repeat(values: Ints) -> tuple[int, int] | None:
+    """Return the indices of the first repeated value and of its earlier occurrence, in order."""
     repeats = np.flatnonzero(cumcount(values))
     return (int(np.argmax(values == values[repeats[0]])), int(repeats[0])) if repeats.size else None
 
@@ -308,7 +309,7 @@ class Allocation:
                 raise InputError(fault, found=n_fixed, expected=f"at most {self.tasks_per_node}")
 
     @lazy
-    def slots(self) -> NDArray[np.int64]:
+    def slots(self) -> Ints:
         """Number of allocated slots of each node of the torus, shape ``(n_nodes,)``."""
         slots = np.zeros(self.torus.n_nodes, dtype=np.int64)
         slots[np.asarray(self.nodes)] = self.tasks_per_node
@@ -320,7 +321,7 @@ class Allocation:
         for task in self.fixed or {}:
             whole_number(task, "fixed task", 0, n_tasks - 1)
 
-    def free_slots(self, n_tasks: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    def free_slots(self, n_tasks: int) -> tuple[Int32s, Int32s]:
         """Return the node of each slot without a fixed task, and the tasks that can move."""
         self.check(n_tasks)
         fixed = self.fixed or {}
@@ -390,7 +391,7 @@ class Hosts:
     """
 
     names: Sequence[str]
-    node: NDArray[np.int64]
+    node: Ints
     torus: Torus
     aliases: Mapping[str, str] = field(default_factory=dict)
 
@@ -434,7 +435,7 @@ class Hosts:
         return self._positions.get(name.partition(".")[0]) if position is None else position
 
     @lazy
-    def index(self) -> NDArray[np.int64]:
+    def index(self) -> Ints:
         """Index of each host among the hosts of its node, shape ``(n_hosts,)``."""
         return cumcount(self.node)
 
@@ -443,8 +444,8 @@ class Hosts:
         """Maximum number of hosts per node."""
         return int(self.index.max(initial=0)) + 1
 
-    def places(self, mapping: TaskMapping) -> NDArray[np.int64]:
-        """Return the position of each task's host; the hosts of a node share its slots in order."""
+    def places(self, mapping: TaskMapping) -> Ints:
+        """Return the position of each task's host; the hosts of a node divide its slots."""
         hosts = np.full((self.torus.n_nodes, self.most), -1, dtype=np.int64)
         hosts[self.node, self.index] = np.arange(self.node.size)
         n_hosts = (hosts >= 0).sum(axis=1)[mapping.node]

@@ -17,6 +17,7 @@ from toruscast._slow import networkx as nx
 from toruscast.errors import InputError
 from toruscast.notebook import NotebookCard
 from toruscast.text import counted, shown_name
+from toruscast.typing import Bools, Floats, Int32s, Ints
 from toruscast.validation import (
     as_array,
     check_type,
@@ -39,13 +40,13 @@ TieRule = Literal[
 class TieBreak(NamedTuple):
     """A tie rule as flags for kernels, each 0 or 1."""
 
-    by_parity: int = 0  # minus from an odd coordinate
+    by_parity: int = 0  # ties from odd coordinates go minus
     with_others: int = 0  # the parity includes the destination's coordinates in other dimensions
-    by_target: int = 0  # minus to coordinate 0
+    by_target: int = 0  # ties to coordinate 0 go minus
     is_open: int = 0  # packets of a message can go either way
     is_drawn: int = 0  # each packet draws its direction at random; else packets alternate
     adaptive_minus: int = 0  # adaptive packets with free buffers go minus
-    adaptive_fixed: int = 0  # adaptive packets go as packets in dimension order
+    adaptive_fixed: int = 0  # adaptive packets go the same way as packets in dimension order
 
 
 # The docstring of `Torus` describes the rules.
@@ -219,18 +220,18 @@ class Torus(NotebookCard, PickledByFields):
         return self.n_nodes * 2 * self.ndim
 
     @lazy
-    def coords(self) -> NDArray[np.int32]:
+    def coords(self) -> Int32s:
         """Coordinates of every node, shape ``(n_nodes, ndim)``."""
         grid = np.indices(self.shape, dtype=np.int32).reshape(self.ndim, -1)
         return _make_read_only(np.ascontiguousarray(grid.T))
 
     @property
-    def node_strides(self) -> NDArray[np.int64]:
+    def node_strides(self) -> Ints:
         """Difference of the numbers of neighbouring nodes in each dimension, shape ``(D,)``."""
         return np.cumprod((1, *self.shape[:0:-1]))[::-1].astype(np.int64)
 
     @lazy
-    def neighbors(self) -> NDArray[np.int32]:
+    def neighbors(self) -> Int32s:
         """Destination node of each link, shape ``(n_nodes, 2 * ndim)``; -1 without a link."""
         nodes = np.arange(self.n_nodes, dtype=np.int32).reshape(self.shape)
         table = np.empty((self.n_nodes, 2 * self.ndim), dtype=np.int32)
@@ -251,7 +252,7 @@ class Torus(NotebookCard, PickledByFields):
         return _make_read_only(table)
 
     @lazy
-    def link_exists(self) -> NDArray[np.bool_]:
+    def link_exists(self) -> Bools:
         """Whether each directed link exists, shape ``(n_links,)``."""
         return _make_read_only((self.neighbors >= 0).ravel())
 
@@ -269,7 +270,7 @@ class Torus(NotebookCard, PickledByFields):
         return n_links - len(self.exclusions.links)
 
     @lazy
-    def link_bandwidth(self) -> NDArray[np.float64]:
+    def link_bandwidth(self) -> Floats:
         """Bytes per second of each directed link, shape ``(n_links,)``."""
         bandwidth = np.tile(np.repeat(np.array(self.bandwidth), 2), self.n_nodes)
         for link, rate in self.exclusions.slow:
@@ -277,7 +278,7 @@ class Torus(NotebookCard, PickledByFields):
         return _make_read_only(bandwidth)
 
     @lazy
-    def usable_nodes(self) -> NDArray[np.int64]:
+    def usable_nodes(self) -> Ints:
         """Nodes that are not excluded, in ascending order."""
         excluded = np.array(self.exclusions.nodes, dtype=np.int64)
         return _make_read_only(np.setdiff1d(np.arange(self.n_nodes), excluded))
@@ -306,11 +307,11 @@ class Torus(NotebookCard, PickledByFields):
         return (self.zones or (tuple(range(self.ndim)),),)
 
     @lazy
-    def has_zones(self) -> NDArray[np.bool_]:
+    def has_zones(self) -> Bools:
         """Whether each set in `zone_sets` has zones, shape ``(n_sets,)``."""
         return _make_read_only(np.array([len(zones) > 0 for zones in self.zone_sets]))
 
-    def zone_set_of(self, src: NDArray[np.int32], dst: NDArray[np.int32]) -> NDArray[np.int8]:
+    def zone_set_of(self, src: Int32s, dst: Int32s) -> NDArray[np.int8]:
         """Return the index in `zone_sets` of messages between nodes, ``(n,) (n,) -> (n,)``."""
         if isinstance(self.zones, str):
             return zone_numbers(self.shape, self.coords, src, dst)
@@ -327,7 +328,7 @@ class Torus(NotebookCard, PickledByFields):
         return twisted.ring_lengths(self.shape, self.twist) if self.twist else self.shape
 
     @lazy
-    def ring_places(self) -> NDArray[np.int32]:
+    def ring_places(self) -> Int32s:
         """Position of each node on its ring of each dimension, shape ``(n_nodes, ndim)``."""
         return _make_read_only(twisted.ring_places(self.neighbors)) if self.twist else self.coords
 
@@ -338,7 +339,7 @@ class Torus(NotebookCard, PickledByFields):
             return int(np.abs(self.minimal_hops.hops).sum(axis=1).max())
         return sum(k // 2 if w else k - 1 for k, w in zip(self.shape, self.wrap, strict=True))
 
-    def node(self, coords: ArrayLike) -> NDArray[np.int32]:
+    def node(self, coords: ArrayLike) -> Int32s:
         """Return the node numbers of coordinates of shape ``(..., ndim)``.
 
         Examples
@@ -399,7 +400,7 @@ class Torus(NotebookCard, PickledByFields):
         node = int(self.node([int(part) for part in label[1].split(",")]))
         return self.link(node, dimensions[label[3]], 1 if label[2] == "+" else -1)
 
-    def distance(self, src: ArrayLike, dst: ArrayLike) -> NDArray[np.int32]:
+    def distance(self, src: ArrayLike, dst: ArrayLike) -> Int32s:
         """Return the hops between nodes ``src`` and ``dst`` (broadcast).
 
         Examples
@@ -418,7 +419,7 @@ class Torus(NotebookCard, PickledByFields):
             hops += np.minimum(gap, size - gap) if wrap else gap
         return hops
 
-    def twisted_hops(self, src: NDArray[np.integer], dst: NDArray[np.integer]) -> NDArray[np.int32]:
+    def twisted_hops(self, src: NDArray[np.integer], dst: NDArray[np.integer]) -> Int32s:
         """Return the hops along each dimension of messages on a twisted torus.
 
         Hops in the minus direction are negative; ``(n,) (n,) -> (n, D)``.
@@ -436,14 +437,12 @@ class Torus(NotebookCard, PickledByFields):
         parity = self.coords[src].sum(axis=1) if self.tie_break != "plus" else 0
         return np.asarray(minimal.hops[first + parity % n_routes], dtype=np.int32)
 
-    def _relative_node(
-        self, src: NDArray[np.integer], dst: NDArray[np.integer]
-    ) -> NDArray[np.int32]:
+    def _relative_node(self, src: NDArray[np.integer], dst: NDArray[np.integer]) -> Int32s:
         """Return ``dst - src`` of a twisted torus, as nodes relative to node 0."""
         difference = self.coords[dst].astype(np.int64) - self.coords[src]
         return twisted.node_at(self.shape, self.twist, difference)
 
-    def check_nodes(self, nodes: ArrayLike) -> NDArray[np.int32]:
+    def check_nodes(self, nodes: ArrayLike) -> Int32s:
         """Return node numbers, ``(n,)``, from numbers, ``(n,)``, or coordinates, ``(n, ndim)``.
 
         Raises `InputError` if a node does not exist or the shape is wrong.
@@ -461,7 +460,8 @@ class Torus(NotebookCard, PickledByFields):
             raise InputError("bad nodes", found=f"shape {array.shape}", expected=expected)
         return self._check_range(array)
 
-    def _check_range(self, array: NDArray[Any]) -> NDArray[np.int32]:
+    def _check_range(self, array: NDArray[Any]) -> Int32s:
+        """Return node numbers as 32-bit integers, unless one does not exist."""
         if array.size and array.dtype.kind not in "iu":
             raise InputError("bad node", found=array.dtype, expected="whole numbers")
         if array.size and (array.min() < 0 or array.max() >= self.n_nodes):
@@ -520,6 +520,7 @@ class Torus(NotebookCard, PickledByFields):
         return replace(self, exclusions=exclusions)
 
     def _check_link(self, link: object) -> int:
+        """Return the number of an existing link, given as its number or label."""
         link = self.read_link(link) if isinstance(link, str) else link
         number = whole_number(link, "link", 0, self.n_links - 1)
         node, port = divmod(number, 2 * self.ndim)
@@ -622,7 +623,7 @@ def _check_axes(value: object, ndim: int) -> str:
 
 
 def _expand(value: object, ndim: int, name: str) -> tuple[object, ...]:
-    """Return one value per dimension, from a scalar or a sequence."""
+    """Return one value per dimension; a single value is repeated."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     several = isinstance(value, Iterable) and not isinstance(value, str)

@@ -6,10 +6,11 @@ for high-scale interconnection topologies", IEEE Trans. Parallel Distrib. Syst. 
 uses them (Jouppi et al., ISCA 2023), but its wiring is not published in full. The network is vertex
 symmetric, so the minimal routes depend only on the difference of two nodes.
 
-A message takes one of the ``n`` minimal routes in dimension order. Routes with more plus hops come
-first. ``source_parity`` selects the route whose index is the sum of the source's coordinates modulo
-``n``, and ``plus`` the first; other tie rules are errors. Adaptive packets take the hops of that
-route in any order. The vendor's routing is not public; this rule is an assumption.
+If a message has several minimal routes, they are sorted by their plus hops, most first. The tie
+rule ``plus`` selects the first route, and ``source_parity`` the route whose index is the sum of the
+source's coordinates modulo the number of routes; other tie rules are errors. The message takes the
+hops of this route in dimension order, or in any order if adaptive. The vendor's routing is not
+public, so this rule is an assumption.
 
 The ring of a twisted dimension has at least twice the dimension's size. A message uses one ring
 per dimension, goes at most half around it, and takes the dimensions in order. Therefore the bubble
@@ -27,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
+from toruscast.typing import Bools, Int32s, Ints
 from toruscast.validation import whole_array
 
 Twist = tuple[tuple[int, ...], ...]
@@ -45,8 +47,8 @@ class MinimalHops(NamedTuple):
     difference ``n`` are ``hops[first[n]:first[n + 1]]``, with long plus hops first.
     """
 
-    first: NDArray[np.int64]  # (N + 1,)
-    hops: NDArray[np.int32]  # (routes, D)
+    first: Ints  # (N + 1,)
+    hops: Int32s  # (routes, D)
 
 
 def default_twist(shape: Sequence[int]) -> Twist:
@@ -109,10 +111,10 @@ def format_twist(name: str, shape: Sequence[int], wrap: Sequence[bool], twist: T
     return ":untwisted" if can_be_twisted and name in TWISTED_MACHINES else ""
 
 
-def node_at(shape: Sequence[int], twist: Twist, coords: NDArray[np.integer]) -> NDArray[np.int32]:
+def node_at(shape: Sequence[int], twist: Twist, coords: NDArray[np.integer]) -> Int32s:
     """Return the nodes at coordinates inside or outside the shape, ``(..., D) -> (...)``."""
     coords = coords.astype(np.int64)
-    # One pass suffices, because the dimensions of the moves are not twisted themselves.
+    # One pass suffices, because links of the dimensions that a twist moves along are not twisted.
     crossings = coords // np.array(shape)
     wrapped = (coords + crossings @ np.array(twist)) % np.array(shape)
     strides = np.cumprod((1, *shape[:0:-1]))[::-1]
@@ -130,7 +132,7 @@ def ring_lengths(shape: Sequence[int], twist: Twist) -> tuple[int, ...]:
 
 def _max_hops(shape: Sequence[int], twist: Twist) -> list[int]:
     """Return the maximum hops of a minimal route along each dimension."""
-    # Half of a ring reaches all its nodes, and half of every size reaches all nodes of the torus.
+    # Half of a ring reaches all its nodes. Half of every size reaches all nodes of the torus.
     max_distance = sum(size // 2 for size in shape) + len(shape)
     return [min(length // 2, max_distance) for length in ring_lengths(shape, twist)]
 
@@ -151,7 +153,7 @@ def minimal_hops(shape: Sequence[int], twist: Twist) -> MinimalHops:
     return MinimalHops(first, hops[by_node])
 
 
-def ring_places(neighbors: NDArray[np.int32]) -> NDArray[np.int32]:
+def ring_places(neighbors: Int32s) -> Int32s:
     """Return each node's position on its ring of each dimension, ``(N, 2 D) -> (N, D)``.
 
     The node with the lowest number has position 0, and positions increase in the plus direction.
@@ -172,23 +174,23 @@ def ring_places(neighbors: NDArray[np.int32]) -> NDArray[np.int32]:
 class TorusMetric(NamedTuple):
     """The arrays from which kernels compute distances."""
 
-    shape: NDArray[np.int64]
-    wrap: NDArray[np.bool_]
-    images: NDArray[np.int64]  # of node 0, (n_images, D); empty if the torus is not twisted
+    shape: Ints
+    wrap: Bools
+    images: Ints  # of node 0, (n_images, D); empty if the torus is not twisted
 
 
-def find_images(shape: Sequence[int], twist: Twist) -> NDArray[np.int64]:
+def find_images(shape: Sequence[int], twist: Twist) -> Ints:
     """Return the periodic images of node 0 of a twisted torus, shape ``(n_images, D)``.
 
     The distance of two nodes is the minimum over the images of one.
     """
     if not twist:
         return np.zeros((0, len(shape)), dtype=np.int64)
-    # Integer combinations of the rows are the images.
+    # The images are the integer combinations of these rows.
     lattice = np.diag(shape) - np.array(twist)
     lengths = ring_lengths(shape, twist)
     turns = [length // size + 1 for length, size in zip(lengths, shape, strict=True)]
     box = np.indices([2 * turn + 1 for turn in turns]).reshape(len(shape), -1).T
     images = np.asarray((box - np.array(turns)) @ lattice, dtype=np.int64)
-    # Images outside these bounds are never the nearest.
+    # An image outside these bounds is never the nearest one.
     return images[(np.abs(images) <= np.array(lengths)).all(axis=1)]

@@ -18,6 +18,7 @@ from .messages import HALF, Edges
 from .route_kernels import Grid, HopsAndFifos, goes_plus, is_halved
 from .tables import OffsetTable, RunTable
 
+# Codes of a block of neighbouring nodes, and tasks between a prefetch and its use.
 BLOCK_NODES = 1024
 TASKS_AHEAD = 6
 
@@ -50,7 +51,7 @@ def add_to_runs(
 
 @bare_kernel
 def run_index(table: RunTable, i: int, src: int, dst_code: np.int64) -> np.uint64:
-    """Return the run along a dimension from a node to the code of a destination."""
+    """Return the index of the run along dimension ``i`` from a node towards a destination."""
     index = np.int64(table.start[np.uint64(src), i]) + (dst_code & table.upto[i])
     if table.parities == 2:
         index += (((dst_code >> table.shift[-1]) ^ (dst_code >> table.shift[i])) & 1) * table.plane
@@ -59,7 +60,7 @@ def run_index(table: RunTable, i: int, src: int, dst_code: np.int64) -> np.uint6
 
 @bare_kernel
 def line_index(table: RunTable, i: int, node: int) -> np.int64:
-    """Return the run along a dimension from a node to coordinate 0, of even parity."""
+    """Return the index of the run along dimension ``i`` from a node to coordinate 0."""
     # The lower fields are those of dimensions before this one.
     before = (np.int64(1) << table.shift[i]) - 1
     index: np.int64 = np.int64(table.start[node, i]) + (np.int64(table.code[node]) & before)
@@ -75,10 +76,10 @@ def gather_dst_codes(code: Int32s, node: Int32s, dst: Int32s, dst_code: Int32s) 
 
 @inner_kernel
 def sort_tasks_by_block(table: RunTable, node: Int32s, first: Ints) -> Ints:
-    """Sort tasks by the code block of their node. (T,) (T + 1,) -> (T, 3).
+    """List tasks by blocks of neighbouring nodes. (T,) (T + 1,) -> (T, 3).
 
-    Each row has the node, the first edge and the end of the edges. Lookups by task would be spread
-    over memory, and each would be a cache miss.
+    Each row has the node, the first edge and the end of the edges. In task order, most reads of
+    runs would miss the cache.
     """
     position = np.zeros(table.plane // BLOCK_NODES + 2, dtype=np.int64)
     for t in range(node.size):
@@ -210,7 +211,9 @@ def sum_run_loads_over_routes(
 
 
 class PassConstants(NamedTuple):
-    fifos: int
+    """Constants of `sum_over_edges`."""
+
+    fifos: int  # of a node
     shares_queue: int  # whether the FIFOs of a node share one queue
     injection: float  # seconds a byte at the fastest link
     memory: float  # seconds a byte at the memory bandwidth
@@ -219,8 +222,10 @@ class PassConstants(NamedTuple):
 
 
 class PassSums(NamedTuple):
+    """Sums that `sum_over_edges` fills."""
+
     run: Ints  # (R * columns of `Edges.units`,), or (0,)
-    edges_by_hops: Ints  # (farthest + 1,) by hops
+    edges_by_hops: Ints  # (diameter + 1,) number of edges
     fifo: Floats  # (N * F, 2) messages, seconds
     received: Floats  # (codes without parities,) bytes
     scalars: Floats  # (3,) with the indices below
@@ -363,10 +368,10 @@ def add_adaptive_loads(
 ) -> None:
     """Split every edge evenly over its minimal routes. (E,) (E,) (E,) (E,) -> (N * 2 * D,).
 
-    The share of the remaining minimal routes that begin along a dimension equals the share of the
-    remaining hops along it. All traffic to one destination is therefore moved together, from the
-    farthest offsets inwards, in at most N * D steps. Without this, an all-to-all of 65,536 tasks
-    takes a hundred times as long. ``by_end`` lists the edges ordered by destination.
+    The share of minimal routes that continue along a dimension equals the share of the remaining
+    hops along it. Therefore all traffic to one destination moves together, from the farthest
+    offsets inwards, in at most N * D steps. This makes an all-to-all of 65,536 tasks a hundred
+    times as fast. ``by_end`` lists the edges ordered by destination.
     """
     ndim = grid.shape.size
     ports = 2 * ndim
@@ -432,6 +437,7 @@ def _signed_hops(grid: Grid, start: int, end: int, k: int) -> int:
 
 @bare_kernel
 def _add_flow(table: OffsetTable, cell: int, units: float, flow: Floats, filled: UInt64s) -> None:
+    """Add traffic at an offset, and set its bit."""
     position = np.int64(table.position[cell])
     flow[position] += units
     filled[position >> 6] |= np.uint64(1) << np.uint64(position & 63)

@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -54,18 +53,16 @@ from .release_kernels import (
     FIFO_FIELDS,
     READY_UNTIL,
     SECONDS_PER_BYTE,
-    DimensionLines,
     InjectionConstants,
     RemoteEdges,
     add_released_edges,
     flag_runs,
     last_busy_time,
-    last_busy_time_on_routes,
     release_from_fifos,
     select_flagged_edges,
 )
 from .route_kernels import last_arrival, sort_keys
-from .routing import grid_of, has_multiple_routes, list_links
+from .routing import grid_of, has_multiple_routes, list_twisted_links
 from .tables import run_table, run_table_if_faster
 
 # Number of rounds from which the overlap of all rounds is estimated.
@@ -155,8 +152,9 @@ class MappingBounds:
     def rounds_apart(self) -> float:
         """Logarithm of the ratio of the bounds with and without barriers between dependent rounds.
 
-        A sample of the rounds is used. The logarithm is weighted by the length of messages, because
-        single packets hardly delay each other, so their rounds overlap as the bound assumes.
+        It is estimated from a sample of the rounds, and weighted by the length of messages: single
+        packets hardly delay each other, so their rounds overlap as the bound without barriers
+        assumes.
         """
         total = self.resources.total
         if not self.problem.workload.dependent or not total:
@@ -189,6 +187,7 @@ class StretchBounds:
         return Bounds(*seconds, _add_start(max(seconds), torus))
 
     def _longest_chain(self) -> float:
+        """Return the seconds of the longest chain of dependent messages."""
         problem, parallel = self.routes.problem, None
         if problem.torus.network.fifo_rule == "first_free":
             placed = problem.placed(self.routes.mapping)
@@ -208,23 +207,18 @@ class StretchBounds:
         """Largest bound, including the start of a phase."""
         return max(self.resources.total, _add_start(self.release, self.routes.problem.torus))
 
-    @property
-    def may_choose_routes(self) -> bool:
-        """Whether packets may choose their route. The bounds of links are then estimates."""
-        return has_multiple_routes(self.routes.problem)
-
     @lazy
     def sure_link(self) -> float:
-        """Seconds that links need on any minimal route."""
-        if not self.may_choose_routes:
-            return self.resources.link
+        """Link bound, or the cut bound if packets may choose their route."""
         problem = self.routes.problem
+        if not has_multiple_routes(problem):
+            return self.resources.link
         return 0.0 if problem.is_chained else cut_bound(problem, self.routes.mapping)
 
     @property
     def sure_release(self) -> float:
-        """Release bound; 0 where it would be an estimate."""
-        return 0.0 if self.may_choose_routes else self.release
+        """Release bound; 0 if packets may choose their route, so that it would be an estimate."""
+        return 0.0 if has_multiple_routes(self.routes.problem) else self.release
 
 
 def _add_start(seconds: float, torus: Torus) -> float:
@@ -233,10 +227,7 @@ def _add_start(seconds: float, torus: Torus) -> float:
 
 
 def longest_chain(problem: MappingProblem, latency: Floats) -> float:
-    """Return the seconds until the last arrival if each task enters a round as soon as it can.
-
-    ``latency`` gives the seconds of every edge, round after round.
-    """
+    """Return the seconds of the longest chain of messages, with the latency of every edge."""
     rounds = problem.workload.unrolled
     comm = rounds.comm
     return float(
@@ -261,10 +252,10 @@ def uncontended_times(
     *,
     from_begin: bool = True,
 ) -> Floats:
-    """Return the seconds until each edge's last arrival without contention, ``(n_edges,)``.
+    """Return the seconds until the last packet of each edge arrives without contention.
 
-    They count from the beginning of its round, or from its hand-over. Packets of edges with
-    ``parallel`` may leave from several FIFOs in parallel.
+    Times count from the beginning of the edge's round, or from its hand-over. ``parallel``,
+    ``(n_edges,)``, flags edges whose packets may leave from several FIFOs at once.
     """
     comm, torus, network = problem.unrolled.comm, problem.torus, problem.torus.network
     packets, per_packet = packet_counts(problem)
@@ -279,10 +270,10 @@ def uncontended_times(
 
 
 def cut_bound(problem: MappingProblem, mapping: TaskMapping) -> float:
-    """Return the largest lower bound by the traffic across a cut of the torus.
+    """Return the seconds of the busiest cut of the torus, for any minimal routing.
 
-    The cuts are the planes between neighbouring coordinates, in each direction, and the links of a
-    node. Messages half round a ring may take either direction, so planes do not count them.
+    Cuts are the planes between neighbouring coordinates, in each direction, and the links of a
+    node. Planes omit messages that go half around a ring, because these can take either direction.
     """
     comm, torus = problem.comm, problem.torus
     packets, wire = packet_counts(problem)
@@ -298,6 +289,7 @@ def cut_bound(problem: MappingProblem, mapping: TaskMapping) -> float:
 
 
 def _plane_bound(torus: Torus, src: Int32s, dst: Int32s, weight: Floats) -> float:
+    """Return the seconds of the busiest plane between neighbouring coordinates."""
     max_seconds = 0.0
     for d, size in enumerate(torus.shape):
         start = torus.coords[src, d].astype(np.int64)
@@ -309,7 +301,8 @@ def _plane_bound(torus: Torus, src: Int32s, dst: Int32s, weight: Floats) -> floa
         for sign in (1, -1):
             hops = np.maximum(sign * gap, 0)
             first = start if sign == 1 else start - hops
-            # Mark planes first .. first + hops - 1 by differences on two copies of the ring.
+            # A message crosses the planes first to first + hops - 1. Mark the begin and the end of
+            # this range on two copies of the ring; the cumulative sums are the bytes of each plane.
             steps = np.bincount(first % size, weight * (hops > 0), minlength=2 * size + 1)
             steps -= np.bincount(first % size + hops, weight * (hops > 0), minlength=2 * size + 1)
             crossing = np.cumsum(steps)[: 2 * size].reshape(2, size).sum(axis=0)
@@ -318,6 +311,7 @@ def _plane_bound(torus: Torus, src: Int32s, dst: Int32s, weight: Floats) -> floa
 
 
 def _node_bound(torus: Torus, src: Int32s, dst: Int32s, weight: Floats) -> float:
+    """Return the seconds of the busiest node, whose links carry all that it sends or receives."""
     bandwidth = np.where(torus.link_exists, torus.link_bandwidth, 0.0).reshape(torus.n_nodes, -1)
     bandwidth_out = bandwidth.sum(axis=1)
     head = torus.neighbors.ravel()
@@ -332,7 +326,7 @@ def _node_bound(torus: Torus, src: Int32s, dst: Int32s, weight: Floats) -> float
 
 
 _ROUNDING = 1e-9
-# With a larger share of hot links, a second, tighter selection pays off.
+# With a larger share of hot links, a second and tighter selection saves time.
 _MAX_HOT_SHARE = 0.02
 
 
@@ -388,6 +382,7 @@ def release_bound(problem: MappingProblem, mapping: TaskMapping) -> float:
 
 
 def _release_seconds(routes: PhaseRoutes) -> float:
+    """Return the release bound of one phase, 0 without network traffic."""
     torus = routes.problem.torus
     remote, release_range, uncontended = _find_releases(routes)
     n = remote.src.size
@@ -400,11 +395,10 @@ def _release_seconds(routes: PhaseRoutes) -> float:
     flag = _flag_hot_runs(routes, remote, release_range, uncontended)
     n = select_flagged_edges(run_table(torus), flag, remote, release_range, key)
     last = sort_keys(key[:n], buffer[:n])
+    first, links = np.zeros((2, 0), dtype=np.int64)
     if torus.twist:
-        first, links = list_links(torus, remote.src, remote.dst)
-        busy = last_busy_time_on_routes(first, links, remote, last, latency, state)
-    else:
-        busy = last_busy_time(grid_of(torus), _dimension_lines(torus), remote, last, latency, state)
+        first, links = list_twisted_links(torus, remote.src, remote.dst)
+    busy = last_busy_time(grid_of(torus), first, links, remote, last, latency, state)
     return max(uncontended, busy + latency)
 
 
@@ -438,7 +432,11 @@ def _find_releases(routes: PhaseRoutes) -> tuple[RemoteEdges, tuple[float, float
 def _flag_hot_runs(
     routes: PhaseRoutes, remote: RemoteEdges, release_range: tuple[float, float], uncontended: float
 ) -> NDArray[np.uint8]:
-    """Flag the runs with links that may be busy last; return no flags to select all edges."""
+    """Flag the runs with links that may be busy last; without flags, all links may be.
+
+    A busy time begins at the last release at the latest. The second selection distinguishes two
+    cases: it begins in the first quarter of the releases, or it has only the work released later.
+    """
     problem, torus = routes.problem, routes.problem.torus
     runs = run_table_if_faster(torus, problem.comm.n_edges)
     if runs is None or torus.twist:
@@ -461,23 +459,6 @@ def _flag_hot_runs(
     is_flagged = np.zeros(runs.n_runs, dtype=np.bool_)
     flag_runs(grid_of(torus), runs, is_hot, is_flagged)
     return np.packbits(is_flagged, bitorder="little")
-
-
-@lru_cache(maxsize=8)
-def _dimension_lines(torus: Torus) -> DimensionLines:
-    link = []
-    plus, minus = [], []
-    begin = 0
-    for k, size in enumerate(torus.shape):
-        stride = int(np.prod(torus.shape[k + 1 :]))
-        coords = np.arange(2 * size + 4) % size
-        plus.append(begin)
-        minus.append(begin + coords.size)
-        begin += 2 * coords.size
-        step = 2 * torus.ndim * stride
-        link += [coords * step + 2 * k, (size - 1 - coords) * step + 2 * k + 1]
-    links = np.concatenate(link, dtype=np.int32, casting="same_kind")
-    return DimensionLines(links, np.array(plus), np.array(minus))
 
 
 # Maximum tasks for the spectrum of the graph, because its cost is cubic.
@@ -513,9 +494,10 @@ def min_loads(problem: MappingProblem, tasks_per_node: int = 1) -> tuple[float, 
 def _phase_bounds(problem: MappingProblem, capacity: int) -> tuple[float, ...]:
     """Return the bounds of a phase by sending, node links, hop-bytes, reception and bisection.
 
-    Sending: the last message of a task is handed over after the others and makes one hop. Node
-    links: they carry the traffic with tasks on other nodes. Hop-bytes: all links carry them, and
-    only few partners can be near. Reception: the memory of a node receives the traffic.
+    Sending: the last message of a task is handed over after the others and takes at least a hop.
+    Node links carry the traffic with tasks on other nodes. Hop-bytes: only few partners of a task
+    can be near, and all links together carry the bytes times hops. Reception: the memory of a node
+    receives the traffic.
     """
     torus = problem.torus
     packets, packet_bytes = packet_counts(problem)
@@ -540,7 +522,7 @@ def _phase_bounds(problem: MappingProblem, capacity: int) -> tuple[float, ...]:
 def _min_uncontended_times(
     problem: MappingProblem, capacity: int, *, from_begin: bool = True
 ) -> Floats:
-    """Return the seconds of each edge at one hop, or within a node if its capacity allows."""
+    """Return the seconds of each edge over one hop, or within a node if that is possible."""
     comm = problem.unrolled.comm
     # Packets may leave from several FIFOs in parallel.
     any_fifo = problem.torus.network.fifo_rule == "first_free"
@@ -556,10 +538,10 @@ def _min_uncontended_times(
 def _node_traffic_bounds(
     problem: MappingProblem, weight: Floats, capacity: int
 ) -> tuple[float, float, float]:
-    """Return bounds of a node's traffic, of weight times hops, and of a node's received traffic."""
+    """Return lower bounds of the busiest node's traffic, of hop-bytes, and of received traffic."""
     comm, torus = problem.comm, problem.torus
     distances = np.sort(torus.distance(0, np.arange(torus.n_nodes)))[1:]
-    # Other nodes of a mesh have more near neighbours than its corner, node 0.
+    # In a mesh, node 0 is a corner, and other nodes have more near neighbours.
     if not all(torus.wrap):
         shells = np.arange(1, distances.size + 1) // (2 * torus.ndim) + 1
         distances = np.minimum(distances, np.minimum(shells, max(torus.diameter, 1)))
@@ -583,7 +565,11 @@ def _node_traffic_bounds(
 
 
 def _bisection_bound(problem: MappingProblem, wire: Floats, capacity: int) -> float:
-    """Return the largest bound by the traffic between two parts of a dimension."""
+    """Return the seconds of the busiest cut between two parts of a dimension.
+
+    The bytes between n tasks and the N - n others are at least n (N - n) / N times the second
+    eigenvalue of the Laplacian (see `min_time`).
+    """
     comm, torus, n_tasks = problem.comm, problem.torus, problem.n_tasks
     if torus.twist or not 2 <= n_tasks <= _MAX_SPECTRUM_TASKS:
         return 0.0
@@ -592,7 +578,7 @@ def _bisection_bound(problem: MappingProblem, wire: Floats, capacity: int) -> fl
     laplacian += laplacian.T
     np.fill_diagonal(laplacian, 0.0)
     np.fill_diagonal(laplacian, -laplacian.sum(axis=1))
-    # One thread, because waiting BLAS threads take ten times its processor time.
+    # Several BLAS threads would take ten times the processor time.
     with threadpool_limits(1, "blas"):
         eigenvalue = float(np.linalg.eigvalsh(laplacian)[1])
     eigenvalue = max(eigenvalue, 0.0)
@@ -600,7 +586,7 @@ def _bisection_bound(problem: MappingProblem, wire: Floats, capacity: int) -> fl
     for size, wrap, bandwidth in zip(torus.shape, torus.wrap, torus.bandwidth, strict=True):
         links = torus.n_nodes // size * (2 if wrap else 1)
         for planes in range(1, size):
-            # The most uneven feasible split has the least traffic.
+            # The most uneven feasible split has the smallest bound.
             n_low = min(capacity * torus.n_nodes // size * planes, n_tasks)
             n_high = min(capacity * torus.n_nodes // size * (size - planes), n_tasks)
             min_product = min(n_low * (n_tasks - n_low), n_high * (n_tasks - n_high))

@@ -29,7 +29,7 @@ from . import route_kernels as kernels
 from ._load_kernels import HOP_BYTES, OFF_NODE, SLOWEST, PassConstants, PassSums
 from .messages import fixed_point, prepare_edges
 from .route_kernels import HopsAndFifos
-from .routing import find_hops_and_fifos, grid_of, list_links, routes
+from .routing import find_hops_and_fifos, grid_of, list_twisted_links, routes
 from .tables import offset_table, run_table, run_table_if_faster
 
 # Maximum edges that are searched for a message over a missing link.
@@ -101,25 +101,21 @@ def check_routes(problem: MappingProblem, mapping: TaskMapping) -> None:
 
 
 def _ordered_loads(problem: MappingProblem, mapping: TaskMapping, weight: Floats) -> Floats:
+    """Return the loads of a problem of one phase in dimension order."""
     comm, torus = problem.comm, problem.torus
-    if torus.twist:
-        return _twisted_loads(torus, mapping.node[comm.src], mapping.node[comm.dst], weight)
-    load = np.zeros(torus.n_links, dtype=np.int64)
-    fixed, scale = fixed_point(weight, torus)
-    runs = run_table_if_faster(torus, comm.n_edges)
-    grid = grid_of(torus)
+    runs = None if torus.twist else run_table_if_faster(torus, comm.n_edges)
     if runs is None:
-        kernels.add_loads(grid, comm.src, comm.dst, mapping.node, fixed, load)
-    else:
-        run = np.zeros(runs.n_runs, dtype=np.int64)
-        dst_code = scratch("codes", comm.n_edges, np.int32)
-        run_kernels.add_to_runs(runs, comm.dst, comm.first, mapping.node, fixed, run, dst_code)
-        run_kernels.spread_runs(grid, runs, run, load.reshape(1, -1))
-    return np.asarray(load * scale, dtype=np.float64)
+        return pair_loads(torus, mapping.node[comm.src], mapping.node[comm.dst], weight)
+    fixed, scale = fixed_point(weight, parts=1 + torus.ties_are_open)
+    run, load = np.zeros(runs.n_runs, dtype=np.int64), np.zeros((1, torus.n_links), dtype=np.int64)
+    dst_code = scratch("codes", comm.n_edges, np.int32)
+    run_kernels.add_to_runs(runs, comm.dst, comm.first, mapping.node, fixed, run, dst_code)
+    run_kernels.spread_runs(grid_of(torus), runs, run, load)
+    return np.asarray(load[0] * scale, dtype=np.float64)
 
 
 class RouteLoads(NamedTuple):
-    """Statistics of the link loads along the routes of all edges, 0 within a node."""
+    """Statistics of the link loads along the routes of all edges; edges within a node have 0."""
 
     max_sum: float  # maximum over the edges of the summed loads
     total: float  # sum over the edges of the summed loads
@@ -132,7 +128,7 @@ def sum_loads_along_routes(
     """Sum the loads along dimension-ordered routes; a split or random tie counts as plus."""
     comm, torus = problem.comm, problem.torus
     if torus.twist:
-        first, links = list_links(torus, mapping.node[comm.src], mapping.node[comm.dst])
+        first, links = list_twisted_links(torus, mapping.node[comm.src], mapping.node[comm.dst])
         starts = first[:-1][np.diff(first) > 0]
         if not starts.size:
             return RouteLoads(0.0, 0.0, 0.0)
@@ -167,6 +163,7 @@ def _check_weights(values: ArrayLike, n_edges: int) -> Floats:
 
 
 def _adaptive_loads(problem: MappingProblem, mapping: TaskMapping, weight: Floats) -> Floats:
+    """Return the loads of a problem of one phase with an even split over minimal routes."""
     torus = problem.torus
     load = np.zeros(torus.n_links)
     src, dst, weight = _merge_node_pairs(problem, mapping, weight)
@@ -186,6 +183,7 @@ def _adaptive_loads(problem: MappingProblem, mapping: TaskMapping, weight: Float
 def _merge_node_pairs(
     problem: MappingProblem, mapping: TaskMapping, weight: Floats
 ) -> tuple[Int32s, Int32s, Floats]:
+    """Return the distinct pairs of nodes of all edges, and the sum of the weights of each."""
     comm = problem.comm
     src, dst = np.empty((2, comm.n_edges), dtype=np.int32)
     merged = np.empty(comm.n_edges)
@@ -200,7 +198,7 @@ def _spread_over_zones(
 ) -> None:
     """Split weights over minimal routes, zone by zone. (n,) (n,) (n,) -> (N * 2 * D,)."""
     grid = grid_of(torus)
-    # All routes of a zone end at the node where the next zone begins.
+    # All routes of a message through a zone end at the same node, where its next zone begins.
     for zone in zones:
         zone_offset = torus.coords[:, zone] @ grid.stride[list(zone)]
         zone_end = src - zone_offset[src] + zone_offset[dst]
@@ -214,7 +212,7 @@ def _spread_over_zones(
 
 
 def _twisted_loads(torus: Torus, src: Int32s, dst: Int32s, weight: Floats) -> Floats:
-    first, links = list_links(torus, src, dst)
+    first, links = list_twisted_links(torus, src, dst)
     load = np.bincount(links, np.repeat(weight, np.diff(first)), minlength=torus.n_links)
     return np.asarray(load, dtype=np.float64)
 
@@ -244,13 +242,14 @@ def _spread_orders(
     share: dict[tuple[int, ...], float] = defaultdict(float)
     share[(0,) * len(zone)] = 1.0
     nodes = {(0,) * len(zone): start}
-    # C order visits every cell after its predecessors.
+    # A cell is the number of hops done along each dimension. C order visits a cell after all cells
+    # that lead to it.
     for cell in product(*(range(k + 1) for k in size)):
         n_left = sum(size) - sum(cell)
         for i in range(len(zone)):
             if cell[i] == size[i]:
                 continue
-            # The share of orders that continue along a dimension equals its share of the hops left.
+            # The share of orders that continue along a dimension is its share of remaining hops.
             step_share = share[cell] * (size[i] - cell[i]) / n_left
             link = nodes[cell] * 2 * torus.ndim + port[i]
             np.add.at(load, link, weight * step_share)
@@ -261,31 +260,23 @@ def _spread_orders(
 
 
 def pair_loads(
-    torus: Torus,
-    src: NDArray[np.integer],
-    dst: NDArray[np.integer],
-    weight: Floats | None = None,
+    torus: Torus, src: NDArray[np.integer], dst: NDArray[np.integer], weight: Floats | None = None
 ) -> Floats:
-    """Return the loads of messages between nodes in dimension order, ``(n_links,)``.
-
-    Without weights, messages are counted. Half of a split or random tie is expected in each
-    direction.
-    """
+    """Return the loads of messages between nodes as `link_loads`; each weighs 1 by default."""
     src, dst = (np.ascontiguousarray(end, dtype=np.int32) for end in (src, dst))
     weight = np.ones(src.size) if weight is None else weight
     if torus.twist:
         return _twisted_loads(torus, src, dst, weight)
-    fixed, scale = fixed_point(weight, torus)
+    fixed, scale = fixed_point(weight, parts=1 + torus.ties_are_open)
     load = np.zeros(torus.n_links, dtype=np.int64)
-    nodes = np.arange(torus.n_nodes, dtype=np.int32)
-    kernels.add_loads(grid_of(torus), src, dst, nodes, fixed, load)
+    kernels.add_loads(grid_of(torus), src, dst, fixed, load)
     return np.asarray(load * scale, dtype=np.float64)
 
 
 def check_missing_links(load: Floats, problem: MappingProblem, mapping: TaskMapping) -> None:
-    """Raise `InputError` with the message if a missing link has a load.
+    """Raise `InputError` if a missing link has a load, and name a message that uses it.
 
-    Vendors do not publish how routers avoid a missing link, so routes ignore missing links.
+    Routes ignore missing links, because vendors do not publish how routers avoid them.
     """
     comm, torus = problem.comm, problem.torus
     missing = np.array(torus.exclusions.links, dtype=np.int64)
@@ -327,10 +318,7 @@ class PhaseTotals(NamedTuple):
 def compute_totals(
     problem: MappingProblem, mapping: TaskMapping, routes: HopsAndFifos
 ) -> PhaseTotals:
-    """Compute the totals of a problem of one phase in one pass over its messages.
-
-    Data that does not depend on the mapping is cached with the problem.
-    """
+    """Compute the totals of a problem of one phase in one pass over its messages."""
     comm, torus = problem.comm, problem.torus
     network = torus.network
     adaptive = problem.routing == "adaptive"
@@ -374,7 +362,7 @@ def compute_totals(
 
 
 def _link_totals(problem: MappingProblem, mapping: TaskMapping, run: Ints) -> tuple[Floats, Floats]:
-    """Return the link loads in bytes without and with headers, from the runs if they are filled."""
+    """Return the bytes of links without and with headers, from the sums over runs if given."""
     torus, prepared = problem.torus, prepare_edges(problem)
     if not run.size:
         plain = sum_loads(problem, mapping, problem.comm.nbytes)
@@ -389,7 +377,7 @@ def _link_totals(problem: MappingProblem, mapping: TaskMapping, run: Ints) -> tu
 
 @dataclass(frozen=True, eq=False)
 class PhaseRoutes:
-    """Routes of one phase, or of rounds without a barrier; results are computed when first used."""
+    """Routes of one phase, or of rounds without a barrier, computed on first access."""
 
     problem: MappingProblem
     mapping: TaskMapping
@@ -419,7 +407,7 @@ def edges_with_multiple_routes(problem: MappingProblem, mapping: TaskMapping) ->
     comm, torus = problem.comm, problem.torus
     src, dst = mapping.node[comm.src], mapping.node[comm.dst]
     if torus.twist:
-        # Adaptive packets make the hops of their message in any order.
+        # Adaptive packets take the hops of their message in any order.
         several_dimensions = (torus.twisted_hops(src, dst) != 0).sum(axis=1) > 1
         return np.asarray(several_dimensions & (problem.routing == "adaptive"))
     gap = np.abs(torus.coords[dst] - torus.coords[src])

@@ -46,8 +46,8 @@ def software_times(comm: CommGraph, network: Network) -> Floats:
 def hand_over_times(comm: CommGraph, network: Network) -> tuple[Ints, Floats]:
     """Return the edges in the order of their hand-over, and the seconds at which each is ready.
 
-    A task starts with its next higher partner, so that an all-to-all does not begin with all tasks
-    sending to task 0.
+    A task starts with its next higher partner. Otherwise, all tasks of an all-to-all would send to
+    task 0 first.
     """
     order = np.empty(comm.n_edges, dtype=np.int64)
     ready = np.empty(comm.n_edges)
@@ -129,7 +129,7 @@ def list_messages(problem: MappingProblem, mapping: TaskMapping, coarsening: int
 
 
 def _list_without_nodes(problem: MappingProblem) -> tuple[Messages, Ints]:
-    """Return the messages without nodes, and the edge of each."""
+    """Return the messages without the fields that depend on the mapping, and the edge of each."""
     network, all_rounds = problem.torus.network, problem.workload.unrolled
     comm = all_rounds.comm
     packets, wire = packet_counts(problem)
@@ -179,17 +179,11 @@ class Edges(NamedTuple):
     packets: Ints  # (E,)
     ready: Floats  # (E,) seconds until the hand-over
 
-    @property
-    def wire_units(self) -> Ints:
-        """Units of bytes with headers, shape ``(E,)``."""
-        units = self.units[:, -1]
-        return units >> HALF if self.units.shape[1] == 1 else units
-
 
 class Queue(NamedTuple):
-    """Edges with packets, sorted by the time when they are ready.
+    """Edges with packets, sorted by the time at which they are ready.
 
-    The columns are copied, because reads of the edges in this order would miss the cache.
+    The columns are copies in this order, because random reads of the edges would miss the cache.
     """
 
     edge: Ints  # (Q,)
@@ -210,7 +204,9 @@ class PreparedEdges(NamedTuple):
     @property
     def wire_bytes(self) -> Floats:
         """Bytes of each edge with headers, ``(E,)``."""
-        return np.multiply(self.edges.wire_units, self.wire_unit, dtype=np.float64)
+        units = self.edges.units[:, -1]
+        units = units >> HALF if self.edges.units.shape[1] == 1 else units
+        return np.multiply(units, self.wire_unit, dtype=np.float64)
 
 
 def prepare_edges(problem: MappingProblem) -> PreparedEdges:
@@ -244,7 +240,7 @@ def _prepare_edges(problem: MappingProblem) -> PreparedEdges:
 
 
 def _sort_by_ready_time(comm: CommGraph, edges: Edges, wire: Floats) -> Queue:
-    """Return the queue of edges; times are compared to 2**-32 of the last."""
+    """Return the queue of edges; the order is exact to 2**-32 of the last time."""
     key, buffer = (scratch(name, comm.n_edges, np.uint64) for name in ("key", "other key"))
     n = fill_keys(edges.ready, edges.packets, key)
     order = (sort_keys(key[:n], buffer[:n]) & np.uint64(2**KEY_BITS - 1)).view(np.int64)
@@ -252,23 +248,25 @@ def _sort_by_ready_time(comm: CommGraph, edges: Edges, wire: Floats) -> Queue:
 
 
 def _to_largest_unit(weight: Floats, torus: Torus) -> tuple[Ints, float]:
-    """Return weights in fixed point, in the largest power of two units that divides all of them."""
-    units, unit = fixed_point(weight, torus)
+    """Return weights as integers, and the largest power of two that can be their unit."""
+    parts = 1 + torus.ties_are_open
+    units, unit = fixed_point(weight, parts)
     bits = int(np.bitwise_or.reduce(units))
-    divisor = (bits & -bits) // (2 if torus.ties_are_open else 1)
+    divisor = (bits & -bits) // parts
     return (units // divisor, unit * divisor) if divisor > 1 else (units, unit)
 
 
-def fixed_point(weight: Floats, torus: Torus) -> tuple[Ints, float]:
-    """Return weights as integers with a sum below 2**62, and the size of their unit."""
-    # Count in halves, because a split tie halves weights.
-    halves = 2 if torus.ties_are_open else 1
-    total = float(weight.sum())
+def fixed_point(weight: Floats, parts: int = 1, factor: int = 1) -> tuple[Ints, float]:
+    """Return weights as integers, in a unit that can be divided into ``parts``, and the unit.
+
+    ``factor`` times the sum of the weights is below 2**61 before the division.
+    """
+    total = float(weight.sum()) * factor
     if total < 2.0**61:
         whole = weight.astype(np.int64)
         if (whole == weight).all():
-            whole *= halves
-            return whole, 1.0 / halves
+            whole *= parts
+            return whole, 1.0 / parts
     # The unit must be a normal number, because weights are divided by it.
     scale = 2.0 ** max(math.ceil(math.log2(total)) - 61, -1022)
-    return halves * np.rint(weight / scale).astype(np.int64), scale / halves
+    return parts * np.rint(weight / scale).astype(np.int64), scale / parts

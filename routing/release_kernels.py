@@ -1,4 +1,4 @@
-"""Kernels of the release bound: release times at FIFOs, and the work of links after them.
+"""Kernels of the release bound: release times of messages at FIFOs, and busy times of links.
 
 Letters in the comments: D dimensions, T tasks, E edges, F injection FIFOs of all nodes, Q queued
 edges, C remote edges, L links, R runs.
@@ -11,28 +11,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast._jit import bare_kernel, kernel
+from toruscast._jit import kernel
 from toruscast._llvm import prefetch
 from toruscast.typing import Bools, Floats, Int32s, Ints, UInt64s
 
 from ._load_kernels import line_index, run_index
 from .messages import Queue
-from .route_kernels import (
-    KEY_BITS,
-    SMALLEST_FLOAT,
-    Grid,
-    HopsAndFifos,
-    make_key,
-    sum_other_coordinates,
-)
+from .route_kernels import KEY_BITS, SMALLEST_FLOAT, Grid, HopsAndFifos, make_key, write_route
 from .tables import RunTable
 
 # Messages whose times differ by less than this factor may enter their FIFO in any order, because
 # the simulator's clock rounds software times to whole ticks.
 _TIE_TOLERANCE = 1 + 1e-3
-# Copy the links of a run four at a time. Most runs are no longer, and the end of a loop over single
-# links is mispredicted.
-_LINKS_PER_COPY = 4
 # Edges between a prefetch and its use.
 _PREFETCH_DISTANCE = 8
 # Fields of a FIFO: the last time that counts as ready together, the release of the first of these
@@ -47,7 +37,7 @@ BUSY_SINCE, WORK, SECONDS_PER_BYTE = 0, 1, 2
 
 
 class RemoteEdges(NamedTuple):
-    """Edges between different nodes."""
+    """Edges between different nodes, with the earliest time at which each leaves its FIFO."""
 
     src: Int32s  # (C,) nodes
     dst: Int32s  # (C,)
@@ -55,19 +45,11 @@ class RemoteEdges(NamedTuple):
     wire: Floats  # (C,) bytes
 
 
-class DimensionLines(NamedTuple):
-    """Consecutive links along each dimension, on the lines through node 0."""
-
-    link: Int32s  # two copies of each line and some links more, plus then minus
-    plus: Ints  # (D,) index of the plus link at the first coordinate
-    minus: Ints  # (D,) index of the minus link at the last coordinate
-
-
 class InjectionConstants(NamedTuple):
     """Constants of the injection FIFOs and of the network."""
 
     fifos: int  # of a node
-    in_turn: bool  # whether the messages of a FIFO wait for each other
+    in_turn: bool  # whether a FIFO sends its messages one after the other
     seconds_per_byte: float  # seconds a byte at the fastest link
     seconds_per_hop: float  # seconds a hop
 
@@ -83,9 +65,10 @@ def release_from_fifos(
 ) -> tuple[int, float, float, float]:
     """Write the remote edges with their earliest release. (Q,) (E,) (T,) -> (C,).
 
-    Return their number, the first release, the last release, and the last uncontended end. Every
-    message that is ready together with others counts as the first of them. ``state``, (F * 4,),
-    has the fields of each FIFO; they are prefetched because FIFOs are far apart in memory.
+    Return their number, the first and the last release, and the last end without contention.
+    Messages that are ready together may be sent in any order, so each of them counts as the first.
+    ``state``, (F * 4,), has the fields of each FIFO, which are prefetched because FIFOs are far
+    apart in memory.
     """
     fifo_state = np.empty(_BLOCK + 1, dtype=np.int64)
     hops = np.empty(_BLOCK + 1, dtype=np.int64)
@@ -131,7 +114,7 @@ def release_from_fifos(
 def add_released_edges(
     table: RunTable, remote: RemoteEdges, until: float, units_per_byte: float, run: Ints
 ) -> None:
-    """Add the units of all edges released by a time to their runs. (C,) -> (R,)."""
+    """Add the edges that are released until a time to their runs. (C,) -> (R,)."""
     for e in range(remote.src.size):
         if remote.release[e] > until:
             continue
@@ -180,7 +163,7 @@ def select_flagged_edges(
     """Write sort keys of the edges with a flagged run, and return their number.
 
     (R / 8,) (C,) -> (C,). Later releases have smaller keys. Without flags, all edges are selected.
-    A byte has the flags of eight runs, so that the flags of a large torus fit into the cache.
+    A byte has the flags of eight runs, which keeps those of a large torus in the cache.
     """
     first, last = release_range
     spread = max(last - first, SMALLEST_FLOAT)
@@ -204,89 +187,6 @@ def select_flagged_edges(
 @kernel
 def last_busy_time(
     grid: Grid,
-    lines: DimensionLines,
-    remote: RemoteEdges,
-    latest_first: UInt64s,
-    latency: float,
-    state: Floats,
-) -> float:
-    """Return a lower bound of the time until which links are busy. (C,) -> ().
-
-    Messages that reach a link after some time keep it busy at least until that time plus their
-    work. ``state``, (L, 4), keeps both for each link, from the last message to the first. If
-    packets may choose at ties, half of a message takes each direction.
-    """
-    ndim = grid.shape.size
-    sides = 1 + grid.tie.is_open
-    by_parity, by_target = grid.tie.by_parity, grid.tie.by_target
-    link = np.empty(sum(grid.shape) + _LINKS_PER_COPY * (ndim + 1), dtype=np.int32)
-    last_end = 0.0
-    for i_key in range(latest_first.size):
-        e = np.int64(latest_first[i_key] & np.uint64(2**KEY_BITS - 1))
-        next_key = latest_first[min(i_key + _PREFETCH_DISTANCE, latest_first.size - 1)]
-        next_edge = np.int64(next_key & np.uint64(2**KEY_BITS - 1))
-        prefetch(remote.src, next_edge)
-        prefetch(remote.dst, next_edge)
-        prefetch(remote.release, next_edge)
-        prefetch(remote.wire, next_edge)
-        a, b = np.int64(remote.src[e]), np.int64(remote.dst[e])
-        wire = remote.wire[e] / sides
-        for side in range(sides):
-            current = a
-            n = 0
-            for i in range(ndim):
-                k = grid.order[i]
-                s = np.int64(grid.coords[a, k])
-                t = np.int64(grid.coords[b, k])
-                size = grid.shape[k]
-                ring = grid.wrap[k]
-                gap = t - s
-                is_negative = np.int64(gap < 0)
-                forward = gap + size * (is_negative & ring)
-                odd = (s + sum_other_coordinates(grid, int(b), k)) & by_parity
-                # The second half of an open tie takes the minus direction.
-                odd |= (by_target & np.int64(t == 0)) | side
-                goes_minus = (np.int64(2 * forward + odd > size) & ring) | (
-                    is_negative & (1 - ring)
-                )
-                steps = forward + goes_minus * (size * ring - 2 * forward)
-                first = (
-                    lines.plus[k]
-                    + s
-                    + goes_minus * (lines.minus[k] - lines.plus[k] + size - 1 - 2 * s)
-                )
-                line = int(current - s * grid.stride[k]) * 2 * ndim
-                _copy_four_links(link, n, lines.link, first, line)
-                for done in range(1, (steps + _LINKS_PER_COPY - 1) // _LINKS_PER_COPY):
-                    beyond = done * _LINKS_PER_COPY
-                    _copy_four_links(link, n + beyond, lines.link, first + beyond, line)
-                n += steps
-                current += gap * grid.stride[k]
-            time = remote.release[e]
-            for hop in range(n):
-                index = np.uint64(link[hop])
-                start = min(state[index, BUSY_SINCE], time)
-                work = state[index, WORK] + wire * state[index, SECONDS_PER_BYTE]
-                state[index, BUSY_SINCE] = start
-                state[index, WORK] = work
-                last_end = max(last_end, start + work)
-                time += latency
-    return last_end
-
-
-@bare_kernel
-def _copy_four_links(link: Int32s, n: int, source: Int32s, first: int, offset: int) -> None:
-    to, begin, start = np.uint64(n), np.uint64(first), np.int32(offset)
-    a, b = source[begin], source[begin + np.uint64(1)]
-    c, d = source[begin + np.uint64(2)], source[begin + np.uint64(3)]
-    link[to] = start + a
-    link[to + np.uint64(1)] = start + b
-    link[to + np.uint64(2)] = start + c
-    link[to + np.uint64(3)] = start + d
-
-
-@kernel
-def last_busy_time_on_routes(
     first: Ints,
     links: Ints,
     remote: RemoteEdges,
@@ -294,15 +194,39 @@ def last_busy_time_on_routes(
     latency: float,
     state: Floats,
 ) -> float:
-    """Return the same as `last_busy_time` for explicit routes. (C + 1,) (hops,) (C,) -> ()."""
+    """Return a lower bound of the time until which some link is busy. (C,) -> ().
+
+    The messages that reach a link after some time keep it busy at least until that time plus their
+    work. The bound is the maximum over all links and times, which are visited from the last message
+    to the first. ``state``, (L, 4), has the current time and the work for each link. If packets
+    may choose at ties, half of a message takes each direction. ``first``, (C + 1,), and ``links``
+    list the routes of a twisted torus, and are empty for others.
+    """
+    halves = 1 + grid.tie.is_open
+    is_listed = first.size > 0
+    route = links if is_listed else np.empty(sum(grid.shape), dtype=np.int64)
     last_end = 0.0
-    for key in latest_first:
-        e = np.int64(key & np.uint64(2**KEY_BITS - 1))
-        time = remote.release[e]
-        for hop in range(first[e], first[e + 1]):
-            index = links[hop]
-            state[index, BUSY_SINCE] = min(state[index, BUSY_SINCE], time)
-            state[index, WORK] += remote.wire[e] * state[index, SECONDS_PER_BYTE]
-            last_end = max(last_end, state[index, BUSY_SINCE] + state[index, WORK])
-            time += latency
+    for i in range(latest_first.size):
+        e = np.int64(latest_first[i] & np.uint64(2**KEY_BITS - 1))
+        next_key = latest_first[min(i + _PREFETCH_DISTANCE, latest_first.size - 1)]
+        next_edge = np.int64(next_key & np.uint64(2**KEY_BITS - 1))
+        prefetch(remote.src, next_edge)
+        prefetch(remote.dst, next_edge)
+        prefetch(remote.release, next_edge)
+        prefetch(remote.wire, next_edge)
+        nbytes = remote.wire[e] / halves
+        for half in range(halves):
+            if is_listed:
+                begin, end = first[e], first[e + 1]
+            else:
+                begin, end = 0, write_route(grid, remote.src[e], remote.dst[e], route, 0, half)
+            time = remote.release[e]
+            for hop in range(begin, end):
+                index = np.uint64(route[hop])
+                start = min(state[index, BUSY_SINCE], time)
+                work = state[index, WORK] + nbytes * state[index, SECONDS_PER_BYTE]
+                state[index, BUSY_SINCE] = start
+                state[index, WORK] = work
+                last_end = max(last_end, start + work)
+                time += latency
     return last_end

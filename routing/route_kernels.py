@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toruscast._jit import bare_kernel, inner_kernel, kernel
 from toruscast.mapping.torus import TieBreak
@@ -64,7 +65,7 @@ def goes_plus(
 
 @bare_kernel
 def sum_other_coordinates(grid: Grid, target: int, dimension: int) -> int:
-    """Return the sum of a node's other coordinates; 0 if the tie rule does not use it."""
+    """Return the sum of a node's coordinates in other dimensions; 0 if ties do not depend on it."""
     total = 0
     if grid.tie.with_others:
         for k in range(grid.shape.size):
@@ -87,14 +88,14 @@ def ring_distance(source: int, target: int, size: int, wrap: bool) -> int:
 
 
 @kernel
-def add_loads(grid: Grid, src: Int32s, dst: Int32s, node: Int32s, weight: Ints, load: Ints) -> None:
-    """Add the weight of every edge to the links of its route. (E,) (E,) (T,) (E,) -> (N * 2 * D,).
+def add_loads(grid: Grid, src: Int32s, dst: Int32s, weight: Ints, load: Ints) -> None:
+    """Add weights to the links on routes between nodes. (E,) (E,) (E,) -> (N * 2 * D,).
 
-    Used for few edges on a large torus, where a table of runs costs more than it saves. In each
+    This is for few edges on a large torus, where a table of runs costs more than it saves. In each
     dimension an edge marks the begin and the end of its run of links and, if it wraps, the end of
-    the line. These are three updates for a run of any length, without a branch on the direction.
-    One pass over the links then sums the marks. Integer sums cancel exactly, so an idle link has
-    exactly 0. Updates hop by hop take at least twice as long.
+    the line: three updates for a run of any length, without a branch on the direction. A pass over
+    the links then sums the marks. Integer sums are exact, so an idle link has a load of exactly 0.
+    Updates hop by hop take at least twice as long.
     """
     ndim = grid.shape.size
     ports = 2 * ndim
@@ -102,8 +103,8 @@ def add_loads(grid: Grid, src: Int32s, dst: Int32s, node: Int32s, weight: Ints, 
     halves = grid.tie.is_open
     by_sum, by_parity, by_target = grid.tie.with_others, grid.tie.by_parity, grid.tie.by_target
     for e in range(src.size):
-        src_node = node[src[e]]
-        dst_node = node[dst[e]]
+        src_node = src[e]
+        dst_node = dst[e]
         units = weight[e]
         current = np.int64(src_node)
         target_sum = np.int64(0)
@@ -159,30 +160,44 @@ def add_loads(grid: Grid, src: Int32s, dst: Int32s, node: Int32s, weight: Ints, 
                 load[link] = running
 
 
+@bare_kernel
+def write_route(
+    grid: Grid, src: int, dst: int, links: NDArray[np.integer], begin: int, half: int = 0
+) -> int:
+    """Write the links of a route from index ``begin`` on, and return the index after them.
+
+    With ``half`` 1, for the second half of a split message, ties go minus.
+    """
+    ports = 2 * grid.shape.size
+    node = np.int64(src)
+    end = begin
+    for i in range(grid.order.size):
+        k = grid.order[i]
+        size, stride = grid.shape[k], grid.stride[k]
+        coordinate, target = np.int64(grid.coords[src, k]), np.int64(grid.coords[dst, k])
+        is_ring = grid.wrap[k] == 1
+        others = sum_other_coordinates(grid, dst, k)
+        plus = goes_plus(coordinate, target, size, is_ring, grid.tie, others)
+        if half and is_halved(coordinate, target, size, is_ring, grid.tie):
+            plus = False
+        step = 1 if plus else -1
+        port = 2 * k + (0 if plus else 1)
+        while coordinate != target:
+            links[end] = node * ports + port
+            end += 1
+            coordinate += step
+            node += step * stride
+            if coordinate == size or coordinate < 0:
+                coordinate -= step * size
+                node -= step * size * stride
+    return end
+
+
 @kernel
 def list_links(grid: Grid, src: Int32s, dst: Int32s, first: Ints, links: Ints) -> None:
     """Write the links of every route in the order of travel. (R,) (R,) (R + 1,) -> (hops,)."""
-    ndim = grid.shape.size
     for r in range(src.size):
-        current = src[r]
-        position = first[r]
-        for i in range(ndim):
-            k = grid.order[i]
-            s = grid.coords[src[r], k]
-            t = grid.coords[dst[r], k]
-            size = grid.shape[k]
-            others = sum_other_coordinates(grid, dst[r], k)
-            plus = goes_plus(s, t, size, grid.wrap[k] == 1, grid.tie, others)
-            while s != t:
-                links[position] = current * 2 * ndim + 2 * k + (0 if plus else 1)
-                position += 1
-                step = s + (1 if plus else -1)
-                if step == size:
-                    step = 0
-                elif step < 0:
-                    step = size - 1
-                current += (step - s) * grid.stride[k]
-                s = step
+        write_route(grid, src[r], dst[r], links, first[r])
 
 
 @kernel
@@ -200,7 +215,7 @@ def fill_hops_and_fifos(
     """Compute the hops and the injection FIFO of every edge. (E,) (E,) (T,) (E,) or (0,) -> (E,).
 
     Blue Gene/Q numbers its FIFOs A- A+ B- B+ and so on. With round robin, edges without a message
-    come last. Each dimension is processed for a block of edges, so that the loop is vectorised.
+    come last. The loop over a block of edges is inside that over dimensions, so it is vectorised.
     """
     ndim = grid.shape.size
     src_code, dst_code = np.empty(_BLOCK, dtype=np.int32), np.empty(_BLOCK, dtype=np.int32)
@@ -252,7 +267,7 @@ def _add_steps(
 ) -> None:
     """Add the hops along a dimension, and store its port if the coordinates differ.
 
-    All numbers have 32 bits, because the processor computes twice as many of them at once.
+    All numbers have 32 bits, because a vector register holds twice as many of them.
     """
     shift, mask, parity = field
     minus_port, size = ring
@@ -281,35 +296,14 @@ def sum_along_routes(
 
     (E,) (E,) (T,) (links,) -> (), (), ().
     """
-    ndim = grid.shape.size
+    route = np.empty(sum(grid.shape), dtype=np.int64)
     max_sum, total, sum_of_max = 0.0, 0.0, 0.0
     for e in range(src.size):
-        a = node[src[e]]
-        b = node[dst[e]]
-        current = np.int64(a)
-        route_sum = 0.0
-        route_max = 0.0
-        for i in range(ndim):
-            k = grid.order[i]
-            s = int(grid.coords[a, k])
-            t = int(grid.coords[b, k])
-            size = grid.shape[k]
-            others = sum_other_coordinates(grid, b, k)
-            plus = goes_plus(s, t, size, grid.wrap[k] == 1, grid.tie, others)
-            step = 1 if plus else -1
-            port = 2 * k + (0 if plus else 1)
-            while s != t:
-                link_load = load[current * 2 * ndim + port]
-                route_sum += link_load
-                route_max = max(route_max, link_load)
-                s += step
-                current += step * grid.stride[k]
-                if s == size:
-                    s = 0
-                    current -= size * grid.stride[k]
-                elif s < 0:
-                    s = size - 1
-                    current += size * grid.stride[k]
+        route_sum, route_max = 0.0, 0.0
+        for hop in range(write_route(grid, node[src[e]], node[dst[e]], route, 0)):
+            link_load = load[route[hop]]
+            route_sum += link_load
+            route_max = max(route_max, link_load)
         max_sum = max(max_sum, route_sum)
         total += route_sum
         sum_of_max += route_max
@@ -326,8 +320,8 @@ def fill_packets(
 ) -> int:
     """Write the packets of each edge and the bytes of a packet. (E,) -> (E,).
 
-    ``sizes`` has the payload, the header and the coarsening. Return an edge with too many packets,
-    or -1.
+    ``sizes`` are the payload, the header and the coarsening. The result is the first edge with too
+    many packets, or -1.
     """
     payload, header, coarsening = sizes
     for e in range(nbytes.size):
@@ -343,7 +337,10 @@ def fill_packets(
 
 @kernel
 def order_by_partner(first: Ints, dst: Int32s, seconds: Floats, order: Ints, ready: Floats) -> None:
-    """Order each task's edges from its next higher partner on. (T + 1,) (E,) (E,) -> (E,) (E,)."""
+    """Order the edges of each task, and add up their seconds. (T + 1,) (E,) (E,) -> (E,) (E,).
+
+    The first partner is the one with the next higher number.
+    """
     for task in range(first.size - 1):
         begin, end = first[task], first[task + 1]
         e = begin
@@ -370,9 +367,10 @@ def last_arrival(
     entered: Floats,
     arrived: Floats,
 ) -> float:
-    """Return the time of the last arrival. (R + 1,) (E,)... -> (T,) entered, (E,) arrived.
+    """Return the time of the last arrival if each task enters a round as soon as it can.
 
-    R rounds, E edges of all rounds, T tasks.
+    The results are written to ``entered``, (T,), and ``arrived``, (E,). Edges e of round r are
+    ``begin[r]:begin[r + 1]``.
     """
     last = 0.0
     for r in range(begin.size - 1):
@@ -394,10 +392,10 @@ _DIGITS = 2**_DIGIT_BITS
 
 @kernel
 def sort_keys(key: UInt64s, buffer: UInt64s) -> UInt64s:
-    """Sort keys by their upper half, and return the array with the result.
+    """Sort keys by their upper half, and return the one of both arrays that has the result.
 
-    This is a stable radix sort of eleven bits in each pass, from the lowest bits on. Digits that
-    all keys share take no pass.
+    This is a stable radix sort by digits of eleven bits, from the lowest on. A digit that is equal
+    in all keys is skipped.
     """
     count = np.zeros((3, _DIGITS), dtype=np.int64)
     for i in range(key.size):
@@ -431,9 +429,9 @@ def make_key(number: float, max_number: float, index: int) -> np.uint64:
 
 @kernel
 def fill_keys(number: Floats, packets: Ints, key: UInt64s) -> int:
-    """Write keys of non-negative numbers, scaled by the largest to 32 bits. (E,) (E,) -> (E,).
+    """Write sort keys of the edges with packets, and return their number. (E,) (E,) -> (E,).
 
-    Edges without packets have none. Return the number of keys.
+    A key has the number, which is not negative, scaled by the largest to 32 bits.
     """
     max_number = SMALLEST_FLOAT
     for e in range(number.size):

@@ -20,8 +20,8 @@ from .tables import run_table
 Links = tuple[Ints, Ints]
 
 
-def list_links(torus: Torus, src: Int32s, dst: Int32s) -> Links:
-    """Return the links of routes hop by hop, in the form of `routes`, for twisted tori."""
+def list_twisted_links(torus: Torus, src: Int32s, dst: Int32s) -> Links:
+    """Return the links of routes on a twisted torus, in the form of `routes`."""
     hops = torus.twisted_hops(src, dst)
     first = np.zeros(src.size + 1, dtype=np.int64)
     np.cumsum(np.abs(hops).sum(axis=1), out=first[1:])
@@ -38,10 +38,11 @@ def list_links(torus: Torus, src: Int32s, dst: Int32s) -> Links:
     return first, links
 
 
-def pick_fifos(torus: Torus, by_first: bool, src: Int32s, dst: Int32s) -> Int32s:
-    """Return the FIFO of each message by its first dimension or Blue Gene/Q's rule; -1 in a node.
+def select_twisted_fifos(torus: Torus, by_first: bool, src: Int32s, dst: Int32s) -> Int32s:
+    """Return the FIFO of each message on a twisted torus; -1 for a message within a node.
 
-    On a twisted torus the rule of Blue Gene/Q sums hops instead of coordinate differences.
+    ``by_first`` selects the FIFO of the first dimension. Otherwise, Blue Gene/Q's rule applies to
+    hops instead of coordinate differences.
     """
     hops = torus.twisted_hops(src, dst)[:, torus.routing_order]
     is_nonzero = hops != 0
@@ -123,7 +124,7 @@ def routes(torus: TorusLike, src: ArrayLike, dst: ArrayLike) -> tuple[Ints, Ints
     if a.shape != b.shape:
         raise InputError("src and dst differ in length", found=(a.size, b.size))
     if torus.twist:
-        return list_links(torus, a, b)
+        return list_twisted_links(torus, a, b)
     first = np.zeros(a.size + 1, dtype=np.int64)
     np.cumsum(torus.distance(a, b), out=first[1:])
     links = np.empty(first[-1], dtype=np.int64)
@@ -187,5 +188,5 @@ def _route_between_nodes(
         endpoints = node[src], node[dst]
         hops[:] = torus.distance(*endpoints)
         if rule != kernels.ROUND_ROBIN:
-            fifo[:] = pick_fifos(torus, rule == kernels.FIRST_DIMENSION, *endpoints)
+            fifo[:] = select_twisted_fifos(torus, rule == kernels.FIRST_DIMENSION, *endpoints)
     return result

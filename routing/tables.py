@@ -1,4 +1,4 @@
-"""Lookup tables of kernels: the straight runs of a torus, and offsets from a node."""
+"""Lookup tables of kernels: straight runs of routes on a torus, and offsets between nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toruscast.mapping import Torus
 from toruscast.mapping.torus import TIE_RULES
 from toruscast.typing import Int32s, Ints
 
-# Maximum runs for each edge at which a table saves time, if the table fits into the cache or not.
+# A table saves time up to these runs for each edge, if it fits into the cache or not.
 _RUNS_PER_EDGE_IN_CACHE, _RUNS_PER_EDGE_IN_MEMORY = 8, 2
 _RUNS_IN_CACHE = 2**20
 
@@ -20,10 +20,11 @@ _RUNS_IN_CACHE = 2**20
 class RunTable(NamedTuple):
     """Indices of the straight runs of routes; dimensions are in routing order.
 
-    A code has the coordinates of a node in bit fields. The run along dimension ``i`` from
-    coordinate ``s`` has the index ``base[i] + (s * parities + parity) * plane`` plus the code of
-    the node where it ends. ``parity`` is that of the destination's other coordinates, if the tie
-    rule uses it. The runs of neighbouring nodes are close together in memory.
+    A route has one straight run in each dimension. The code of a node has its coordinates in bit
+    fields. The run along dimension ``i`` from coordinate ``s`` has the index ``base[i] + (s *
+    parities + parity) * plane`` plus the code of the node where it ends. ``parity`` is that of the
+    destination's other coordinates, if the tie rule uses it. The runs of neighbouring nodes are
+    close together in memory.
     """
 
     # (N,) The highest bit is the parity of the sum of coordinates. A torus has at most 2**24 nodes,
@@ -33,8 +34,8 @@ class RunTable(NamedTuple):
     mask: Ints  # (D,)
     upto: Ints  # (D,) mask of a dimension and those before it
     base: Ints  # (D,)
-    # (N, D) index of each node's runs without the part of the target. Tables in use have fewer than
-    # 2**32 runs.
+    # (N, D) index of each node's runs without the code of the last node. Tables in use have fewer
+    # than 2**32 runs.
     start: NDArray[np.uint32]
     plane: int  # number of codes without parity
     n_runs: int
@@ -43,7 +44,7 @@ class RunTable(NamedTuple):
 
 def run_table_if_faster(torus: Torus, n_edges: int) -> RunTable | None:
     """Return the table of a torus, or None if following the routes is faster."""
-    # Codes that belong to no node are never used.
+    # Without codes that belong to no node.
     n_runs = torus.n_nodes * sum(torus.shape) * (1 + TIE_RULES[torus.tie_break].with_others)
     runs_per_edge = (
         _RUNS_PER_EDGE_IN_CACHE if n_runs <= _RUNS_IN_CACHE else _RUNS_PER_EDGE_IN_MEMORY
@@ -53,7 +54,7 @@ def run_table_if_faster(torus: Torus, n_edges: int) -> RunTable | None:
 
 @lru_cache(maxsize=8)
 def run_table(torus: Torus) -> RunTable:
-    """Return the table of a torus; callers allocate the values of the runs."""
+    """Return the table of a torus."""
     parities = 1 + TIE_RULES[torus.tie_break].with_others
     coords = torus.coords[:, torus.routing_order].astype(np.int64)
     size = np.array([torus.shape[k] for k in torus.routing_order])
@@ -77,7 +78,7 @@ def run_table(torus: Torus) -> RunTable:
 
 
 class OffsetTable(NamedTuple):
-    """Signed offsets to a destination, the farthest first.
+    """Signed offsets from nodes to a destination, the farthest first.
 
     The row of an offset is ``position[((gap + minus) * stride).sum()]``.
     """

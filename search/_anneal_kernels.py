@@ -55,6 +55,7 @@ class LoadChange(NamedTuple):
 
 @bare_kernel
 def _pair_index(table: ResourceTable, node: int, partner_node: int, is_source: bool) -> int:
+    """Return the index of an edge's route in the table."""
     src, dst = (node, partner_node) if is_source else (partner_node, node)
     return src * table.n_nodes + dst
 
@@ -69,9 +70,9 @@ def compute_load_change(
     with_loads: bool,
     change: LoadChange,
 ) -> tuple[int, int]:
-    """Compute the effect of moving tasks to the nodes of ``change.node``.
+    """Compute the change of the loads if tasks move to the nodes of ``change.node``.
 
-    Return the number of changed loads, and the change of hops times units.
+    Return the number of changed loads, and the change of the sum of hops times units.
     """
     n_listed = 0
     hops = 0
@@ -113,7 +114,7 @@ def compute_load_change(
 
 @bare_kernel
 def _add_route_loads(table: ResourceTable, n: int, change: LoadChange, n_listed: int) -> int:
-    """Add weights to the resources of edges, and list each resource once it is not zero."""
+    """Add weights to the resources on routes, and list each resource whose load was zero."""
     for i in range(n):
         weight, base = change.weight[i], change.base[i]
         for k in range(change.begin[i], change.end[i]):
@@ -124,7 +125,7 @@ def _add_route_loads(table: ResourceTable, n: int, change: LoadChange, n_listed:
             n_listed += before == 0
             change.load[index] = before + amount
         if n_listed > change.load.size:
-            # A load that returns to zero may be listed again, so remove repeated entries.
+            # A load that returned to zero is listed again, so remove repeated entries.
             n_listed = _collect_changes(n_listed, change)
             for k in range(n_listed):
                 change.load[change.listed[k]] = change.amount[k]
@@ -133,7 +134,7 @@ def _add_route_loads(table: ResourceTable, n: int, change: LoadChange, n_listed:
 
 @bare_kernel
 def _collect_changes(n_listed: int, change: LoadChange) -> int:
-    """Move the changes of loads to ``amount``, and return their number."""
+    """Move changes other than zero from ``load`` to ``amount``, and return their number."""
     n = 0
     for i in range(n_listed):
         index = change.listed[i]
@@ -146,9 +147,10 @@ def _collect_changes(n_listed: int, change: LoadChange) -> int:
 
 
 @bare_kernel
-def accept(
+def apply_change(
     node: Int32s, load: Ints, moved: Ints, n_moved: int, n_listed: int, change: LoadChange
 ) -> None:
+    """Move the tasks, and add the changes to the loads."""
     for i in range(n_moved):
         node[moved[i]] = change.node[moved[i]]
     for i in range(n_listed):
@@ -166,13 +168,13 @@ def move_tasks(
 ) -> int:
     """Move tasks to the nodes of ``change.node``; return the change of hops times units."""
     n_listed, hops = compute_load_change(edges, table, node, moved, moved.size, True, change)
-    accept(node, load, moved, moved.size, n_listed, change)
+    apply_change(node, load, moved, moved.size, n_listed, change)
     return hops
 
 
 @kernel
 def add_loads_of_edges(edges: TaskEdges, table: ResourceTable, node: Int32s, load: Ints) -> int:
-    """Add the loads of all edges. (T,) -> (P * R,). Return hops times units."""
+    """Add the loads of all edges, (T,) -> (P * R,), and return the sum of hops times units."""
     hops = np.int64(0)
     for task in range(node.size):
         for e in range(edges.first[task], edges.first[task + 1]):
@@ -187,8 +189,8 @@ def add_loads_of_edges(edges: TaskEdges, table: ResourceTable, node: Int32s, loa
 
 
 Random = UInt64s
-# Cumulative probabilities of a step: an exchange with a slot near a partner, an exchange with any
-# slot, or a cycle of three slots. Other steps permute boxes.
+# Cumulative probabilities of the kinds of steps: an exchange with a slot near a partner, an
+# exchange with any slot, and a cycle of three slots. All other steps permute boxes of nodes.
 _P_NEAR, _P_ANY, _P_CHAIN = 0.62, 0.80, 0.95
 # Maximum slots of a node that are compared for an exchange.
 _MAX_COMPARED_SLOTS = 6
@@ -234,11 +236,13 @@ def draw_bits(random: Random) -> int:
 
 @bare_kernel
 def draw_below(random: Random, n: int) -> int:
+    """Draw a whole number from 0 to ``n`` - 1."""
     return (draw_bits(random) * n) >> 31
 
 
 @bare_kernel
 def draw_uniform(random: Random) -> float:
+    """Draw a number from 0 to 1."""
     return draw_bits(random) * 2.0**-31
 
 
@@ -293,6 +297,7 @@ def propose_step(
 
 @bare_kernel
 def _add_move(slots: Slots, steps: ProposedStep, slot: int, target: int) -> None:
+    """Add the move of a slot's content to another slot."""
     i = steps.count[0]
     steps.task[i] = slots.content[slot]
     steps.to[i] = target
@@ -303,7 +308,7 @@ def _add_move(slots: Slots, steps: ProposedStep, slot: int, target: int) -> None
 def _slot_near_partner(
     slots: Slots, edges: TaskEdges, node: Int32s, task: int, random: Random
 ) -> int:
-    """Return a random slot at or next to the node of a random partner, or -1."""
+    """Return a random slot on the node of a random partner or next to it; -1 for none."""
     degree = edges.first[task + 1] - edges.first[task]
     if degree == 0:
         return -1
@@ -329,7 +334,7 @@ def _cheapest_slot(
     new_node: int,
     random: Random,
 ) -> int:
-    """Return a slot on the target's node whose task needs the fewest hops on ``new_node``."""
+    """Return the slot on the target's node whose task costs least hop-bytes on ``new_node``."""
     target_node = np.int64(slots.node[target])
     n = slots.first[target_node + 1] - slots.first[target_node]
     if n == 1:
@@ -383,7 +388,7 @@ def _permute_boxes(slots: Slots, steps: ProposedStep, random: Random) -> None:
         shift = extent + draw_below(random, size - 2 * extent + 1)
         _exchange_box(slots, steps, volume, dimension, shift)
         return
-    # The first dimension of a box varies fastest.
+    # Cells of a box are numbered with the first dimension varying fastest.
     stride = 1
     for d in range(dimension):
         stride *= steps.extent[d]
@@ -439,7 +444,7 @@ def _list_box(slots: Slots, steps: ProposedStep, corner: int) -> bool:
 def _exchange_box(
     slots: Slots, steps: ProposedStep, volume: int, dimension: int, shift: int
 ) -> None:
-    """Exchange a box with one ``shift`` hops away, unless they overlap or differ in slots."""
+    """Exchange a box with the one ``shift`` hops away, unless they overlap or differ in slots."""
     is_valid = True
     for i in range(volume):
         steps.is_in_box[steps.box[0, i]] = True
@@ -468,6 +473,7 @@ def _exchange_box(
 
 @bare_kernel
 def _add_node_move(slots: Slots, steps: ProposedStep, source: int, target: int) -> None:
+    """Add the moves of all slots of a node to another node."""
     for i in range(slots.first[source + 1] - slots.first[source]):
         _add_move(slots, steps, slots.first[source] + i, slots.first[target] + i)
 
@@ -497,6 +503,7 @@ class AnnealingState(NamedTuple):
 
 @bare_kernel
 def raise_to_power(value: float, doublings: int) -> float:
+    """Return ``value ** (2 ** doublings)``."""
     for _ in range(doublings):
         value *= value
     return value
@@ -518,7 +525,7 @@ def sum_powers(objective: Objective, load: Ints) -> Floats:
 def compute_task_heat(
     objective: Objective, edges: TaskEdges, table: ResourceTable, node: Int32s, load: Ints
 ) -> Floats:
-    """Return what the traffic of each task adds to the sums of powers. -> (T,)."""
+    """Return the share of each task's traffic in the sums of powers of the loads. -> (T,)."""
     slope = np.zeros(load.size)
     for index in range(load.size):
         if load[index]:
@@ -545,7 +552,12 @@ def anneal(
     initial_temperature: float,
     final_temperature: float,
 ) -> tuple[int, int]:
-    """Anneal with a falling temperature; return the change of hops, and the number of proposals."""
+    """Anneal with a falling temperature; return the change of hops times units, and the proposals.
+
+    The energy is the norm of the loads, with exponent ``2 ** doublings``, summed over phases, plus
+    a share of hops times units. A proposal that increases it is accepted with probability
+    exp(-increase / temperature).
+    """
     load, change = state.load, state.change
     steps = state.steps
     n_resources = load.size // objective.n_phases
@@ -595,7 +607,7 @@ def anneal(
         increase = new_norm - norm + hop_change * objective.hop_share
         temperature = initial_temperature * math.exp(cooling * step)
         if increase <= 0 or draw_uniform(state.random) < math.exp(-increase / temperature):
-            accept(state.node, load, steps.moved, n_moved, n_listed, change)
+            apply_change(state.node, load, steps.moved, n_moved, n_listed, change)
             for i in range(steps.count[0]):
                 task = steps.task[i]
                 state.slots.content[steps.to[i]] = task

@@ -14,7 +14,7 @@ import numpy as np
 
 from toruscast._jit import compile_seconds
 from toruscast.mapping import MappingProblem, TaskMapping
-from toruscast.mapping.task_mapping import Allocation
+from toruscast.mapping.task_mapping import Allocation, cumcount
 from toruscast.typing import Int32s
 from toruscast.workers import Task
 
@@ -28,7 +28,7 @@ from ._anneal_kernels import (
     compute_task_heat,
     sum_powers,
 )
-from .resource_loads import ResourceLoads, get_resource_table, seconds_per_byte
+from .resource_loads import ResourceLoads, build_resource_table, seconds_per_byte
 
 # Maximum tasks in a permuted box, and the share of tasks that count as hot.
 _MAX_BOX_TASKS, _HOT_TASK_SHARE = 512, 0.1
@@ -52,7 +52,8 @@ class Goal:
 class Annealer:
     """Annealing of one mapping in sweeps of any length.
 
-    ``slots`` has the sorted nodes of all slots, and the tasks that may move.
+    ``slots`` are the sorted nodes of all slots, and the tasks that may move, as given by
+    `Allocation.free_slots`.
     """
 
     def __init__(
@@ -69,8 +70,14 @@ class Annealer:
         self.objective = build_objective(self.loads, goal)
         slot_node, movable = slots
         n_nodes, max_nodes = torus.n_nodes, max(1, _MAX_BOX_TASKS // start.tasks_per_node)
-        first = np.zeros(n_nodes + 1, dtype=np.int64)
-        np.cumsum(np.bincount(slot_node, minlength=n_nodes), out=first[1:])
+        first = np.searchsorted(slot_node, np.arange(n_nodes + 1))
+        # The movable tasks of a node fill its slots in order.
+        node = start.node[movable]
+        slot = first[node] + cumcount(node)
+        content = np.full(slot_node.size, -1, dtype=np.int32)
+        content[slot] = movable
+        slot_of_task = np.full(start.n_tasks, -1, dtype=np.int64)
+        slot_of_task[movable] = slot
         seeds = np.random.SeedSequence(seed).generate_state(1, np.uint64)
         self.state = AnnealingState(
             self.loads.edges,
@@ -79,8 +86,8 @@ class Annealer:
             Slots(
                 first,
                 slot_node.astype(np.int32),
-                np.full(slot_node.size, -1, dtype=np.int32),
-                np.full(start.n_tasks, -1, dtype=np.int64),
+                content,
+                slot_of_task,
                 movable.astype(np.int32),
                 torus.neighbors,
                 np.array(torus.shape, dtype=np.int64),
@@ -99,7 +106,6 @@ class Annealer:
             self.loads.load,
             np.maximum(seeds, 1),
         )
-        self._fill_slots()
         self.proposals = 0
         self.best_energy = self.energy
         self.best_node = self.loads.node.copy()
@@ -110,7 +116,7 @@ class Annealer:
         return compute_energy(self.loads, self.objective)
 
     def anneal_sweep(self, n_steps: int, start_at: float, end_at: float) -> None:
-        """Anneal between two temperatures, as shares of the energy, and keep the best mapping."""
+        """Anneal between two temperatures, given as shares of the energy; keep the best mapping."""
         hot = self.hot_tasks() if self.objective.by_loads else np.zeros(0, dtype=np.int32)
         scale = max(self.energy, 1e-300)
         start_at, end_at = start_at * scale, end_at * scale
@@ -123,22 +129,12 @@ class Annealer:
             self.best_node = self.loads.node.copy()
 
     def hot_tasks(self) -> Int32s:
-        """Return the tasks whose traffic adds most to the energy, the hottest first."""
+        """Return the tasks whose traffic contributes most to the energy, the hottest first."""
         loads = self.loads
         heat = compute_task_heat(self.objective, loads.edges, loads.table, loads.node, loads.load)
         movable = self.state.slots.movable
         n_hot = max(1, round(_HOT_TASK_SHARE * movable.size))
         return movable[np.argsort(-heat[movable], kind="stable")[:n_hot]]
-
-    def _fill_slots(self) -> None:
-        slots = self.state.slots
-        slots.content[:] = -1
-        free = slots.first[:-1].copy()
-        for task in slots.movable:
-            node = self.loads.node[task]
-            slots.content[free[node]] = task
-            slots.slot_of_task[task] = free[node]
-            free[node] += 1
 
 
 def compute_energy(loads: ResourceLoads, objective: Objective) -> float:
@@ -151,7 +147,7 @@ def compute_energy(loads: ResourceLoads, objective: Objective) -> float:
 
 
 def build_objective(loads: ResourceLoads, goal: Goal) -> Objective:
-    """Return the constants of a goal for a problem."""
+    """Return the constants of the energy for a goal."""
     torus = loads.torus
     n_links = max(torus.n_existing_links, 1)
     if not goal.by_loads:
@@ -175,10 +171,11 @@ MAX_SLOWDOWN = 2.0
 
 
 class Clock:
-    """Processor seconds of this thread since its start, up to ``seconds`` if given.
+    """Processor seconds of this thread since its start, with a limit of ``seconds`` if given.
 
-    If other programs use the processors, wall seconds count too, divided by `MAX_SLOWDOWN`.
-    Compilation does not count. ``waited`` adds the seconds of waiting for workers.
+    If other programs use the processors, the elapsed time is at least the wall seconds divided by
+    `MAX_SLOWDOWN`. Compilation does not count. ``waited`` adds the seconds spent on waiting for
+    workers.
     """
 
     def __init__(self, seconds: float | None = None) -> None:
@@ -217,19 +214,19 @@ logger = logging.getLogger(__name__)
 _INITIAL_TEMPERATURES, _FINAL_TEMPERATURE, _MIN_SWEEP_STEPS = (0.1, 0.5), 0.003, 500
 # Estimated seconds of a proposal, with loads and with hop-bytes only.
 _PROPOSAL_SECONDS, _HOP_PROPOSAL_SECONDS = 1.2e-5, 1.2e-6
-# Runs use different weights, because the best ones depend on the application.
+# Runs use different weights, because the best weights depend on the application.
 # benchmarks/search_weights.py fits them. On the better half of the mappings of five applications,
 # Kendall's tau with simulated times is .72, with the first weights alone .70, with hop-bytes .53.
 _GOALS = (Goal(4, 1.0), Goal(2, 2.0), Goal(4, 0.3), Goal(3, 0.3), Goal(4, 2.0))
 _MAX_STARTS = 6
-# Minimum proposals for each task in a run: one long run beats several short ones.
+# Minimum proposals for each task in a run, because one long run beats several short ones.
 _MIN_PROPOSALS_PER_TASK, _MIN_RUNS = 60, 2
 # Mappings with energies equal to this many digits are treated as symmetric.
 _ENERGY_DIGITS = 9
 
 
 class StopFlag:
-    """Flag that ends all runs of this process early."""
+    """A flag that ends all runs of this process early."""
 
     def __init__(self) -> None:
         self.is_set = False
@@ -272,7 +269,7 @@ class AnnealingRuns:
             self.goals = (Goal(by_loads=False),)
         elif objective == "max_bytes":
             self.goals = tuple(Goal(d, s, links_only=True) for d, s in ((4, 0.2), (5, 0.1), (4, 1)))
-        table = get_resource_table(problem)
+        table = build_resource_table(problem)
         # All goals of an objective count the same bytes.
         start = allocation.in_order(problem.n_tasks)
         self._loads = ResourceLoads(problem, start, table, self.goals[0].byte_column)
@@ -314,14 +311,14 @@ class AnnealingRuns:
         return self._interleave_by_goal(self.results)
 
     def _list_jobs(self, pool: Sequence[TaskMapping]) -> list[tuple[float, Goal, TaskMapping]]:
-        """Return combinations of temperature, goal and start, the first choices of each first."""
+        """Return all combinations of temperature, goal and start, the preferred ones first."""
         choices = (_INITIAL_TEMPERATURES, self.goals, pool[:_MAX_STARTS])
         numbers = itertools.product(*(range(len(each)) for each in choices))
         temperatures, goals, starts = choices
         return [(temperatures[t], goals[g], starts[s]) for t, g, s in sorted(numbers, key=sum)]
 
     def drop_symmetric(self, mappings: Sequence[TaskMapping]) -> list[TaskMapping]:
-        """Return mappings without those that have the energies of an earlier one."""
+        """Drop mappings with the same energies as an earlier one."""
         results: dict[tuple[float, ...], TaskMapping] = {}
         for mapping in mappings:
             energies = self._compute_energies(mapping)[:3]
@@ -330,7 +327,7 @@ class AnnealingRuns:
         return list(results.values())
 
     def _interleave_by_goal(self, results: Sequence[TaskMapping]) -> list[TaskMapping]:
-        """Return the mappings so that each goal in turn gives its next best."""
+        """Order mappings by all goals in turn: the best of each, then the second of each, ..."""
         ranked = []
         for number in range(len(self.goals)):
             energies = [self._compute_energies(mapping)[number] for mapping in results]

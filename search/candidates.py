@@ -1,4 +1,4 @@
-"""Candidate mappings to choose from: structured ones before disturbed copies and random ones."""
+"""Candidate mappings to choose from: structured ones, then swaps of good ones, then random ones."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _N_CANDIDATES = 84
 _FIRST = ("identity", "bisect-refined", "greedy-heaviest")
 # Maximum nodes and tasks for the spectral layout and the search.
 _MAX_NODES, _MAX_TASKS = 1024, 4096
-# Maximum sweeps of the search, and edges whose loads it computes, each in about a microsecond. Its
-# temperature, as a share of the energy divided by the tasks.
+# Maximum sweeps of the search, maximum edges whose loads it computes, each in about a microsecond,
+# and its temperature, as a share of the energy divided by the tasks.
 _MAX_SWEEPS, _MAX_EDGES, _TEMPERATURE = 16, 150_000, 0.03
 # Random share of the mappings after the structured ones.
 _RANDOM_SHARE = 0.25
-# Relative difference of equal sums in another order.
+# Maximum relative difference of sums that differ only in the order of their terms.
 _ROUNDING = 1e-9
 
 
@@ -51,11 +51,11 @@ def candidates(
 ) -> list[TaskMapping]:
     """Return ``n`` distinct mappings to choose the fastest from.
 
-    The default order is first. Placements by the traffic follow: a bisection, a greedy one, a
+    The default order is first. Mappings by the traffic follow: a bisection, a greedy placement, a
     spectral layout, and a short search from the best of these. The last two are omitted with more
     than 4,096 tasks or 1,024 nodes, or if no mapping has smaller loads than the default order. Then
     come all permutations of the dimensions, and all reflections of a torus with faults. The other
-    structured mappings follow, those with new link loads first. Disturbed copies and random
+    structured mappings follow, those with new link loads first. Random mappings and swaps of good
     mappings only complete the number; `strategies.sample` has more of them.
 
     Parameters
@@ -142,7 +142,7 @@ def _generate(sample: sampling.DistinctMappings) -> Iterator[TaskMapping]:
 
 
 def _has_min_loads(placement: Placement, mapping: TaskMapping) -> bool:
-    """Whether no mapping has fewer hop-bytes, or fewer bytes on the busiest link of a phase."""
+    """Whether a mapping reaches the lower bounds of hop-bytes and of the busiest link's bytes."""
     problem = placement.problem
     if problem.torus.exclusions:
         return False
@@ -157,7 +157,7 @@ def _has_min_loads(placement: Placement, mapping: TaskMapping) -> bool:
 
 def _search_briefly(placement: Placement, starts: list[TaskMapping], seed: int) -> TaskMapping:
     """Anneal the start with the lowest energy in a fixed number of sweeps."""
-    # Tables of split routes take seconds.
+    # Tables of split routes take seconds to build, so use a tie rule without splits.
     torus = replace(placement.torus, tie_break="source_parity")
     problem = MappingProblem(placement.problem.workload, torus)
     allocation = Allocation(torus, tasks_per_node=placement.capacity)

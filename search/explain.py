@@ -26,7 +26,7 @@ from toruscast.validation import Routing, whole_number
 
 from ._anneal_kernels import ResourceTable
 from .annealing import Annealer, Goal
-from .resource_loads import get_resource_table
+from .resource_loads import build_resource_table
 
 if TYPE_CHECKING:
     from toruscast.mapping.problem import MappingLike, ProblemLike, TorusLike
@@ -106,7 +106,7 @@ def explain(
     links = hottest_links(routed, n)
     links["against"] = other_routed.all_link_bytes[links.index]
     time, against_time = (_simulated_time(problem, each) for each in both)
-    table = get_resource_table(problem)
+    table = build_resource_table(problem)
     return Explanation(
         mapping=mapping,
         against=both[1],
@@ -132,6 +132,7 @@ def _heaviest_pairs(
     links: pd.DataFrame,
     n: int,
 ) -> pd.DataFrame:
+    """Return the ``n`` task pairs with most bytes on each link, as in `Explanation.pairs`."""
     torus, tables = problem.torus, []
     for phase, comm in enumerate(problem.workload):
         src, dst = (mappings[0].node[task] for task in (comm.src, comm.dst))
@@ -168,7 +169,7 @@ def _heaviest_pairs(
 def _feature_effects(
     problem: MappingProblem, mappings: tuple[TaskMapping, TaskMapping]
 ) -> pd.DataFrame:
-    """Return the change of the forecast by each feature value of the other mapping alone."""
+    """Return how the forecast changes if one feature takes the value of the other mapping."""
     model = load_default()
     table = features(
         problem.workload,
@@ -201,6 +202,7 @@ def _feature_effects(
 def _simulate_exchanges(
     problem: MappingProblem, mapping: TaskMapping, table: ResourceTable, time: float, n: int
 ) -> pd.DataFrame:
+    """Simulate the most promising exchanges; return the table of `Explanation.exchanges`."""
     rows = []
     for block, other, changed in _best_exchanges(problem, mapping, table, n):
         try:

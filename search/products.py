@@ -1,8 +1,8 @@
 """Factorisation of a graph into a Cartesian product of rings, lines and cliques.
 
-A sharded model communicates along the axes of a mesh, and a halo with the neighbours in a grid.
-Their graphs are Cartesian products with one factor for each axis, under any numbering of the tasks.
-Layouts of this mesh are starts of a search.
+A sharded model communicates along the axes of a mesh, and a halo exchange along those of a grid.
+The graph of either is a Cartesian product with one factor for each axis, under any numbering of the
+tasks. Layouts of the mesh of these axes are starts of a search.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from toruscast.typing import Bools, Floats, Int32s, Ints
 from ._graph_kernels import classify_edges_by_squares
 from .annealing import Clock
 
-# Maximum steps of the search for squares, and maximum layouts.
+# Maximum steps of the search for squares, and maximum evaluated layouts.
 _MAX_STEPS, _MAX_SPLITS = 2e8, 3000
 # With more tasks, the maximum layouts decrease in proportion.
 _REFERENCE_TASKS = 1000
-# Edges below these shares of the heaviest weight are ignored, such as messages over the edges and
-# corners of blocks with eight cells a side.
+# Edges below these shares of the heaviest weight are ignored. The second share omits the messages
+# over the edges and corners of blocks with eight cells a side.
 _NEGLIGIBLE_SHARES = (0.0, 0.15)
 # Edges with less than this share of the median number of squares are not part of the product.
 _MIN_SQUARE_SHARE = 0.5
@@ -74,7 +74,7 @@ def find_factors(comm: CommGraph) -> tuple[list[Factor], Ints] | None:
 
 
 def _remove_stray_edges(graph: sparse.csr_array) -> sparse.csr_array:
-    """Remove the edges that are part of few squares."""
+    """Remove the edges that are part of few squares, because they belong to no factor."""
     row, column = np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr)), graph.indices
     order = np.argsort(graph.data, kind="stable")
     kind = np.empty(graph.nnz, dtype=np.int64)
@@ -88,7 +88,7 @@ def _remove_stray_edges(graph: sparse.csr_array) -> sparse.csr_array:
         ones = np.ones(is_kind.sum())
         kind_graph = sparse.csr_array((ones, (row[is_kind], column[is_kind])), graph.shape)
         squares += (kind_graph @ adjacency @ kind_graph)[row, column]
-        # Walks that return over the same edge are no squares.
+        # Walks of three edges that use the same edge twice are no squares.
         degree = np.diff(kind_graph.indptr)
         squares[is_kind] -= (degree[row] + degree[column] - 1)[is_kind]
     is_kept = squares >= _MIN_SQUARE_SHARE * np.median(squares)
@@ -96,6 +96,7 @@ def _remove_stray_edges(graph: sparse.csr_array) -> sparse.csr_array:
 
 
 def _is_affordable(graph: sparse.csr_array) -> bool:
+    """Return whether the search for squares takes few enough steps."""
     degree = np.diff(graph.indptr)
     return bool(float(graph.shape[0]) * degree.max(initial=0) ** 3 <= _MAX_STEPS)
 
@@ -109,8 +110,8 @@ def make_product_starts(
 ) -> list[TaskMapping]:
     """Return the best layouts of a workload whose graph is a product, within the time.
 
-    At most ``max_layouts`` of each mesh are evaluated. If nodes have several tasks, the tasks must
-    fill all nodes, and the slots are one more dimension.
+    At most ``max_layouts`` layouts of each mesh are evaluated. If nodes have several tasks, the
+    tasks must fill all nodes, and the slots of a node count as one more dimension.
     """
     torus, n_tasks, capacity = problem.torus, problem.n_tasks, allocation.tasks_per_node
     nodes = np.sort(np.asarray(allocation.nodes, dtype=np.int64))
@@ -152,7 +153,7 @@ def make_product_starts(
 
 
 def _mesh_variants(axes: list[Factor], tasks: Ints) -> Iterator[tuple[list[Factor], Ints]]:
-    """Yield the product, and the product with pairs of equivalent axes of two as rings of four."""
+    """Yield the product, then the product in which pairs of axes of size 2 are rings of size 4."""
     yield axes, tasks
     pairs = [
         (i, j)
@@ -162,7 +163,7 @@ def _mesh_variants(axes: list[Factor], tasks: Ints) -> Iterator[tuple[list[Facto
     if not pairs:
         return
     while pairs:
-        # From the last pair, so that earlier axis numbers stay valid.
+        # Replace the last pair first, because the numbers of earlier axes then stay valid.
         i, j = pairs.pop()
         pairs = [pair for pair in pairs if not {i, j} & {*pair}]
         shape = tasks.shape
@@ -182,6 +183,7 @@ def _are_equivalent(several: Sequence[Factor], others: Sequence[Factor]) -> bool
 
 
 def _factorise_graph(graph: sparse.csr_array) -> tuple[list[Factor], Ints] | None:
+    """Return the axes and tasks of a product; equal components are an axis without traffic."""
     n, degree = graph.shape[0], np.diff(graph.indptr)
     if not graph.nnz or (degree == 0).any() or not _is_affordable(graph):
         return None
@@ -216,7 +218,7 @@ def _factorise_graph(graph: sparse.csr_array) -> tuple[list[Factor], Ints] | Non
 def _component_axes(
     src: Int32s, dst: Int32s, weight: Floats, classes: Ints, is_member: Bools
 ) -> tuple[list[Factor], Ints] | None:
-    """Return the factors of a connected graph by weight, and the task at each coordinate."""
+    """Return the factors of a connected component by weight, and the task at each coordinate."""
     is_inside = is_member[src]
     n, shape = int(is_member.sum()), (is_member.size, is_member.size)
     axes, coordinates = [], []
@@ -227,7 +229,9 @@ def _component_axes(
         label = csgraph.connected_components(graph, directed=False)[1][is_member]
         coordinate = np.full(is_member.size, -1)
         coordinate[is_member] = np.unique(label, return_inverse=True)[1]
-        found = _axis_order(coordinate[src[on_axis]], coordinate[dst[on_axis]], weight[on_axis])
+        found = _identify_factor(
+            coordinate[src[on_axis]], coordinate[dst[on_axis]], weight[on_axis]
+        )
         if found is None:
             return None
         axis, order = found
@@ -243,8 +247,8 @@ def _component_axes(
     return (axes, tasks) if (tasks >= 0).all() else None
 
 
-def _axis_order(src: Ints, dst: Ints, weight: Floats) -> tuple[Factor, Ints] | None:
-    """Return the factor of a graph, and the position of each vertex along it."""
+def _identify_factor(src: Ints, dst: Ints, weight: Floats) -> tuple[Factor, Ints] | None:
+    """Return the factor and each vertex's position, if the graph is a clique, a ring or a line."""
     if (src == dst).any():
         return None
     n = int(max(src.max(), dst.max())) + 1

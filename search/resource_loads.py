@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +14,7 @@ from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus
 from toruscast.mapping.torus import TIE_RULES, Exclusions
 from toruscast.routing import route_kernels as kernels
 from toruscast.routing.loads import link_loads
-from toruscast.routing.messages import packet_counts
+from toruscast.routing.messages import fixed_point, packet_counts
 from toruscast.routing.routing import FIFO_RULES, fifos_between, routes
 from toruscast.typing import Floats, Int32s, Ints
 from toruscast.validation import Routing
@@ -28,35 +27,29 @@ MAX_NODES = 2048
 _MAX_ENTRIES = 2**26
 # Missing links are slower by this factor, so that good mappings avoid them.
 _MISSING_LINK_FACTOR = 1e3
-# Parts of a unit; even splits are rounded to them.
+# Parts of a unit with adaptive routing; shares of even splits are rounded to whole parts.
 _PARTS = 2**16
-# Sums of weights stay below this, so that they fit into 64 bits.
-_MAX_SUM = 2.0**61
 
 
-def get_resource_table(problem: MappingProblem) -> ResourceTable:
-    """Return the resource table of a problem; all phases are adaptive if some are."""
-    adaptive = problem.common_routing != "deterministic"
-    return build_resource_table(problem.torus, "adaptive" if adaptive else "deterministic")
-
-
-def build_resource_table(torus: Torus, routing: Routing = "deterministic") -> ResourceTable:
+def build_resource_table(problem: MappingProblem) -> ResourceTable:
     """Return the resources on the routes between all pairs of nodes.
 
     Resources are links as in `Torus`, then injection FIFOs ``node * fifos + fifo`` (only the first
     of a node with round robin), then a receiver for each node.
     """
-    n = torus.n_nodes
+    torus, n = problem.torus, problem.torus.n_nodes
+    # If some phases are adaptive, all are treated as adaptive.
+    is_adaptive = problem.common_routing != "deterministic"
     if n > MAX_NODES:
         raise InputError(
             "torus too large to search on", found=f"{n} nodes", expected=f"at most {MAX_NODES}"
         )
     src, dst = (np.ascontiguousarray(a, dtype=np.int32) for a in np.divmod(np.arange(n * n), n))
     parts, share = 1, np.zeros(0, dtype=np.int32)
-    if routing == "adaptive" or torus.ties_are_open:
-        # Ties split independently in each dimension, in halves.
-        parts = _PARTS if routing == "adaptive" else 2
-        count, link, share = _split_routes(torus, routing, parts)
+    if is_adaptive or torus.ties_are_open:
+        # In dimension order, a tie splits the traffic of its dimension in halves.
+        parts = _PARTS if is_adaptive else 2
+        count, link, share = _split_routes(torus, is_adaptive, parts)
     else:
         first, link = routes(torus, src, dst)
         count = np.diff(first)
@@ -104,8 +97,12 @@ def seconds_per_byte(torus: Torus) -> Floats:
     )
 
 
-def _split_routes(torus: Torus, routing: Routing, parts: int) -> tuple[Any, Any, Any]:
-    """Return the number of links between each pair of nodes, the links, and their shares."""
+def _split_routes(torus: Torus, is_adaptive: bool, parts: int) -> tuple[Any, Any, Any]:
+    """Return the number of links between each pair of nodes, the links, and their shares.
+
+    Routes depend only on the difference of two nodes, so they are computed once for each difference
+    and moved to all sources.
+    """
     # Routes do not depend on exclusions.
     torus = replace(torus, exclusions=Exclusions())
     if torus.twist:
@@ -118,7 +115,8 @@ def _split_routes(torus: Torus, routing: Routing, parts: int) -> tuple[Any, Any,
     gaps = [
         range(k) if w else range(1 - k, k) for k, w in zip(torus.shape, torus.wrap, strict=True)
     ]
-    by_parity = routing == "adaptive" and TIE_RULES[torus.tie_break].adaptive_fixed
+    by_parity = is_adaptive and TIE_RULES[torus.tie_break].adaptive_fixed
+    routing: Routing = "adaptive" if is_adaptive else "deterministic"
     parities = [
         range(2 if by_parity and w and not k % 2 else 1)
         for k, w in zip(torus.shape, torus.wrap, strict=True)
@@ -130,7 +128,7 @@ def _split_routes(torus: Torus, routing: Routing, parts: int) -> tuple[Any, Any,
         is_tie = wrap & (2 * hops == shape) & bool(by_parity)
         if (odd > is_tie).any():
             continue
-        # Start at a corner from which these hops stay inside a mesh.
+        # From this corner, the hops stay inside a mesh.
         corner = np.where(hops < 0, shape - 1, odd)
         endpoints = torus.node([corner, (corner + hops) % shape])
         if endpoints[0] == endpoints[1]:
@@ -184,8 +182,7 @@ class ResourceLoads:
         size = self.n_phases * count_resources(self.torus)
         self.load = np.zeros(size, dtype=np.int64)
         self.node = mapping.node.copy()
-        self.hop_units = add_loads_of_edges(self.edges, self.table, self.node, self.load)
-        # A route may list all of its loads before repeated ones are removed.
+        # Twice the number of loads, because a load can be listed twice until repeats are removed.
         listed, max_changes = 2 * size + 1, 2 * int(np.diff(self.edges.first).max(initial=0))
         self.change = LoadChange(
             load=np.zeros(size, dtype=np.int64),
@@ -198,6 +195,7 @@ class ResourceLoads:
             weight=np.zeros(max_changes, dtype=np.int64),
             base=np.zeros(max_changes, dtype=np.int64),
         )
+        self.place(mapping)
 
     def place(self, mapping: TaskMapping) -> None:
         """Compute the loads of another mapping."""
@@ -227,7 +225,8 @@ def build_task_edges(problem: MappingProblem, byte_column: str, parts: int) -> T
         base = np.full(comm.n_edges, 0 if workload.dependent else number * count_resources(torus))
         columns.append([a[is_remote] for a in (comm.src, comm.dst, weight, base)])
     src, dst, weight, base = (np.concatenate(part) for part in zip(*columns, strict=True))
-    units, unit = _to_integers(weight, parts * max(torus.diameter, 1))
+    # The hops of all edges times their units must fit into 64 bits.
+    units, unit = fixed_point(weight, factor=parts * max(torus.diameter, 1))
     task = np.concatenate([src, dst])
     order = np.argsort(task, kind="stable")
     first = np.concatenate([[0], np.cumsum(np.bincount(task, minlength=problem.n_tasks))])
@@ -240,12 +239,3 @@ def build_task_edges(problem: MappingProblem, byte_column: str, parts: int) -> T
         np.concatenate([base, base])[order].astype(np.int64),
         unit,
     )
-
-
-def _to_integers(weight: Floats, factor: int) -> tuple[Ints, float]:
-    """Return weights as integers with ``factor`` times their sum in 64 bits, and their unit."""
-    total = float(weight.sum()) * factor
-    if total < _MAX_SUM and (weight == np.rint(weight)).all():
-        return weight.astype(np.int64), 1.0
-    unit = 2.0 ** max(math.ceil(math.log2(max(total, 2.0**-900))) - 61, -1022)
-    return np.rint(weight / unit).astype(np.int64), unit

@@ -6,7 +6,7 @@ import logging
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -240,7 +240,7 @@ def _search_in_rounds(
     n_sweeps: int | None,
     clock: Clock,
 ) -> None:
-    """Improve starts and compare the results in rounds; the clock only decides when to end."""
+    """Improve and compare mappings in rounds; the clock only determines the number of rounds."""
     problem, allocation, seed = comparison.problem, runs.inputs.allocation, comparison.seed
     first = max(_FIRST_ROUND_SECONDS, 4 * runs.sweep_seconds)
     if comparison.objective == TIME:
@@ -270,7 +270,7 @@ def _search_in_rounds(
 
 
 def _gain_interval(best: ComparedMapping, initial: ComparedMapping) -> tuple[float, float]:
-    """Return the limits of the gain by the simulation errors of both mappings."""
+    """Return the limits of the gain that follow from the simulation errors of both mappings."""
     if (best.value, best.error) == (initial.value, initial.error) or not initial.value:
         return 0.0, 0.0
     low, high = (
@@ -281,6 +281,7 @@ def _gain_interval(best: ComparedMapping, initial: ComparedMapping) -> tuple[flo
 
 
 def _lower_bound(problem: MappingProblem, capacity: int, objective: str) -> float:
+    """Return a lower bound of the objective over all mappings; 0 if none is known."""
     if objective == TIME:
         return min_time(problem, capacity)
     hop_bytes, busiest = min_loads(problem, capacity)
@@ -311,40 +312,36 @@ def _make_allocation(
 
 @dataclass(frozen=True)
 class ComparedMapping:
-    """A mapping with its objective."""
+    """A mapping with its value of the objective."""
 
     mapping: TaskMapping
     origin: str
     value: float
     error: float  # relative
     when: float  # seconds since the start of the search
-    key: float  # the value, increased if the mapping depends on synchronised ranks
+    key: float  # for comparisons: the value, increased as in `MappingComparison._penalise`
 
 
+@dataclass(eq=False)
 class MappingComparison:
     """Comparison of mappings by the objective, one by one or by the loop of a forecast."""
 
-    def __init__(
-        self,
-        problem: MappingProblem,
-        objective: str,
-        seed: int,
-        n_jobs: int,
-        callback: Callable[[TaskMapping, float], None] | None,
-        bound: float,
-    ) -> None:
-        self.goal = bound * (1 + _BOUND_TOLERANCE)
-        self.problem, self.objective = problem, objective
-        self.seed, self.n_jobs, self.callback = seed, n_jobs, callback
-        self.measured: dict[bytes, ComparedMapping] = {}
-        self.ranking: Ranking | None = None
-        self._compared: set[bytes] = set()
-        self.began = time.monotonic()
-        self._first: tuple[float, float] | None = None
+    problem: MappingProblem
+    objective: str
+    seed: int
+    n_jobs: int
+    callback: Callable[[TaskMapping, float], None] | None
+    bound: float
+    measured: dict[bytes, ComparedMapping] = field(default_factory=dict)  # by node of each task
+    ranking: Ranking | None = None  # of the last loop
+    began: float = field(default_factory=time.monotonic)
+    # Keys of the mappings in loops, and both times of the first mapping in `_penalise`.
+    _compared: set[bytes] = field(default_factory=set)
+    _first: tuple[float, float] | None = None
 
     @property
     def improvements(self) -> list[ComparedMapping]:
-        """The mappings that were better than all before them; the last is the best."""
+        """The mappings that were better than all earlier ones; the last is the best."""
         better: list[ComparedMapping] = []
         for each in self.measured.values():
             if each.key < (better[-1].key if better else np.inf):
@@ -353,13 +350,13 @@ class MappingComparison:
 
     @property
     def best(self) -> ComparedMapping | None:
-        """The best mapping; None if every mapping needs missing links."""
+        """The best mapping; None if every mapping uses missing links."""
         return next(iter(self.improvements[-1:]), None)
 
     @property
     def is_at_bound(self) -> bool:
         """Whether the best mapping reaches the lower bound."""
-        return self.best is not None and self.best.value <= self.goal
+        return self.best is not None and self.best.value <= self.bound * (1 + _BOUND_TOLERANCE)
 
     def measure(self, mapping: TaskMapping, origin: str = "") -> float:
         """Return the objective of a mapping, computed once."""
@@ -369,6 +366,7 @@ class MappingComparison:
         return self._record(mapping, *self._compute_objective(mapping), origin)
 
     def _record(self, mapping: TaskMapping, value: float, error: float, origin: str = "") -> float:
+        """Store the value of a mapping, and report it if the mapping is the best so far."""
         origin = origin or _origin_of(mapping)
         when, key = time.monotonic() - self.began, self._penalise(value, mapping)
         row = ComparedMapping(mapping, origin, value, error, when, key)
@@ -417,7 +415,7 @@ class MappingComparison:
         self._simulate_winners(self.ranking, clock)
 
     def _simulate_winners(self, answer: Ranking, clock: Clock) -> None:
-        """Simulate the winners of the loop to the final error; reuse times of real packets."""
+        """Simulate the winners of the loop to the final error, unless the loop did so already."""
         is_exact = candidate_coarsenings(self.problem.derive(max_message_packets)) == [1]
         for row in answer.table.head(_N_WINNERS).to_dict("records"):
             if clock.is_over():
@@ -459,7 +457,11 @@ class MappingComparison:
         return True
 
     def _penalise(self, time: float, mapping: TaskMapping) -> float:
-        """Return the time of a mapping, increased if the mapping depends on synchronised ranks."""
+        """Return the time of a mapping, increased if it depends on synchronised ranks.
+
+        With all messages at once it is then slower than the first mapping by more than the
+        tolerance.
+        """
         rounds = self.problem.workload
         is_known = self.objective != TIME or not self.problem.torus.network.unknown_rules
         if is_known or not rounds.dependent or len(rounds) == 1 or time == np.inf:
@@ -489,6 +491,7 @@ def _origin_of(mapping: TaskMapping) -> str:
 
 
 def _make_names_unique(mappings: Sequence[TaskMapping]) -> list[TaskMapping]:
+    """Return the distinct mappings; repeated names get a suffix such as ``@2``."""
     named: dict[str, TaskMapping] = {}
     for mapping in {m.node.tobytes(): m for m in mappings}.values():
         name, copy = mapping.name or "mapping", 1

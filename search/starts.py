@@ -52,9 +52,10 @@ def generate_starts(
     energy: Callable[[TaskMapping], float],
     allotments: Iterable[float],
 ) -> Iterator[list[TaskMapping]]:
-    """Yield distinct mappings on the allocation after each allotment of estimated seconds.
+    """Yield all distinct mappings so far after each allotment of estimated seconds.
 
-    The lowest energy is first. Sources are drawn in the order of their expected gain per second.
+    Mappings are sorted by energy. The next mapping is always drawn from the source with the highest
+    expected gain per second that the remaining seconds allow.
     """
     first, *sources = _list_sources(problem, allocation, seed, clock)
     candidates: dict[bytes, tuple[float, TaskMapping]] = {}
@@ -85,7 +86,7 @@ def generate_starts(
 
 @dataclass
 class _StartSource:
-    """An iterator of start mappings with its cost and its gain."""
+    """An iterator of start mappings, with its estimated cost and its gain so far."""
 
     mappings: Iterator[list[TaskMapping]]
     seconds: float  # of each draw, estimated
@@ -107,9 +108,8 @@ def _list_sources(
             yield [allocation.confine(placement.mapping(node, name))]
 
     def map_with_variants() -> Iterator[list[TaskMapping]]:
-        kinds = registry.select_strategies(None)
-        names = (name for kind in kinds for name in registry.variant_names(placement, kind))
-        yield from map_with(name for name in dict.fromkeys(names) if name not in _FAST)
+        names = dict.fromkeys(strategies.variants(problem))
+        yield from map_with(name for name in names if name not in _FAST)
 
     def make_products(count: int) -> Iterator[list[TaskMapping]]:
         yield make_product_starts(problem, allocation, _MAX_PRODUCTS, clock, count)
@@ -188,6 +188,7 @@ def multilevel(
 def _coarsen(
     problem: MappingProblem, allocation: Allocation, rng: np.random.Generator
 ) -> list[_CoarseLevel]:
+    """Return the levels from the problem itself to the coarsest graph and torus."""
     torus, capacity = problem.torus, allocation.tasks_per_node
     nodes = np.sort(np.asarray(allocation.nodes, dtype=np.int64))
     n_items = nodes.size * capacity
@@ -239,7 +240,7 @@ def _merge_pairs(
     """Return pairs of items, ``(V / 2, 2)``, and the graph between them."""
     n = weight.shape[0]
     mate = np.empty(n, dtype=np.int64)
-    # Visit neighbours consecutively, so that more vertices have a free partner.
+    # Visit neighbours one after the other, because more vertices then find a free partner.
     shuffled = rng.permutation(n)
     rows = weight[shuffled]
     order = shuffled[csgraph.reverse_cuthill_mckee(rows[:, shuffled], symmetric_mode=True)]
@@ -260,13 +261,14 @@ def _merge_pairs(
 def _anneal_level(
     level: _CoarseLevel, node: NDArray[Any], temperature: float, steps: int, seed: int, clock: Clock
 ) -> Ints:
+    """Return the node of each item after annealing the hop-bytes of a level."""
     entries = sparse.triu(level.weight, k=1).tocoo()
     n_items, n_nodes = level.weight.shape[0], level.torus.n_nodes
     if not entries.nnz or n_nodes < 2 or clock.is_over():
         return node.astype(np.int64)
     comm = CommGraph(n_items, entries.row, entries.col, entries.data)
     problem = MappingProblem(comm, level.torus)
-    # Hop-bytes need no resources.
+    # Annealing by hop-bytes needs no resources.
     first, resource = np.zeros(n_nodes**2 + 1, dtype=np.int32), np.zeros(0, dtype=np.uint16)
     share = resource.astype(np.int32)
     table = ResourceTable(first, resource, share, level.hops.ravel(), n_nodes, 1)
@@ -315,6 +317,7 @@ def map_with_programs(
 
 
 def _integer_weights(problem: MappingProblem) -> sparse.csr_array:
+    """Return the bytes between tasks in both directions, scaled to positive whole numbers."""
     weights = problem.comm.without_self_messages().to_scipy()
     weights = sparse.csr_array(weights + weights.T)
     is_whole = (weights.data == np.rint(weights.data)).all()
@@ -336,7 +339,7 @@ def _map_with_scotch(problem: MappingProblem, seed: int) -> Ints:
     target = f"torusXD {torus.ndim} {' '.join(map(str, torus.shape[::-1]))}\n"
     if not all(torus.wrap):
         target = target.replace("torusXD", "meshXD")
-    # Pass the target by a pipe and the graph by stdin, so that no file is written.
+    # Scotch reads the target from a pipe and the graph from stdin, so no file is written.
     read_end, write_end = os.pipe()
     try:
         os.write(write_end, target.encode())
@@ -362,6 +365,7 @@ def _map_with_scotch(problem: MappingProblem, seed: int) -> Ints:
 
 
 def _format_scotch_graph(weights: sparse.csr_array) -> str:
+    """Return a graph in the format of Scotch, with a line of weights and partners per task."""
     n = weights.shape[0]
     lines = [f"0\n{n} {weights.nnz}\n0 010"]
     for task in range(n):
@@ -398,12 +402,7 @@ def _map_with_mt_kahypar(problem: MappingProblem, seed: int) -> Ints:
     upper = sparse.triu(_integer_weights(problem), k=1).tocoo()
     edges = list(zip(upper.row.tolist(), upper.col.tolist(), strict=True))
     graph = program.create_graph(
-        context,
-        problem.n_tasks,
-        len(edges),
-        edges,
-        [1] * problem.n_tasks,
-        upper.data.tolist(),
+        context, problem.n_tasks, len(edges), edges, [1] * problem.n_tasks, upper.data.tolist()
     )
     placed = graph.map_onto_graph(target, context)
     return np.array([placed.block_id(task) for task in range(problem.n_tasks)])

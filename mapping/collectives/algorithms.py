@@ -18,9 +18,9 @@ from functools import partial
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toruscast.errors import InputError
+from toruscast.typing import Floats, Ints
 from toruscast.validation import one_of, whole_number, whole_sizes
 
 from .schedules import (
@@ -34,7 +34,7 @@ from .schedules import (
     reverse_lanes,
 )
 
-Ranks = NDArray[np.int64]
+Ranks = Ints
 Family = Literal["bine", "binary"]
 
 
@@ -108,7 +108,7 @@ class FoldedGrid(NamedTuple):
 
     sizes: tuple[int, ...]  # of the grid of active tasks, powers of two
     rank: Ranks  # of each active task among all tasks, in C order
-    weight: NDArray[np.float64]  # number of tasks that each active task represents
+    weight: Floats  # number of tasks that each active task represents
     folds: tuple[tuple[Ranks, Ranks], ...]  # senders and receivers for each folded dimension
 
     def inner_call(self, call: CollectiveCall) -> CollectiveCall:
@@ -116,12 +116,12 @@ class FoldedGrid(NamedTuple):
         return call._replace(n_tasks=self.rank.size, shape=self.sizes)
 
     def lane(self, inner: Lane, before: Lane = (), after: Lane = ()) -> Lane:
-        """Return a lane of active tasks with global ranks, between rounds of all tasks."""
+        """Return rounds of active tasks with ranks among all tasks, between the given rounds."""
         rounds = (replace(r, src=self.rank[r.src], dst=self.rank[r.dst]) for r in inner)
         return (*before, *rounds, *after)
 
     def fold_blocks(self, block: float) -> tuple[Lane, Lane]:
-        """Return the rounds that send blocks to active tasks, and those that return all others."""
+        """Return rounds that collect blocks at active tasks, and rounds that send back the rest."""
         n_tasks = int(self.weight.sum())
         n_blocks = np.ones(n_tasks)
         before, after = [], []
@@ -133,8 +133,7 @@ class FoldedGrid(NamedTuple):
 
 
 def fold(shape: Sequence[int]) -> FoldedGrid:
-    """Return a task grid folded onto powers of two."""
-    # Odd tasks fold onto the even task before them.
+    """Fold a task grid onto powers of two: odd tasks send to the even task before them."""
     ranks = np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)
     weight = np.ones(ranks.shape)
     folds = []
@@ -154,7 +153,7 @@ def fold(shape: Sequence[int]) -> FoldedGrid:
 def _run_folded(
     folded: FoldedGrid, inner: Lanes, nbytes: float, *, before: bool = False, after: bool = False
 ) -> Lanes:
-    """Return lanes of active tasks, with rounds that send whole buffers before or after them."""
+    """Return lanes of active tasks; other tasks send their buffers before or receive them after."""
     share = nbytes / len(inner)
     send = tuple(Round(src, dst, share, reduces=True) for src, dst in folded.folds)
     (receive,) = reverse_lanes((send,))
@@ -162,7 +161,8 @@ def _run_folded(
     return tuple(folded.lane(lane, first, last) for lane in inner)
 
 
-def _partner_tables(shape: Sequence[int], family: Family, ports: int) -> list[Ranks]:
+def _list_partners(shape: Sequence[int], family: Family, ports: int) -> list[Ranks]:
+    """Return the butterfly partners of each port."""
     return [butterfly_partners(shape, family=family, port=port) for port in range(ports)]
 
 
@@ -174,12 +174,16 @@ def _allgather(
     by_block: bool = False,
     sorted_first: bool = False,
 ) -> Lanes:
-    """Allgather by doubling: in step k partners exchange their 2**k blocks."""
+    """Allgather by doubling: in step k partners exchange the 2**k blocks that each has.
+
+    ``by_block`` sends each block as a message of its own. ``sorted_first`` moves blocks first, so
+    that every task receives consecutive ones.
+    """
     lanes = []
     block = call.nbytes / call.n_tasks / call.ports
     folded = fold(call.shape)
     ranks = np.arange(folded.rank.size)
-    for partners in _partner_tables(folded.sizes, family, call.ports):
+    for partners in _list_partners(folded.sizes, family, call.ports):
         n_blocks = folded.weight
         lane = []
         for row in partners[::-1] if far_first else partners:
@@ -210,7 +214,7 @@ def _reduce_scatter(family: Family, call: CollectiveCall) -> Lanes:
 def _allreduce(family: Family, call: CollectiveCall) -> Lanes:
     """Allreduce by doubling: partners exchange and reduce the whole vector in each step."""
     folded, share = fold(call.shape), call.nbytes / call.ports
-    ranks, tables = np.arange(folded.rank.size), _partner_tables(folded.sizes, family, call.ports)
+    ranks, tables = np.arange(folded.rank.size), _list_partners(folded.sizes, family, call.ports)
     inner = tuple(tuple(Round(ranks, row, share, reduces=True) for row in t) for t in tables)
     return _run_folded(folded, inner, call.nbytes, before=True, after=True)
 
@@ -245,7 +249,7 @@ def _broadcast(family: Family, call: CollectiveCall) -> Lanes:
     pieces = max(1.0, float(np.ceil(share / call.segment))) if call.segment else 1.0
     trees = (
         _list_tree_edges(partners, far_first=True)
-        for partners in _partner_tables(folded.sizes, family, call.ports)
+        for partners in _list_partners(folded.sizes, family, call.ports)
     )
     inner = tuple(
         tuple(Round(src, dst, share, pieces=pieces) for src, dst in tree) for tree in trees
@@ -259,7 +263,7 @@ def _scatter(family: Family, call: CollectiveCall, *, far_first: bool = True) ->
     block = call.nbytes / call.ports / call.n_tasks
     after = tuple(step.reversed() for step in reversed(folded.fold_blocks(block)[0]))
     lanes = []
-    for partners in _partner_tables(folded.sizes, family, call.ports):
+    for partners in _list_partners(folded.sizes, family, call.ports):
         subtree_size = folded.weight.copy()
         lane: Lane = ()
         for src, dst in reversed(_list_tree_edges(partners, far_first=far_first)):
@@ -297,7 +301,7 @@ def chain_parents(n_tasks: int, fanout: int = 1) -> Ranks:
 
 
 def binary_parents(n_tasks: int) -> Ranks:
-    """Return a binary tree numbered by levels, with siblings a level's width apart."""
+    """Return a binary tree numbered level by level; siblings are half a level apart."""
     number = np.arange(1, n_tasks + 1)
     width = _highest_bit(number)
     parent_width = np.maximum(width // 2, 1)
@@ -309,15 +313,15 @@ def _highest_bit(numbers: Ranks) -> Ranks:
 
 
 def in_order_binomial_parents(n_tasks: int) -> Ranks:
-    """Return the binomial tree in which the parent clears a task's lowest bit."""
+    """Return a binomial tree; a task's parent is its number without the lowest set bit."""
     ranks = np.arange(n_tasks)
     return np.where(ranks > 0, ranks & (ranks - 1), -1)
 
 
 def in_order_binary_parents(n_tasks: int) -> Ranks:
-    """Return a binary tree whose subtrees are consecutive tasks, which keeps reductions ordered."""
+    """Return a binary tree whose subtrees are consecutive tasks, so reductions keep their order."""
     parent = np.full(n_tasks, -1, dtype=np.int64)
-    # The tasks of a subtree follow its root.
+    # The tasks of a subtree are consecutive and begin with its root.
     subtrees = [(0, n_tasks)]
     while subtrees:
         root, size = subtrees.pop()
@@ -331,11 +335,11 @@ def in_order_binary_parents(n_tasks: int) -> Ranks:
 
 
 def dimension_chain_parents(shape: Sequence[int], port: int) -> Ranks:
-    """Return a tree of chains: along dimension ``port``, from each of its tasks along the next, ...
+    """Return chains along dimension ``port``, from their tasks along the next dimension, and so on.
 
-    Tasks with the root's coordinate in the first dimension are last, over the wraparound link of
-    that dimension. Therefore the trees of ports 0 to d - 1 of a d-dimensional torus share no
-    directed link. The trees of ports d to 2d - 1 are mirror images in the other direction.
+    Tasks with the root's coordinate in the first dimension are reached last, over wraparound links
+    of that dimension. Therefore the trees of ports 0 to d - 1 of a d-dimensional torus share no
+    directed link. The trees of ports d to 2d - 1 are their mirror images in the other direction.
     """
     ndim = len(shape)
     dims = [d for i in range(ndim) if shape[d := (port + i) % ndim] > 1]
@@ -356,7 +360,7 @@ def dimension_chain_parents(shape: Sequence[int], port: int) -> Ranks:
 
 
 def binomial_parents(n_tasks: int) -> Ranks:
-    """Return the binomial tree in which the parent clears a task's highest bit."""
+    """Return a binomial tree; a task's parent is its number without the highest set bit."""
     ranks = np.arange(n_tasks)
     return np.where(ranks > 0, ranks - _highest_bit(np.maximum(ranks, 1)), -1)
 
@@ -372,14 +376,14 @@ def tree_depths(parent: Ranks) -> Ranks:
 
 
 def _broadcast_down_tree(parent: Ranks, nbytes: float, segment: float = 0.0) -> Lane:
-    """Broadcast in segments of at most ``segment`` bytes (0 for a single segment)."""
+    """Pipeline segments of at most ``segment`` bytes down a tree (0 for a single segment)."""
     depth = tree_depths(parent)
     max_depth = int(depth.max())
     if not max_depth:
         return ()
     n_segments = whole_number(max(1, np.ceil(nbytes / segment)), "segments", 1) if segment else 1
     lane = []
-    # In round r an edge to depth d carries segment r - d + 1.
+    # In round r an edge to depth d carries segment r - d + 1. Equal rounds become one Round.
     number = 0
     while number < max_depth + n_segments - 1:
         first, last = max(1, number - n_segments + 2), min(max_depth, number + 1)
@@ -423,7 +427,7 @@ def _linear_scatter(call: CollectiveCall) -> Lanes:
 
 
 def _binomial_scatter(call: CollectiveCall) -> Lanes:
-    """Scatter down a binomial tree of ranks, for any number of tasks, with far ranks first."""
+    """Scatter down a binomial tree of any number of tasks, the farthest ranks first."""
     n, lane = call.n_tasks, []
     for step in reversed(range(max(0, n - 1).bit_length())):
         src = np.arange(0, n, 2 ** (step + 1))
@@ -435,7 +439,7 @@ def _binomial_scatter(call: CollectiveCall) -> Lanes:
 
 
 def _pipelined_trees(call: CollectiveCall) -> Lanes:
-    """Broadcast through trees without common links, one per port."""
+    """Broadcast a share of the buffer through each of several trees that share no links."""
     # A dimension of one task has no links and no trees.
     sizes = tuple(size for size in call.shape if size > 1) or (1,)
     trees = whole_number(call.ports, "number of trees", 1, 2 * len(sizes))
@@ -461,7 +465,7 @@ def _ring_rounds(call: CollectiveCall, *, reduces: bool) -> Lanes:
 
 
 def _bucket_rings(call: CollectiveCall) -> Lanes:
-    """Reduce-scatter in rings along each dimension in turn; each port starts with another."""
+    """Reduce-scatter in rings along each dimension in turn; port p starts with dimension p."""
     ranks, ndim = np.arange(math.prod(call.shape)).reshape(call.shape), len(call.shape)
     lanes = []
     for port in range(call.ports):
@@ -494,15 +498,16 @@ def _neighbor_exchange(call: CollectiveCall) -> Lanes:
 
 
 def _shifted_exchange(call: CollectiveCall) -> Lanes:
-    """All-to-all in which task a of round r sends to a + r and receives from a - r."""
+    """All-to-all: in round r task a sends to task a + r and receives from task a - r."""
     ranks, n = np.arange(call.n_tasks), call.n_tasks
     return (tuple(Round(ranks, (ranks + r) % n, call.nbytes / n) for r in range(1, n)),)
 
 
 def _bruck_rounds(call: CollectiveCall, *, gathers: bool) -> Lanes:
-    """Send in round k = 0, 1, ... over a distance of 2**k ranks.
+    """Send blocks over a distance of 2**k ranks in round k = 0, 1, ... (Bruck's algorithm).
 
-    An all-to-all sends the blocks whose distance has bit k set, an allgather all blocks of a task.
+    In an all-to-all a task sends the blocks whose distance has bit k set; in an allgather, all that
+    it has.
     """
     ranks, n, lane = np.arange(call.n_tasks), call.n_tasks, []
     for step in range((n - 1).bit_length()):
@@ -521,7 +526,7 @@ def _chain(first: Algorithm, second: Algorithm) -> Algorithm:
 
 
 def _run_over_ranks(algorithm: Callable[[Family, CollectiveCall], Lanes]) -> Algorithm:
-    """Return a binary butterfly over the ranks, independent of the torus."""
+    """Return a binary butterfly over the ranks in one dimension, independent of the torus."""
     return lambda call: algorithm("binary", call._replace(shape=(call.n_tasks,)))
 
 

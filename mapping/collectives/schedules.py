@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from toruscast.errors import InputError
+from toruscast.typing import Floats, Ints
 from toruscast.validation import real_number, whole_number, whole_sizes
 
 from ..comm_graph import CommGraph, Workload, sum_edges
@@ -47,10 +48,10 @@ _BLOCK_SIZE = 2**8
 class Round:
     """Messages of one step of a collective; the arrays have shape ``(n_messages,)``."""
 
-    src: NDArray[np.int64]
-    dst: NDArray[np.int64]
-    nbytes: NDArray[np.float64]
-    reduces: bool  # whether the receiver reduces the received data with its own
+    src: Ints
+    dst: Ints
+    nbytes: Floats
+    reduces: bool  # whether receivers combine the received data with their own
     times: int  # number of repetitions of the round
     pieces: float  # number of segments that each message is split into
 
@@ -112,7 +113,8 @@ class Schedule:
     at_once: bool = False
 
     def rounds(self) -> Iterator[tuple[int, tuple[Round, ...]]]:
-        """Yield the repetitions and the simultaneous rounds of all unfinished lanes."""
+        """Yield how often a group of simultaneous rounds is repeated, and its rounds."""
+        # If all lanes repeat alike, no repetition needs to be listed.
         if len({tuple(step.times for step in lane) for lane in self.lanes}) == 1:
             yield from ((steps[0].times, steps) for steps in zip(*self.lanes, strict=True))
             return
@@ -124,10 +126,7 @@ class Schedule:
             yield 1 + len(others), first
 
     def workload(self) -> Workload:
-        """Return a workload of dependent rounds that combine the lanes.
-
-        With ``at_once``, and for a single task, it has one phase.
-        """
+        """Return the dependent rounds of all lanes together; with ``at_once``, as one phase."""
         phases: list[CommGraph] = []
         for times, steps in self.rounds():
             phases += [merged(self.n_tasks, steps, self.name)] * times
@@ -138,7 +137,7 @@ class Schedule:
 
 
 class CollectiveCall(NamedTuple):
-    """Arguments of an algorithm, with the meaning they have for `schedule`."""
+    """Arguments of an algorithm; see `schedule`."""
 
     n_tasks: int
     nbytes: float
@@ -162,7 +161,7 @@ _ALGORITHMS: dict[str, _RegisteredAlgorithm] = {}
 def register(
     name: str, build_lanes: Algorithm, *, uses_ports: bool = False, at_once: bool = False
 ) -> None:
-    """Register an algorithm; ``uses_ports`` if it can use several ports."""
+    """Register an algorithm. ``uses_ports`` means that it can use several ports."""
     _ALGORITHMS[name] = _RegisteredAlgorithm(build_lanes, uses_ports, at_once)
 
 
@@ -248,7 +247,7 @@ def schedule(
 
 
 def merged(n_tasks: int, steps: Sequence[Round], name: str = "") -> CommGraph:
-    """Return one graph of the messages of several rounds."""
+    """Return the graph of all messages of several rounds."""
     src, dst, nbytes = (
         np.concatenate([getattr(step, field) for step in steps])
         for field in ("src", "dst", "nbytes")
@@ -265,13 +264,9 @@ def check_size(name: str, n: int) -> None:
 
 
 def collective_total(
-    name: str,
-    groups: NDArray[np.int64],
-    nbytes: float,
-    n_tasks: int,
-    times: int = 1,
+    name: str, groups: Ints, nbytes: float, n_tasks: int, times: int = 1
 ) -> CommGraph:
-    """Return the sum of all rounds of a collective within each group, ``(n_groups, n)``."""
+    """Return the traffic of all rounds of a collective within each group, ``(n_groups, n)``."""
     n = groups.shape[1]
     check_size(name, n)
     if name in ALL_PAIRS:
@@ -283,23 +278,21 @@ def collective_total(
     return copy_to_groups(Workload(phases).total, groups, n_tasks)
 
 
-def copy_to_groups(graph: CommGraph, groups: NDArray[np.int64], n_tasks: int) -> CommGraph:
-    """Return the sum of copies of a graph, one among the tasks of each group, ``(n_groups, n)``."""
+def copy_to_groups(graph: CommGraph, groups: Ints, n_tasks: int) -> CommGraph:
+    """Return the sum of copies of a graph, one for the tasks of each group, ``(n_groups, n)``."""
     src, dst = groups[:, graph.src].ravel(), groups[:, graph.dst].ravel()
     amounts = (np.tile(column, len(groups)) for column in (graph.nbytes, graph.n_messages))
     return sum_edges(n_tasks, src, dst, *amounts)
 
 
-def estimate_edges(name: str, groups: NDArray[np.int64]) -> int:
+def estimate_edges(name: str, groups: Ints) -> int:
     """Return the approximate number of edges of a collective."""
     n = groups.shape[1]
     partners: int = n - 1 if name.startswith("alltoall") else n.bit_length()
     return groups.size * partners
 
 
-def _connect_all_pairs(
-    groups: NDArray[np.int64], nbytes: float, n_messages: float, n_tasks: int
-) -> CommGraph:
+def _connect_all_pairs(groups: Ints, nbytes: float, n_messages: float, n_tasks: int) -> CommGraph:
     """Return equal edges between all pairs within each group, sorted as in `CommGraph`."""
     n_groups, n = groups.shape
     members = np.sort(groups, axis=1).astype(np.int32)

@@ -38,7 +38,7 @@ __all__ = ["Citation", "Machine", "ShapeRules", "names", "torus_from_text"]
 
 @dataclass(frozen=True)
 class Citation:
-    """The source of numbers of a machine."""
+    """The source of some values in a machine file."""
 
     of: tuple[str, ...]  # keys of the machine file
     how: str  # one of `SOURCE_KINDS`; "assumed" if not public, "differs" if the source disagrees
@@ -53,10 +53,7 @@ class Citation:
 
 @dataclass(frozen=True)
 class ShapeRules:
-    """The rules that turn the given sizes into a torus of the machine.
-
-    A field that is 0 or empty sets no rule.
-    """
+    """Rules for the shapes of a machine; a field that is 0 or empty sets no rule."""
 
     dimensions: tuple[int, ...] = ()  # valid numbers of sizes
     only: tuple[Sizes, ...] = ()  # valid shapes, with ascending sizes
@@ -70,14 +67,14 @@ class ShapeRules:
     inner_wrap: tuple[bool, ...] = ()
     inner_bandwidth: tuple[float, ...] = ()
     inner_axes: str = ""
-    inner_behind: tuple[int, ...] = ()  # numbers of given sizes after which `inner` is part of text
+    inner_behind: tuple[int, ...] = ()  # numbers of outer sizes that the sizes `inner` may follow
     blocks: dict[int, Sizes] = field(default_factory=dict)  # shapes by their number of nodes
-    own: Sizes = ()  # longer dimensions have links of `beyond` bytes per second
+    own: Sizes = ()  # dimensions longer than this have links of `beyond` bytes per second
     beyond: float = 0.0
     routing_order: str = ""  # the rule for the routing order, "bluegene_q"
     twisted: bool = False  # whether slices are twisted if their shape allows it
     queue_a_port: bool = False  # whether a node has an injection queue for each of its ports
-    devices: tuple[int, ...] = ()  # possible numbers of devices per chip, the default first
+    devices: tuple[int, ...] = ()  # valid numbers of devices per chip, the default first
 
     def __post_init__(self) -> None:
         one_of(self.routing_order, "rule for the routing order", ("", "bluegene_q"))
@@ -169,7 +166,7 @@ class Machine:
         return Torus(**content, network=Network(**changes))
 
     def split_sizes(self, shape: object) -> tuple[Sizes, Sizes]:
-        """Return the outer and the inner sizes; the shape may include the inner sizes."""
+        """Split a shape, which may include the inner sizes, into outer and inner sizes."""
         rules, sizes = self.shapes, whole_sizes(shape, "torus shape")
         lengths, inner = rules.dimensions, rules.inner
         if not lengths or len(sizes) in lengths:
@@ -180,6 +177,7 @@ class Machine:
         raise InputError(f"bad {self.called} shape", found=sizes, expected=self._describe_sizes())
 
     def _find_block(self, nodes: object) -> Sizes:
+        """Return the shape of the block with this number of nodes."""
         blocks = self.shapes.blocks
         number = whole_number(nodes, "number of nodes", 1)
         if number not in blocks:
@@ -188,6 +186,7 @@ class Machine:
         return blocks[number]
 
     def _describe_sizes(self) -> str:
+        """Return the valid numbers of sizes, for error messages."""
         rules = self.shapes
         text = " or ".join(map(str, rules.dimensions)) + " sizes"
         if not rules.inner:
@@ -305,7 +304,7 @@ def check_keys(content: dict[str, Any], known: Sequence[str], label: str) -> Non
 
 
 _FOLDER = Path(__file__).parent
-# Text of these characters is a shape, even with typing errors.
+# Text of these characters only is a shape, possibly misspelt, and no machine.
 SIZE_LETTERS = frozenset("0123456789xm ")
 _FIXED_WRAP = "the sizes determine which dimensions of this machine wrap"
 _ALIASES = {"fugaku": "tofu_d"}
@@ -331,7 +330,7 @@ def names() -> tuple[str, ...]:
 def _read_packaged(name: str) -> Machine:
     path = _FOLDER / f"{name}.toml"
     content = parse_toml(path.read_bytes(), path)
-    # The rules of a named machine are those of its file.
+    # The file of a named machine states all its rules.
     content.setdefault("network", {})["unknown_rules"] = []
     return read_machine(content, name)
 

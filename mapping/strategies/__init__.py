@@ -8,16 +8,7 @@ from toruscast import plugins
 
 # Importing the modules registers their strategies.
 from . import nested, permute, sampling, traffic_driven  # noqa: F401
-from .registry import (
-    STRATEGIES,
-    Placement,
-    Strategy,
-    make,
-    names,
-    patterns,
-    register,
-    variants,
-)
+from .registry import STRATEGIES, Placement, Strategy, make, names, patterns, register, variants
 from .sampling import sample
 
 __all__ = [

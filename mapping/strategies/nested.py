@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast.typing import Ints
 from toruscast.validation import read_sizes
 
 from ..patterns import format_sizes
@@ -28,7 +29,7 @@ from .orders import (
 from .permute import parse_axes
 from .registry import Placement, Rng, VariantError, register
 
-CURVES: dict[str, Callable[[Sequence[int]], NDArray[np.int64]]] = {
+CURVES: dict[str, Callable[[Sequence[int]], Ints]] = {
     "row": lambda shape: np.arange(math.prod(shape)),
     "zigzag": lambda shape: order_zigzag(shape, range(len(shape))),
     "zorder": order_z_curve,
@@ -119,7 +120,7 @@ def blocked(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
         raise VariantError
     box = _parse_tile(placement, sizes)
     coarse = [-(-size // edge) for size, edge in zip(placement.grid, box, strict=True)]
-    position = _invert_order(CURVES[name](coarse))
+    position = np.argsort(CURVES[name](coarse))
     order = np.argsort(position[number_tiles(placement.grid, box)], kind="stable")
     node_order = CURVES[name](placement.torus.shape)
     return _place_in_order(order, node_order[np.arange(placement.n_tasks) // placement.capacity])
@@ -132,12 +133,8 @@ def _place_in_order(tasks: NDArray[Any], nodes: NDArray[Any]) -> NDArray[Any]:
     return node
 
 
-def _invert_order(order: NDArray[Any]) -> NDArray[Any]:
-    """Return the position of each cell in an order."""
-    return _place_in_order(order, np.arange(order.size))
-
-
 def _parse_tile(placement: Placement, text: str) -> tuple[int, ...]:
+    """Return the sizes of a tile of the task grid."""
     sizes = read_sizes(text) or ()
     if len(sizes) != len(placement.grid) or min(sizes) < 1:
         raise VariantError
@@ -176,7 +173,7 @@ def draw_variants(placement: Placement) -> list[str]:
 
 
 def _simplest_name(shapes: ShapePair) -> str:
-    """Return the name of the smallest blocks in row order; empty if there are none."""
+    """Return the name with the smallest blocks, in row order; empty if there are no blocks."""
     for volume in divisors(math.prod(shapes[0]))[1:-1]:
         task_boxes, node_boxes = (list_boxes(shape, volume) for shape in shapes)
         if task_boxes and node_boxes:
@@ -215,6 +212,7 @@ def _draw_blocks(rng: Rng, shapes: ShapePair) -> ShapePair | None:
 
 
 def _draw_order(rng: Rng, shape: Sequence[int], letters: str) -> str:
+    """Draw the order of the cells of a shape, as a word of a name."""
     long = [axis for axis, size in enumerate(shape) if size > 1]
     word = str(rng.choice(_ORDERS, p=_ORDER_SHARES))
     if len(long) < 2:
@@ -251,10 +249,8 @@ def nested(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     return _place_in_order(task_order, slot_order[: placement.n_tasks] // placement.capacity)
 
 
-def _order_cells(
-    shape: Sequence[int], text: str, letters: str
-) -> tuple[NDArray[np.int64], list[int]]:
-    """Return the cells block by block, and the volume of a block at each level."""
+def _order_cells(shape: Sequence[int], text: str, letters: str) -> tuple[Ints, list[int]]:
+    """Return the cells in the order of a name, and the volume of a block at each level."""
     words = text.split("_")
     if len(words) < 3 or len(words) % 2 == 0:
         raise VariantError
@@ -270,7 +266,7 @@ def _order_cells(
             block, within = cells // divisor, cells % divisor
             if split.startswith("mod"):
                 block, within = within, block
-        position = _invert_order(_order_level(n_blocks, word, letters))
+        position = np.argsort(_order_level(n_blocks, word, letters))
         key = key * position.size + position[np.ravel_multi_index(tuple(block), n_blocks)]
         cells = within
     return np.argsort(key, kind="stable"), volumes
@@ -286,7 +282,7 @@ def _split_shape(split: str, shape: Sequence[int]) -> ShapePair:
     return (other, given) if split.startswith("tile") else (given, other)
 
 
-def _order_level(shape: Sequence[int], word: str, letters: str) -> NDArray[np.int64]:
+def _order_level(shape: Sequence[int], word: str, letters: str) -> Ints:
     """Return the cells of a level in the order that a word of a name denotes."""
     if word in CURVES:
         return CURVES[word](shape)

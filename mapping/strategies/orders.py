@@ -9,41 +9,35 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast.typing import Ints
 
-def order_by_axes(shape: Sequence[int], axes: Sequence[int]) -> NDArray[np.int64]:
+
+def order_by_axes(shape: Sequence[int], axes: Sequence[int]) -> Ints:
     """Return the cells row by row, with the last of ``axes`` varying fastest."""
     return np.arange(math.prod(shape)).reshape(shape).transpose(axes).ravel()
 
 
-def order_zigzag(shape: Sequence[int], axes: Sequence[int]) -> NDArray[np.int64]:
-    """Return the cells row by row, with alternate rows reversed so that consecutive cells touch."""
-    sizes = [shape[axis] for axis in axes]
-    index = np.arange(math.prod(sizes))
-    strides = np.cumprod([1, *shape[:0:-1]])[::-1]
-    cell = np.zeros_like(index)
-    stride = index.size
-    for axis, size in zip(axes, sizes, strict=True):
-        row, stride = index // stride, stride // size
-        position = index // stride % size
-        cell += np.where(row % 2, size - 1 - position, position) * strides[axis]
-    return cell
+def order_zigzag(shape: Sequence[int], axes: Sequence[int]) -> Ints:
+    """Return the cells row by row, with alternate rows reversed; consecutive cells are adjacent."""
+    cells = order_by_axes(shape, axes)
+    n_rows = 1
+    for axis in axes:
+        rows = cells.reshape(n_rows, shape[axis], -1)
+        rows[1::2] = rows[1::2, ::-1]
+        n_rows *= shape[axis]
+    return cells
 
 
-def walk_snake(sizes: Sequence[int]) -> NDArray[np.int64]:
-    """Return coordinates of a path through all cells, ``(n_cells, ndim)``, last dimension fastest.
-
-    Consecutive cells are neighbours.
-    """
+def walk_snake(sizes: Sequence[int]) -> Ints:
+    """Return the coordinates of a zigzag path through all cells, ``(n_cells, ndim)``."""
     cells = order_zigzag(sizes, range(len(sizes)))
     return np.stack(np.unravel_index(cells, tuple(sizes)), axis=1)
 
 
-def walk_loop(sizes: Sequence[int]) -> NDArray[np.int64] | None:
-    """Return a closed path through all cells, or None if the first size is odd or others are 1.
-
-    A snake joins the other dimensions into lines. The path zigzags through the lines without their
-    first cells and returns over those.
-    """
+def walk_loop(sizes: Sequence[int]) -> Ints | None:
+    """Return a closed path through all cells, or None if the first size is odd or others are 1."""
+    # A snake through the other dimensions makes the grid a plane. The path zigzags through the
+    # plane without its first column, and returns over this column.
     if len(sizes) < 2 or sizes[0] % 2:
         return None
     line = walk_snake(sizes[1:])
@@ -58,32 +52,29 @@ def walk_loop(sizes: Sequence[int]) -> NDArray[np.int64] | None:
     return np.column_stack([path[:, 0], line[path[:, 1]]])
 
 
-def order_by_tile(shape: Sequence[int], tile: Sequence[int]) -> NDArray[np.int64]:
-    """Return the cells tile by tile, with tiles and the cells of a tile in C order.
-
-    Tiles at the upper edges are smaller if the sizes are not divisible.
-    """
+def order_by_tile(shape: Sequence[int], tile: Sequence[int]) -> Ints:
+    """Return the cells tile by tile, with tiles and the cells of a tile in C order."""
     return np.argsort(number_tiles(shape, tile), kind="stable")
 
 
-def number_tiles(shape: Sequence[int], tile: Sequence[int]) -> NDArray[np.int64]:
-    """Return the C-order number of each cell's tile."""
+def number_tiles(shape: Sequence[int], tile: Sequence[int]) -> Ints:
+    """Return the C-order number of each cell's tile; tiles at the upper edges may be smaller."""
     number: NDArray[Any] = np.zeros((1,) * len(shape), dtype=np.int64)
     for c, size, edge in zip(np.indices(shape, sparse=True), shape, tile, strict=True):
         number = number * -(-size // edge) + c // edge
     return number.ravel()
 
 
-def order_z_curve(shape: Sequence[int]) -> NDArray[np.int64]:
+def order_z_curve(shape: Sequence[int]) -> Ints:
     """Return the cells along the Morton curve of the enclosing power-of-two cube."""
     return _sort_by_bits([c.ravel() for c in np.indices(shape)])
 
 
-def order_hilbert(shape: Sequence[int]) -> NDArray[np.int64]:
+def order_hilbert(shape: Sequence[int]) -> Ints:
     """Return the cells along the Hilbert curve of the enclosing power-of-two cube.
 
-    Consecutive cells are neighbours in a cube whose edge is a power of two. The transformation is
-    that of Skilling, "Programming the Hilbert curve", AIP Conf. Proc. 707, 2004.
+    The transformation is that of Skilling, "Programming the Hilbert curve", AIP Conf. Proc. 707,
+    2004.
     """
     long = [axis for axis, size in enumerate(shape) if size > 1]
     if not long:
@@ -112,7 +103,7 @@ def order_hilbert(shape: Sequence[int]) -> NDArray[np.int64]:
     return _sort_by_bits([c ^ flip for c in coords])
 
 
-def _sort_by_bits(coords: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
+def _sort_by_bits(coords: Sequence[NDArray[Any]]) -> Ints:
     """Sort cells by the interleaved bits of their coordinates, highest first."""
     digits = []
     for bit in range(max(int(c.max()) for c in coords).bit_length()):

@@ -1,4 +1,4 @@
-"""Placements line by line: permuted, zigzag, tilted or with a stride; and launchers' rank orders.
+"""Placements line by line (permuted, zigzag, tilted, with a stride), and launchers' rank orders.
 
 Launchers name rank orders differently. On Blue Gene/Q ``ABCDET`` fills the cores of a node first,
 because the last letter varies fastest. On Blue Gene/L and /P ``XYZT`` starts along X, because the
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
+from toruscast.typing import Int32s, Ints
 from toruscast.validation import whole_sizes
 
 from .. import machines
@@ -41,11 +42,12 @@ def identity(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
 
 
 def _list_long_letters(placement: Placement) -> list[str]:
+    """Return the letters of dimensions and slots with a size above 1."""
     return [a for a, size in zip(placement.letters, placement.shape, strict=True) if size > 1]
 
 
 def _list_letter_orders(placement: Placement) -> list[str]:
-    """Return orders of the letters: all of up to four, else rotations with T at three positions."""
+    """Return all orders of up to four letters; for more, rotations with T at three positions."""
     letters = _list_long_letters(placement)
     if len(letters) <= 4:
         return ["".join(order) for order in itertools.permutations(letters)][1:]
@@ -103,7 +105,7 @@ def zigzag(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
 
 
 def _list_tilts(placement: Placement) -> list[str]:
-    """Return single shears, small ones first, then pairs of shears."""
+    """Return variants with one shear, small shifts first, then variants with two shears."""
     torus, letters = placement.torus, placement.letters
     long = [d for d, size in enumerate(torus.shape) if size > 1]
     steps = sorted({1, 2, 3, *(torus.shape[d] // 2 for d in long)})
@@ -149,6 +151,7 @@ def tilt(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
 
 
 def _list_strides(placement: Placement) -> list[str]:
+    """Return up to eleven strides, evenly spaced on a logarithmic scale."""
     n = placement.n_places
     targets = {round(n ** (k / 12)) for k in range(1, 12)}
     steps = {next((k for k in range(target, n) if math.gcd(k, n) == 1), 1) for target in targets}
@@ -171,7 +174,7 @@ def stride(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
 
 
 def parse_axes(word: str, letters: str, shape: Sequence[int]) -> list[int]:
-    """Return the axis of each letter of a word, after the axes of missing letters of size 1."""
+    """Return the axes of a word's letters; omitted axes, which must have size 1, come first."""
     absent = [axis for axis, letter in enumerate(letters) if letter not in word]
     is_known = len(set(word)) == len(word) and set(word) <= set(letters)
     if not is_known or any(shape[axis] > 1 for axis in absent):
@@ -186,7 +189,7 @@ _RANK_MAP = re.compile(r"rank-map-(bynode|bychip)[=:]([A-Za-z]+)")
 
 
 def parse_rank_order(word: str, torus: Torus) -> str | None:
-    """Return the letters of a launcher's rank order, the last varying fastest, or None."""
+    """Return a launcher's rank order as letters, the last varying fastest; None for other words."""
     match = _RANK_MAP.fullmatch(word)
     if match and torus.name in _FUJITSU and sorted(match[2]) == sorted(torus.axes):
         letters = match[2][::-1]
@@ -214,7 +217,7 @@ def map_ranks(
 
 
 def explain_letters(name: str, torus: Torus) -> str:
-    """Return a note on a strategy's letters if the machine's launcher reverses them."""
+    """Return a note on a strategy's name if the machine's launcher writes letters in reverse."""
     letters = name.partition("-")[2].partition("@")[0]
     if torus.name not in _FIRST_FASTEST or name.partition("-")[0] not in ("permute", "zigzag"):
         return ""
@@ -227,6 +230,7 @@ def explain_letters(name: str, torus: Torus) -> str:
 
 
 def _describe_rank_orders(torus: Torus) -> str:
+    """Return the form of the machine's rank orders, for error messages."""
     word = f"{torus.axes}T"
     if torus.name in _FUJITSU:
         return f"rank-map-bynode={torus.axes} or rank-map-bychip:{torus.axes}, in any order"
@@ -242,9 +246,7 @@ _JOB_STRATEGIES = ("bisect-refined", "greedy-heaviest")
 _TOFU_UNIT = (2, 3, 2)
 
 
-def job_torus(
-    shape: Sequence[int], coords: NDArray[np.int64] | None = None
-) -> tuple[Torus, NDArray[np.int32]]:
+def job_torus(shape: Sequence[int], coords: Ints | None = None) -> tuple[Torus, Int32s]:
     """Return the torus of a Fugaku job, and the torus's node of each node of the job.
 
     Without coordinates it is the requested torus; dimensions of one or two nodes are meshes. With
@@ -274,9 +276,7 @@ def job_torus(
 
 
 def job_mappings(
-    traffic: Workload | CommGraph,
-    shape: Sequence[int],
-    coords: NDArray[np.int64] | None = None,
+    traffic: Workload | CommGraph, shape: Sequence[int], coords: Ints | None = None
 ) -> tuple[list[TaskMapping], dict[str, TaskMapping]]:
     """Return the candidate mappings of a Fugaku job, on its torus and in its own shape."""
     torus, torus_node = job_torus(shape, coords)
@@ -293,8 +293,8 @@ def job_mappings(
     return mappings, {name: TaskMapping(node, job, name=name) for name, node in nodes.items()}
 
 
-def _walk_shape(job: Torus, n_tasks: int) -> dict[str, NDArray[np.int64]]:
-    """Return the job's node of each rank along a snake and, if it exists, a loop."""
+def _walk_shape(job: Torus, n_tasks: int) -> dict[str, Ints]:
+    """Return the node of each rank along a zigzag path and, if one exists, along a closed path."""
     shape = job.shape
     long = [d for d, size in enumerate(shape) if size > 1]
     # A loop requires an even first size.

@@ -1,4 +1,7 @@
-"""Kernels for hop-bytes, greedy placement and dual recursive bisection."""
+"""Kernels for hop-bytes, greedy placement and dual recursive bisection.
+
+Letters in the comments: N nodes, D torus dimensions, T tasks, G dimensions of the task grid.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast._jit import inner_kernel, kernel
+from toruscast.typing import Bools, Floats, Int32s, Ints
 
 from ..comm_graph import Partners
 from ..twist import TorusMetric
@@ -16,7 +20,7 @@ from ..twist import TorusMetric
 
 @inner_kernel
 def torus_distance(a: NDArray[Any], b: NDArray[Any], metric: TorusMetric) -> float:
-    """Return the hops between two points."""
+    """Return the hops between two points, whose coordinates may be fractional."""
     shape, wrap, images = metric
     if images.shape[0] == 0:
         total = 0.0
@@ -35,18 +39,12 @@ def torus_distance(a: NDArray[Any], b: NDArray[Any], metric: TorusMetric) -> flo
 
 @kernel
 def sum_hop_bytes(
-    src: NDArray[Any],
-    dst: NDArray[Any],
-    nbytes: NDArray[Any],
-    coords: NDArray[Any],
-    shape: NDArray[Any],
-    wrap: NDArray[Any],
+    src: Int32s, dst: Int32s, nbytes: Floats, coords: Int32s, shape: Int32s, wrap: Bools
 ) -> float:
-    # coords: (n_tasks, D), of the node of each task
-    """Return the sum of bytes times hops."""
+    """Return the sum of bytes times hops; ``coords``, (T, D), are those of the tasks' nodes."""
     total = 0.0
     for e in range(src.size):
-        # Integers make this five times as fast as `torus_distance`.
+        # Whole coordinates make this five times as fast as `torus_distance`.
         hops = 0
         for d in range(shape.size):
             gap = abs(coords[src[e], d] - coords[dst[e], d])
@@ -61,20 +59,19 @@ def sum_hop_bytes(
 def place_greedily(
     traffic: Partners,
     metric: TorusMetric,
-    coords: NDArray[Any],
-    neighbors: NDArray[Any],
+    coords: Int32s,
+    neighbors: Int32s,
     capacity: int,
     first_task: int,
     first_node: int,
-) -> NDArray[Any]:
-    # T = tasks, N = nodes, D = torus dimensions; coords (N, D), neighbors (N, 2 D) -> (T,)
-    """Return the node of each task."""
+) -> Ints:
+    """Return the node of each task by greedy growth. (N, D) (N, 2 * D) -> (T,)."""
     first, partner, nbytes = traffic
     n_tasks, n_nodes = first.size - 1, coords.shape[0]
     node = np.full(n_tasks, -1, np.int64)
     free = np.full(n_nodes, capacity, np.int64)
     placed_bytes = np.zeros(n_tasks)  # bytes between each task and the placed tasks
-    visited = np.full(n_nodes, -1, np.int64)  # last task whose search reached the node
+    visited = np.full(n_nodes, -1, np.int64)  # last task whose search visited the node
     queue = np.empty(n_nodes, np.int64)
     depth = np.empty(n_nodes, np.int64)
     heap = [(0.0, first_task)]
@@ -84,7 +81,7 @@ def place_greedily(
         t = -1
         while len(heap) > 0:
             priority, t = heapq.heappop(heap)
-            # Other entries are stale.
+            # Skip entries whose task is placed or has more bytes to placed tasks by now.
             if node[t] < 0 and -priority == placed_bytes[t]:
                 break
             t = -1
@@ -98,7 +95,7 @@ def place_greedily(
             if node[partner[e]] >= 0 and nbytes[e] > heaviest:
                 heaviest = nbytes[e]
                 start = node[partner[e]]
-        # Breadth-first search; among the nearest free nodes take the one with the lowest cost.
+        # Search breadth-first for the nearest free nodes, and take the one with the lowest cost.
         best, min_cost, max_depth = -1, np.inf, n_nodes
         queue[0], depth[0], visited[start] = start, 0, t
         head, size = 0, 1
@@ -133,21 +130,24 @@ def place_greedily(
     return node
 
 
-OUTSIDE = 2  # `side` of tasks in other boxes
+# The value of `side` for tasks in other boxes; 0 and 1 are the halves of the current box.
+OUTSIDE = 2
 
 
 @kernel
-def bisect_both(
+def bisect_torus_and_tasks(
     traffic: Partners,
     metric: TorusMetric,
-    grid: NDArray[Any],
+    grid: Ints,
     capacity: int,
     by_grid: bool,
     by_graph: bool,
     refined: bool,
-) -> NDArray[Any]:
-    # T = tasks, D = torus dimensions, G = grid dimensions, B = 2N - 1 boxes; grid (T, G) -> (T,)
-    """Return the node of each task; boxes are halved in breadth-first order."""
+) -> Ints:
+    """Return the node of each task by dual recursive bisection. (T, G) -> (T,).
+
+    Boxes of nodes and their tasks are halved in breadth-first order, down to single nodes.
+    """
     first, partner, nbytes = traffic
     shape = metric.shape
     n_tasks, ndim = grid.shape[0], shape.size
@@ -203,6 +203,7 @@ def bisect_both(
         share = (2 * members.size * left_slots + total) // (2 * total)
         n_left = min(max(share, members.size - right_slots), left_slots)
         gap = torus_distance(centre[left], centre[right], metric)
+        # The bias of a task is the additional hop-bytes to tasks outside the box if it goes left.
         for t in members:
             side[t] = 0
             bias[t] = 0.0
@@ -252,16 +253,20 @@ def bisect_both(
 @inner_kernel
 def _find_best_order(
     traffic: Partners,
-    grid: NDArray[Any],
-    members: NDArray[Any],
+    grid: Ints,
+    members: Ints,
     n_left: int,
-    bias: NDArray[Any],
+    bias: Floats,
     gap: float,
-    side: NDArray[Any],
-    preferred: NDArray[Any],
+    side: NDArray[np.int8],
+    preferred: Ints,
     by_graph: bool,
-) -> tuple[NDArray[Any], int]:
-    """Return the order whose first ``n_left`` tasks cost least on the left; its grid dimension."""
+) -> tuple[Ints, int]:
+    """Return the order of tasks with the cheapest cut after ``n_left``, and its grid dimension.
+
+    The dimension is -1 for an order by bias or by the graph. The cost of a cut is the bias of the
+    left tasks, plus the bytes between both sides times the distance of the boxes.
+    """
     first, partner, nbytes = traffic
     best, best_dimension = members, -1
     min_cost = np.inf
@@ -270,7 +275,7 @@ def _find_best_order(
     for candidate in range(n_grid + 2 * by_graph):
         dimension = -1
         if candidate == n_grid:
-            order = _grow_order(traffic, members, side)
+            order = _order_breadth_first(traffic, members, side)
         else:
             if candidate < n_grid:
                 dimension = preferred[candidate]
@@ -300,8 +305,8 @@ def _find_best_order(
 
 
 @inner_kernel
-def _grow_order(traffic: Partners, members: NDArray[Any], side: NDArray[Any]) -> NDArray[Any]:
-    """Return the breadth-first order from a peripheral task, which a first search finds."""
+def _order_breadth_first(traffic: Partners, members: Ints, side: NDArray[np.int8]) -> Ints:
+    """Return the breadth-first order from the last task of a first search, which is peripheral."""
     first, partner, _ = traffic
     for t in members:
         side[t] = 0
@@ -333,13 +338,9 @@ def _grow_order(traffic: Partners, members: NDArray[Any], side: NDArray[Any]) ->
 
 @inner_kernel
 def _refine_halves(
-    traffic: Partners,
-    members: NDArray[Any],
-    bias: NDArray[Any],
-    gap: float,
-    side: NDArray[Any],
+    traffic: Partners, members: Ints, bias: Floats, gap: float, side: NDArray[np.int8]
 ) -> None:
-    """Exchange tasks in passes after Kernighan and Lin, each cut back to its best prefix."""
+    """Exchange tasks in passes (Kernighan and Lin), and undo those after the best of each pass."""
     first, partner, nbytes = traffic
     patience = max(16, members.size // 50)
     gain = np.zeros(bias.size)

@@ -343,6 +343,7 @@ def place_tasks(placement: Placement, name: str, seed: int) -> tuple[NDArray[Any
 
 
 def _avoid_excluded_nodes(placement: Placement, family: str, node: NDArray[Any]) -> NDArray[Any]:
+    """Move tasks from excluded nodes to the nearest free slots; the identity skips these nodes."""
     torus, capacity = placement.torus, placement.capacity
     if not torus.exclusions.nodes:
         return node
@@ -379,6 +380,7 @@ def _describe_form(placement: Placement, strategy: Strategy) -> str:
 
 
 def _accepts_example(strategy: Strategy, placement: Placement) -> bool:
+    """Return whether the strategy's example name is valid for this placement."""
     if strategy.example == strategy.form:
         return False
     variant = strategy.example.partition("-")[2]

@@ -33,7 +33,6 @@ def random(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
 
 @register(
     "swap-K-NAME",
-    lambda _: [],
     example="swap-10-identity",
     parameters="K: number of swapped pairs of tasks, NAME: the initial mapping",
 )
@@ -59,13 +58,12 @@ def _swap_pairs(node: NDArray[Any], count: int, rng: Rng) -> NDArray[Any]:
     return np.array(swapped, dtype=np.int64)
 
 
-# More tasks on two or more nodes have over a hundred thousand mappings.
+# With more tasks, two or more nodes have over a hundred thousand mappings.
 _MAX_COUNTED_TASKS = 20
 
 
 @register(
     "nth-K",
-    lambda _: [],
     example="nth-5",
     parameters="K: index among all mappings, from 0 and less than a million; for few tasks",
 )
@@ -87,8 +85,9 @@ def count_mappings(placement: Placement) -> float:
         return 1
     if n_tasks > _MAX_COUNTED_TASKS:
         return math.inf
-    # The exponential generating function of a node is the sum of x**k / k! up to the capacity. Its
-    # power for all nodes follows from the differential equation of a power.
+    # The number is n_tasks! times the coefficient of x**n_tasks in f(x)**n_nodes, where f is the
+    # sum of x**k / k! up to the capacity. The recurrence of the coefficients of a power follows
+    # from its derivative: f (f**n)' = n f' f**n.
     share = [Fraction(1, math.factorial(k)) for k in range(min(capacity, n_tasks) + 1)]
     power = [Fraction(1)]
     for t in range(1, n_tasks + 1):
@@ -180,24 +179,14 @@ def sample(
     ('identity', 'random@2')
     """
     placement = Placement(as_problem(comm, torus), tasks_per_node)
-    return list(draw_mappings(placement, n, seed, exclude, kinds))
-
-
-def draw_mappings(
-    placement: Placement,
-    n: int,
-    seed: Seed,
-    exclude: Mappings = (),
-    kinds: Iterable[str] | None = None,
-) -> Iterator[TaskMapping]:
-    """Check the arguments of `sample`, and return a generator of its mappings."""
-    families = registry.select_strategies(kinds)
-    return _draw_families(DistinctMappings(placement, n, seed, exclude), families)
+    return list(_draw_families(DistinctMappings(placement, n, seed, exclude), kinds))
 
 
 def _draw_families(
-    sample: DistinctMappings, families: Sequence[registry.Strategy]
+    sample: DistinctMappings, kinds: Iterable[str] | None = None
 ) -> Iterator[TaskMapping]:
+    """Yield structured mappings, then swaps of the best of them, then random mappings."""
+    families = registry.select_strategies(kinds)
     n, names = sample.n, {family.family for family in families}
     has_swaps, has_random = "swap" in names, "random" in names
     n_structured = math.ceil(_STRUCTURED * n) if has_swaps or has_random else n
@@ -238,7 +227,7 @@ def add_random(sample: DistinctMappings) -> Iterator[TaskMapping]:
 
 
 def count_remaining(placement: Placement, exclude: Sequence[TaskMapping]) -> float:
-    """Return the number of mappings without excluded ones; infinite if too many to count."""
+    """Return the number of mappings that are not excluded; infinite if too many to count."""
     excluded = {m.node.tobytes() for m in exclude if m.occupancy.max() <= placement.capacity}
     return count_mappings(placement) - len(excluded)
 
@@ -287,10 +276,10 @@ def add_structured(
     are_equivalent: Callable[[Costed, Costed], bool],
     accepted: Iterable[Costed] = (),
 ) -> Generator[TaskMapping, None, tuple[list[Costed], list[TaskMapping]]]:
-    """Add up to ``count`` named mappings from the queues in turn, if not equivalent to another.
+    """Yield up to ``count`` named mappings from the queues in turn, without equivalent ones.
 
-    Returns all mappings tried, and the equivalent ones. They may be equivalent to those in
-    ``accepted``.
+    Mappings are compared with each other and with ``accepted``. The generator returns all mappings
+    that it tried, and those that were equivalent to another.
     """
     placement = sample.placement
     remaining, different = list(queues), list(accepted)
@@ -329,8 +318,8 @@ def add_swaps(
     n = size - len(sample.names)
     if n <= 0:
         return
-    # The best mapping of each family, with different costs, so that the bases differ in kind.
-    # Prefer the shorter name among equals.
+    # Swaps start from the best mapping of each family, so that the initial mappings differ in kind.
+    # Among equal costs prefer the shorter name.
     bases: list[Costed] = []
     for costed in sorted(tried, key=lambda pair: (round(pair[0], 9), len(pair[1].name))):
         family = costed[1].name.partition("-")[0]
@@ -340,7 +329,8 @@ def add_swaps(
         ):
             bases.append(costed)
     base_nodes = [(each.name, _place_base(placement, each.name)) for _, each in bases[:_N_BASES]]
-    # A swap moves two tasks, so a share exp(-4 k / T) of the pairs is unchanged after k swaps.
+    # A pair of tasks is unchanged by k swaps with probability exp(-4 k / T), because a swap moves
+    # two of the T tasks. Choose k for even steps of this probability.
     levels = (np.arange(n) + 0.5) / n
     counts = np.maximum(1, np.round(-placement.n_tasks / 4 * np.log1p(-levels))).astype(int)
     for count, (base, node) in zip(counts.tolist(), itertools.cycle(base_nodes), strict=False):
@@ -359,15 +349,15 @@ def sample_inequivalent(
 ) -> tuple[list[TaskMapping], int]:
     """Draw mappings that are not symmetric to each other or to excluded ones.
 
-    Symmetric mappings take nearly the same time, so a model trained on one knows the time of the
-    other. If there are too few inequivalent mappings, symmetric ones complete the sample; their
-    number is the second result.
+    Symmetric mappings take nearly the same time, so a model trained on one has seen the time of the
+    other. If there are too few other mappings, symmetric ones complete the sample; their number is
+    the second result.
     """
     remaining = count_remaining(placement, exclude)
     excluded = {fingerprint(placement.problem, mapping) for mapping in exclude}
     n_drawn = n
     for _ in range(3):
-        mappings = list(draw_mappings(placement, n_drawn, seed, exclude))
+        mappings = list(_draw_families(DistinctMappings(placement, n_drawn, seed, exclude)))
         distinct: dict[bytes, TaskMapping] = {}
         for mapping in mappings:
             key = fingerprint(placement.problem, mapping)
@@ -383,6 +373,6 @@ def sample_inequivalent(
 
 
 def fingerprint(problem: MappingProblem, mapping: TaskMapping) -> bytes:
-    """Return the hops of all edges, which are equal for symmetric mappings."""
+    """Return the hops of all edges as bytes, which are equal for symmetric mappings."""
     node, comm = mapping.node, problem.comm
     return problem.torus.distance(node[comm.src], node[comm.dst]).tobytes()

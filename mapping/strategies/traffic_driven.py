@@ -12,12 +12,13 @@ from threadpoolctl import threadpool_limits
 
 from toruscast._lazy import lazy
 from toruscast._slow import scipy
+from toruscast.typing import Floats, Ints
 
 from ..torus import Torus
 from .orders import walk_snake
 from .registry import Placement, Rng, VariantError, placement_kernels, register
 
-# (try cuts of the task grid, try breadth-first growth, refine by swaps)
+# Whether to try cuts of the task grid, to try breadth-first growth, and to refine by swaps.
 _METHODS = {
     "refined": (True, True, True),
     "grid": (True, False, False),
@@ -43,7 +44,7 @@ def bisect(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     if variant not in _METHODS:
         raise VariantError
     grid = np.indices(placement.grid).reshape(len(placement.grid), -1)
-    return placement_kernels.bisect_both(
+    return placement_kernels.bisect_torus_and_tasks(
         placement.partners,
         placement.metric,
         np.ascontiguousarray(grid.T),
@@ -89,7 +90,7 @@ def greedy(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     )
 
 
-# Maximum assignments of torus dimensions to try, and width of the beam search for them.
+# Maximum assignments of torus dimensions that are evaluated, and width of the search for them.
 _MAX_ASSIGNMENTS, _BEAM_WIDTH = 24, 1000
 
 
@@ -108,8 +109,8 @@ def spectral(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     sizes = placement.torus.shape
     best: NDArray[Any] = np.arange(placement.n_tasks) // placement.capacity
     min_cost = np.inf
-    # Several BLAS threads take ten times the processor time of one. The limit covers the libraries
-    # that are loaded, so SciPy's must be.
+    # Several BLAS threads take ten times the processor time of one. The limit covers only libraries
+    # that are loaded, so load SciPy's first.
     assert scipy.linalg
     with threadpool_limits(1, "blas"):
         for layout in find_layouts(placement, sum(size > 1 for size in sizes), rng):
@@ -124,11 +125,11 @@ def spectral(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
 
 
 def _assign_dimensions(layout: Sequence[LayoutAxis], torus: Torus) -> list[list[tuple[int, ...]]]:
-    """Return assignments of torus dimensions to the dimensions of the layout, best first."""
+    """Return assignments of torus dimensions to the axes of the layout, by a beam search."""
     dims = [d for d, size in enumerate(torus.shape) if size > 1]
     dims.sort(key=lambda d: (-torus.shape[d], torus.wrap[d]))
     kinds = [(torus.shape[d], torus.wrap[d], torus.twist and d) for d in dims]
-    # The nodes along a dimension of the layout should be proportional to its extent.
+    # The number of nodes along an axis of the layout should be proportional to its extent.
     target = np.log([dimension.extent for dimension in layout])
     target += (np.log(torus.n_nodes) - target.sum()) / len(layout)
     log_nodes = np.zeros((1, len(layout)))
@@ -158,7 +159,7 @@ def _assign_dimensions(layout: Sequence[LayoutAxis], torus: Torus) -> list[list[
 def _divide_layout(
     layout: Sequence[LayoutAxis], assignment: Sequence[tuple[int, ...]], torus: Torus
 ) -> NDArray[Any]:
-    """Return the node of each task, from equal slabs along each dimension of the layout."""
+    """Return the node of each task, by division into equal slabs along each axis of the layout."""
     n_tasks = len(layout[0].value)
     node = np.zeros(n_tasks, dtype=np.int64)
     group = np.zeros(n_tasks, dtype=np.int64)
@@ -177,8 +178,8 @@ def _divide_layout(
     return node
 
 
-def _walk_dimensions(sizes: Sequence[int]) -> NDArray[np.int64]:
-    """Return coordinates along a snake, shape ``(n, n_dims)``, with the first varying fastest."""
+def _walk_dimensions(sizes: Sequence[int]) -> Ints:
+    """Return the coordinates of a zigzag path, ``(n, n_dims)``, the first varying fastest."""
     if not sizes:
         return np.zeros((1, 0), dtype=np.int64)
     return walk_snake(sizes[::-1])[:, ::-1]
@@ -187,13 +188,14 @@ def _walk_dimensions(sizes: Sequence[int]) -> NDArray[np.int64]:
 # Maximum tasks for a dense eigendecomposition, which is more reliable than an iterative one.
 _MAX_DENSE = 1500
 _CHEBYSHEV_DEGREE, _MAX_ITERATIONS, _TOLERANCE = 24, 12, 0.01
-# The squares of a cosine and its sine have a correlation of -1 without noise.
+# Without noise, the squares of a cosine and its sine have a correlation of -1.
 _MAX_PAIR_CORRELATION = -0.6
 # Edges below this share of both tasks' largest edge are ignored.
 _MIN_SHARE = 0.1
 # Minimum eigenvectors to compute, and ratio of eigenvalues between groups of equal ones.
 _MIN_EIGENVECTORS, _GROUP_GAP = 16, 1.1
-# Unexplained share that makes an eigenvector new, and harmonics and functions that explain it.
+# Share of an eigenvector that must be unexplained for a new axis, and the maximum harmonics and
+# functions of the other axes that explain it.
 _MIN_UNEXPLAINED, _HARMONICS, _MAX_REGRESSORS = 0.7, 2, 200
 # Tasks in the sample for independent component analysis.
 _MAX_ICA_TASKS = 2000
@@ -212,7 +214,7 @@ class LayoutAxis:
     is_ring: bool
 
     @lazy
-    def order(self) -> NDArray[np.int64]:
+    def order(self) -> Ints:
         """Tasks by their coordinate; equal up to rounding errors, by number."""
         return np.argsort(np.round(self.value, _DECIMALS), kind="stable")
 
@@ -221,14 +223,14 @@ def find_layouts(placement: Placement, n_dimensions: int, rng: Rng) -> Iterator[
     """Yield candidate layouts of the tasks.
 
     The number of eigenvectors of a layout is unknown, because a ring has two and a line has one.
-    Harmonics of a long dimension can be as slow as the waves of a short one. Therefore eigenvectors
-    that functions of the previous dimensions do not explain give further dimensions.
+    Harmonics of a long axis can be as slow as the waves of a short one. Therefore a further axis
+    comes from the first eigenvectors that are no functions of the previous axes.
     """
     max_waves = min(2 * n_dimensions, placement.n_tasks - 2)
     if max_waves < 1 or not placement.partners.partner.size:
         return
     n_eigenvectors = max(max_waves, min(_MIN_EIGENVECTORS, placement.n_tasks - 2))
-    # Equal weights do not change a graph whose edges are equal.
+    # If all edges have the same bytes, equal weights give the same graph.
     varies = bool(np.ptp(placement.partners.nbytes))
     for equal_weights in (True, False) if varies else (True,):
         if placement.is_late():
@@ -251,7 +253,7 @@ def _slow_eigenvectors(
     first, partner, nbytes = placement.partners
     n_tasks = placement.n_tasks
     if equal_weights:
-        # The faces of a halo differ in bytes, and its edges and corners have few.
+        # Keep the faces of a halo, which differ in bytes, without its edges and corners.
         max_bytes = np.maximum.reduceat(nbytes, np.minimum(first[:-1], nbytes.size - 1))
         task = np.repeat(np.arange(n_tasks), np.diff(first))
         is_heavy = nbytes >= _MIN_SHARE * np.minimum(max_bytes[task], max_bytes[partner])
@@ -274,7 +276,7 @@ def _slow_eigenvectors(
     return 1 - values[1 : n + 1], np.asarray(slow / np.maximum(slow.std(axis=0), 1e-300))
 
 
-def _choose_basis(columns: NDArray[Any]) -> NDArray[Any]:
+def _choose_basis(columns: Floats) -> Floats:
     """Return an orthonormal basis that depends only on the space of the orthonormal columns.
 
     Libraries return any basis of an eigenspace, and another one on another processor.
@@ -286,7 +288,7 @@ def _choose_basis(columns: NDArray[Any]) -> NDArray[Any]:
 
 def _filtered_eigenvectors(
     normal: scipy.sparse.csr_array, n: int, placement: Placement
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats]:
     """Return the largest eigenvalues below 1 and eigenvectors, by Chebyshev-filtered iteration."""
     block = np.random.default_rng(1).normal(size=(normal.shape[0], n + 12))
     cutoff, previous_gaps = 0.9, np.full(n, np.inf)
@@ -337,7 +339,7 @@ def _pair_waves(
     waves: NDArray[Any], slow: NDArray[Any], eigenvalues: NDArray[Any]
 ) -> list[LayoutAxis]:
     """Return the rings of pairs of a cosine and its sine, and the lines of the other waves."""
-    # The square of a wave of two values is constant, which has no correlation.
+    # A wave with two values has a constant square, whose correlation is undefined.
     with np.errstate(invalid="ignore"):
         correlation = np.corrcoef((waves**2).T).reshape(waves.shape[1], -1)
     np.fill_diagonal(correlation, 0)
@@ -356,7 +358,7 @@ def _pair_waves(
             turn = np.arctan2(waves[:, i], waves[:, j]) / (2 * np.pi)
             # Whole numbers, because -pi and pi are the same angle.
             place = np.rint(turn * 10**_DECIMALS).astype(np.int64) % 10**_DECIMALS
-            # Start the angle after the widest gap, to keep groups of tasks together.
+            # Count angles from the widest gap, which keeps groups of tasks together.
             ordered = np.sort(place)
             gaps = np.diff(np.append(ordered, ordered[0] + 10**_DECIMALS))
             # Equal gaps differ by the rounding.
@@ -371,11 +373,12 @@ def _pair_waves(
 def _find_next_dimensions(
     layout: list[LayoutAxis], slow: NDArray[Any], rng: Rng, eigenvalues: NDArray[Any]
 ) -> list[LayoutAxis]:
-    """Return dimensions from the first eigenvectors that the layout does not explain."""
+    """Return the axes of the first eigenvectors that the layout does not explain."""
     regressors = np.ones((len(slow), 1))
     for dimension in layout:
-        value = dimension.value
-        angle = value if dimension.is_ring else np.pi * _rank_values(value)
+        # The coordinate on a line is half a wave of the position; its rank gives the position.
+        rank = np.argsort(dimension.order) / max(len(slow) - 1, 1)
+        angle = dimension.value if dimension.is_ring else np.pi * rank
         phases = angle[:, None] * np.arange(1, _HARMONICS + 1)
         waves = np.hstack([np.ones((len(slow), 1)), np.cos(phases), np.sin(phases)])
         regressors = (regressors[:, :, None] * waves[:, None, :]).reshape(len(slow), -1)
@@ -383,17 +386,10 @@ def _find_next_dimensions(
             return []
     basis, _ = np.linalg.qr(regressors)
     residuals = slow - basis @ (basis.T @ slow)
-    # Equal eigenvalues form a group; try each prefix of complete groups.
+    # Nearly equal eigenvalues form a group, which must stay complete.
     for n in np.flatnonzero(eigenvalues[1:] > _GROUP_GAP * eigenvalues[:-1]) + 1:
         left, sizes, _ = np.linalg.svd(residuals[:, :n], full_matrices=False)
         new = left[:, sizes > _MIN_UNEXPLAINED * np.sqrt(len(slow))]
         if new.size:
             return _pair_waves(_unmix_waves(new, rng), slow, eigenvalues)
     return []
-
-
-def _rank_values(value: NDArray[Any]) -> NDArray[Any]:
-    """Return the rank of each value, scaled to 0 to 1."""
-    rank = np.empty(len(value))
-    rank[np.argsort(value, kind="stable")] = np.arange(len(value))
-    return rank / max(len(value) - 1, 1)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_cases import cases, tori
 
-from toruscast._search.resource_loads import ResourceLoads, build_resource_table, get_resource_table
+from toruscast._search.resource_loads import ResourceLoads, build_resource_table
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload
 from toruscast.routing import dilations, injection_fifos, link_loads
@@ -27,7 +27,7 @@ def walks(draw, **options):
 
 def moving_loads(traffic, torus, mapping, routing="deterministic", count="nbytes"):
     problem = MappingProblem(traffic, torus, routing)
-    return ResourceLoads(problem, mapping, get_resource_table(problem), count)
+    return ResourceLoads(problem, mapping, build_resource_table(problem), count)
 
 
 def by_resource(loads):
@@ -131,5 +131,9 @@ def test_a_torus_too_large_is_refused():
 
 @pytest.mark.parametrize("routing", ["deterministic", "adaptive"])
 def test_tables_of_small_and_large_tori_are_compiled_for_once(routing):
-    tables = [build_resource_table(Torus(shape), routing) for shape in ((2,), (2, 2), (4, 4, 4))]
+    silent = CommGraph(1, [], [], [])
+    tables = [
+        build_resource_table(MappingProblem(silent, Torus(shape), routing))
+        for shape in ((2,), (2, 2), (4, 4, 4))
+    ]
     assert {table.resource.dtype for table in tables} == {np.dtype(np.uint16)}
