@@ -232,15 +232,15 @@ def _simulate_one(
                 expected=f"at least {seconds(shortest)}",
             )
     with output.progress("Simulating", count=part_of("packet-hops")) as progress:
-        result = simulator.simulate_packets(
+        result = simulator.simulate(
             problem,
-            mapping,
+            mapping=mapping,
             coarsening=packets.coarsening or 1,
             error=packets.error,
             iterations=packets.repeat,
             seed=work.seed,
             interval=interval,
-            progress=partial(progress, "packets"),
+            progress=progress,
         )
     explanation = reasons.explain(problem, mapping, simulation=result)
     setting = f"{loaded.summary()}; mapping {printable(mapping.name)}, "
@@ -321,11 +321,11 @@ def _simulate_packets(
     item: tuple[tc.TaskMapping, ReportProgress],
 ) -> RankedRow:
     (mapping, report), torus = item, problem.torus
-    result = simulator.simulate_packets(
+    result = simulator.simulate(
         problem,
-        mapping,
+        mapping=mapping,
         **settings,
-        progress=lambda done, _: report(done * settings["coarsening"]),
+        progress=lambda _stage, done, _total: report(done * settings["coarsening"]),
     )
     bounds = reasons.explain(problem, mapping, n=1, simulation=result)
     busy = result.wire_bytes / torus.link_bandwidth / settings["iterations"]
@@ -340,8 +340,8 @@ def _simulate_flows(
     problem: tc.mapping.MappingProblem, error: float, item: tuple[tc.TaskMapping, ReportProgress]
 ) -> RankedRow:
     mapping, report = item
-    result = flows.flow_messages(
-        problem, mapping, error=error, progress=lambda done, _: report(done)
+    result = flows.simulate_flows(
+        problem, mapping=mapping, error=error, progress=lambda _stage, done, _total: report(done)
     )
     return answers.simulation.flow_result_row(result)
 

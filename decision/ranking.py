@@ -73,11 +73,11 @@ from .simulations import (
 )
 
 if TYPE_CHECKING:
-    from toruscast.decision import learned_runs
+    from toruscast.decision import measured as measured_models
     from toruscast.mapping.problem import Mappings, ProblemLike, TorusLike
 else:
     # It imports scikit-learn, which takes a second.
-    learned_runs = LazyModule("toruscast.decision.learned_runs")
+    measured_models = LazyModule("toruscast.decision.measured")
 
 
 def rank(
@@ -409,7 +409,7 @@ def _rank_by_runs(
     """Return the ranking by a model of measured times, fitted to ``times`` if they are given."""
     learned = None
     if times is not None:
-        learned = learned_runs.learn_runs(
+        learned = measured_models.learn_runs(
             problem,
             None,
             mappings,
@@ -424,7 +424,7 @@ def _rank_by_runs(
     report = progress_of(progress, "features")
     features = with_references(problem, mappings, columns, n_jobs=n_jobs, progress=report)
     prediction, _ = predict_prior(model, features, problem, mappings)
-    posterior, is_measured = learned_runs.condition_on_runs(
+    posterior, is_measured = measured_models.condition_on_runs(
         prediction, list(map(str, features.index)), None if learned is None else learned.runs, seed
     )
     candidates = CandidateSet(problem, mappings, model, features, posterior)

@@ -23,8 +23,8 @@ from toruscast._features import RoutedTraffic, extract_blocks
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.routing import dilations
 from toruscast.routing.messages import mean_message_packets, packet_counts
-from toruscast.simulation.flows import flow_messages
-from toruscast.simulation.simulator import simulate_packets
+from toruscast.simulation.flows import simulate_flows
+from toruscast.simulation.simulator import simulate
 from toruscast.simulation.state import LARGEST_PACKET
 from toruscast.training.residuals import correction_scale
 from toruscast.typing import Floats
@@ -191,9 +191,9 @@ def simulate_mean(
     for network in candidate_networks(problem.torus, problem.routing):
         on_network = replace(problem, torus=network.torus)
         if network.flows:
-            times.append(flow_messages(on_network, mapping, error=error).time)
+            times.append(simulate_flows(on_network, mapping=mapping, error=error).time)
         else:
-            simulation = simulate_packets(on_network, mapping, error=error)
+            simulation = simulate(on_network, mapping=mapping, error=error)
             is_exact &= simulation.coarsening == 1
             times.append(simulation.time)
     is_exact &= len(times) == 1
@@ -230,7 +230,7 @@ def _simulate_mapping(
 ) -> float:
     mapping, coarsening = item
     if network.flows:
-        return flow_messages(problem, mapping).time
+        return simulate_flows(problem, mapping=mapping).time
     merged = None if coarsening == 1 else coarsening
     return RoutedTraffic(problem, mapping, merged).simulation.time
 

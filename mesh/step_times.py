@@ -38,8 +38,7 @@ from toruscast.mapping.collectives.schedules import copy_to_groups
 from toruscast.mapping.omissions import Omission
 from toruscast.mapping.torus import TIE_RULES, Exclusions
 from toruscast.routing.loads import pair_loads
-from toruscast.simulation import Simulation
-from toruscast.simulation.simulator import simulate_packets
+from toruscast.simulation import Simulation, simulate
 from toruscast.typing import Floats, Ints
 
 from .traffic import ALGORITHMS, RING_PASSES, MeshAxes, MeshTraffic, group_along_axes
@@ -456,8 +455,10 @@ def _simulate_rounds(problem: MappingProblem) -> Simulation:
     fewest = _MIN_PACKETS[rounds.dependent]
     packets = min(_PACKETS, max(_MAX_PACKETS // max(messages, 1), fewest))
     coarsening = max(int(longest / torus.network.payload / packets), 1)
+    # Excluded nodes run no tasks, but here each node is a task, some without messages.
+    torus = replace(torus, exclusions=replace(torus.exclusions, nodes=()))
     mapping = TaskMapping(np.arange(torus.n_nodes), torus)
-    return simulate_packets(problem, mapping, coarsening=coarsening)
+    return simulate(replace(problem, torus=torus), mapping=mapping, coarsening=coarsening)
 
 
 def list_rounds(

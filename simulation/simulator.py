@@ -22,7 +22,6 @@ from toruscast.validation import (
     Progress,
     Routing,
     Seed,
-    check_call,
     progress_of,
     real_number,
     seed_number,
@@ -423,33 +422,10 @@ def simulate(
     >>> round(result.time * 1e9), 500 + 3 * 40 + 544 // 2
     (892, 892)
     """
-    problem = as_problem(comm, torus, routing)
-    return simulate_packets(
-        problem,
-        problem.mapping(mapping),
-        coarsening=coarsening,
-        error=error,
-        iterations=iterations,
-        seed=seed_number(seed),
-        interval=interval,
-        progress=progress_of(progress, "packets"),
-    )
-
-
-def simulate_packets(
-    problem: MappingProblem,
-    mapping: TaskMapping,
-    *,
-    coarsening: int = 1,
-    error: float | None = None,
-    iterations: int = 1,
-    seed: int = SEED,
-    interval: float | None = None,
-    progress: Callable[[int, int], object] | None = None,
-) -> Simulation:
-    """Simulate a problem under a checked mapping, as `simulate`."""
     began = time.perf_counter()
-    stretches = schedule_run(problem, iterations)
+    problem = as_problem(comm, torus, routing)
+    mapping = problem.mapping(mapping)
+    schedule = schedule_run(problem, iterations)
     check_routes(problem, mapping)
     coarsening = whole_number(coarsening, "coarsening", 1, 2**53)
     seed = seed_number(seed)
@@ -459,19 +435,19 @@ def simulate_packets(
         raise InputError("bad error", found=error, expected="more than 0, less than 1")
     if interval is not None and not real_number(interval, "interval", 0) > 0:
         raise InputError("bad interval", found=interval, expected="seconds, more than 0")
-    check_call(progress)
+    report = progress_of(progress, "packets")
 
     def run(coarsening: int, min_places: int = PLACES) -> Simulation:
-        first, together = stretches.list_messages(mapping, coarsening)
-        packets = PacketRun(stretches.problems, mapping, seed, None, progress, min_places)
-        if progress is not None:
+        first, together = schedule.list_messages(mapping, coarsening)
+        packets = PacketRun(schedule.problems, mapping, seed, None, report, min_places)
+        if report is not None:
             packets.total = sum(packet_hops(each, problem.torus) for _, each in (*first, *together))
-        before = stretches.run_in_turn(first, packets.run_stretch)
+        before = schedule.run_in_turn(first, packets.run_stretch)
         packets.interval = interval
-        done = stretches.run_in_turn(together, packets.run_stretch)
+        done = schedule.run_in_turn(together, packets.run_stretch)
         alone = before[-1].end if before else 0.0
         return Simulation(
-            stretches.run, mapping, done, coarsening, iterations=iterations, alone=alone
+            schedule.run, mapping, done, coarsening, iterations=iterations, alone=alone
         )
 
     if error is None:
@@ -479,8 +455,8 @@ def simulate_packets(
     network = problem.torus.network
     result, change = refine(
         error,
-        stretches.run.derive(max_message_packets),
-        packet_hops(list_messages(stretches.run, mapping), problem.torus),
+        schedule.run.derive(max_message_packets),
+        packet_hops(list_messages(schedule.run, mapping), problem.torus),
         network.buffer_packets,
         run,
         LARGEST_PACKET // (network.payload + network.header),
