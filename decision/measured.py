@@ -18,7 +18,7 @@ from sklearn.model_selection import KFold, cross_val_predict
 
 from toruscast._slow import pandas as pd
 from toruscast.errors import InputWarning
-from toruscast.mapping import MappingProblem
+from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.mapping.problem import as_problem
 from toruscast.notebook import Result
 from toruscast.routing import Routing
@@ -44,8 +44,8 @@ from .runs import (
     Runs,
     Times,
     check_enough,
+    find_measured,
     possible_rcc,
-    select_measured,
     tied_share,
 )
 
@@ -61,7 +61,8 @@ _SMALL_LEAF, _LARGE_LEAF = 1, 5
 _N_FOLDS, _N_ROUNDS = 5, 2
 # Number of mappings from which one round of cross-validation is precise enough.
 _ONE_ROUND = 1000
-# Models of a network are off by a factor of a few; a wrong unit by a thousand.
+# Maximum slope of measured over reference times. Models of a network are off by a small factor, but
+# a wrong unit is a factor of a thousand.
 _MAX_SLOPE = 30.0
 # Minimum relative error of a measured time, and the log standard deviation of an unknown time.
 _MIN_ERROR, _UNKNOWN_STD = 1e-6, 100.0
@@ -282,7 +283,8 @@ def learn_runs(
     """
     report, seed = progress_of(progress, "features"), seed_number(seed)
     problem, runs = as_problem(comm, torus, routing), Runs.from_times(times)
-    measured = select_measured(problem.mappings(mappings), runs)
+    given = problem.mappings(mappings)
+    measured = [given[i] for i in find_measured(given, runs)]
     limit = len(measured) if simulate is None else whole_number(simulate, "simulate", 0)
     references = references_to_try(problem.routing, simulate=len(measured) <= limit)
     if features is None:
@@ -313,7 +315,10 @@ def _warn_of_slope(result: RunModel) -> None:
 
 
 def condition_on_runs(
-    prediction: PriorPrediction, names: Sequence[str], runs: Runs | None, seed: int = 0
+    prediction: PriorPrediction,
+    mappings: Sequence[TaskMapping],
+    runs: Runs | None,
+    seed: int = 0,
 ) -> tuple[Posterior, NDArray[np.bool_]]:
     """Return the posterior of times on the machine, and which candidates were measured.
 
@@ -323,12 +328,11 @@ def condition_on_runs(
     """
     mean, std = prediction.logs()
     std = std * prediction.require_calibration().quantile(0.9) / NormalDist().inv_cdf(0.95)
-    is_measured = np.zeros(len(names), dtype=bool)
+    is_measured = np.zeros(mean.size, dtype=bool)
     bounds = np.minimum(prediction.min_times, np.exp(mean))
     measured, variance = np.empty(0, dtype=np.int64), np.empty(0)
     if runs is not None:
-        index = {name: i for i, name in enumerate(names)}
-        measured = np.array([index[name] for name in runs.names])
+        measured = find_measured(mappings, runs)
         is_measured[measured] = True
         error = np.where(np.isfinite(runs.errors), runs.errors, std[measured])
         variance = np.maximum(error, _MIN_ERROR) ** 2

@@ -19,7 +19,7 @@ from toruscast.decision.runs import (
     Runs,
     Times,
     check_enough,
-    select_measured,
+    find_measured,
 )
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping
@@ -358,7 +358,7 @@ def _rank_by_networks(
     candidates: CandidateSet, simulator: CandidateSimulator, runs: Runs, coverage: float
 ) -> Ranking:
     """Return the ranking by runs, which weigh the networks that the machine may have."""
-    select_measured(candidates.mappings, runs)
+    measured = find_measured(candidates.mappings, runs)
     if len(runs.names) >= MIN_MAPPINGS:
         check_enough(runs)
     coarsening = machine.simulate_in_seconds(simulator)
@@ -368,9 +368,8 @@ def _rank_by_networks(
         coarsening or 1,
         constants=machine.ALL_CONSTANTS,
     )
-    index = {name: i for i, name in enumerate(candidate_names(candidates.mappings))}
     kept = ~runs.is_outlier
-    measured = np.array([index[name] for name in runs.names])[runs.which[kept]]
+    measured = measured[runs.which[kept]]
     predicted = np.exp(prior.prior_means.mean(axis=0)[measured])
     fitted.warn_of_unit(runs.seconds[kept], predicted, "the simulated time")
     posterior = prior.condition(measured, RUN, runs.seconds[kept])
@@ -425,7 +424,7 @@ def _rank_by_runs(
     features = with_references(problem, mappings, columns, n_jobs=n_jobs, progress=report)
     prediction, _ = predict_prior(model, features, problem, mappings)
     posterior, is_measured = measured_models.condition_on_runs(
-        prediction, list(map(str, features.index)), None if learned is None else learned.runs, seed
+        prediction, mappings, None if learned is None else learned.runs, seed
     )
     candidates = CandidateSet(problem, mappings, model, features, posterior)
     summary = PosteriorSummary.from_posterior(posterior, coverage)

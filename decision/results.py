@@ -46,8 +46,8 @@ class Verdict:
     Attributes
     ----------
     kind : {"proved", "sure", "indistinguishable", "not_worth_more", "undecided"}
-        Confidence in the fastest mapping, for both goals. *proved*: on each plausible network, the
-        simulated time of the best is not longer than the lower bound of every other candidate.
+        Confidence in the fastest mapping, for both goals. *proved*: on each plausible network, no
+        other candidate has a lower bound below the simulated time of the best.
         *sure*: ``certainty`` is 95 % or more. *undecided*: neither, because the budget was spent or
         more runs are worth their cost. A plan may also be *not_worth_more*: more runs cost more
         than their expected gain; or *indistinguishable*: only many more runs would separate the
@@ -105,7 +105,7 @@ class Verdict:
 
 
 def describe_proof_scope(workload: Workload) -> str:
-    """Return the scope of a proof if the workload is not the whole program, else nothing."""
+    """Return what a proof is limited to, if the workload is not the whole program."""
     if workload.omitted:
         return " for what is counted"
     return " for this graph" if workload.summed else ""
