@@ -269,10 +269,10 @@ def lane_kind(state: State, p: int, out: int, straight_port: int) -> int:
     ``straight_port`` is the port that continues the last hop. With the bubble rule, packets that go
     straight are FIRST, and packets that enter a ring are SECOND. (The default network computes this
     when the packet is sent.) With datelines, packets that cross the edge of the ring take the
-    second channel, and packets that cross its middle the first. In each channel there is a link that
-    no packet crosses, so full buffers cannot wait for each other round the ring. Other packets draw
-    a channel at random. An adaptive packet that returns to dimension order may draw another channel
-    than before. This is safe, because it holds only one buffer at a time.
+    second channel, and packets that cross its middle the first. Each channel has a link that none
+    of its packets crosses, so full buffers cannot wait for each other round the ring. Other packets
+    draw a channel at random. An adaptive packet that returns to dimension order may draw another
+    channel than before. This is safe, because it holds only one buffer at a time.
     """
     packet = state.packets.packet[p]
     link = state.links.link[out]
