@@ -285,6 +285,7 @@ def evaluate(
 
 
 def _require(comm: ProblemLike | None) -> ProblemLike:
+    """Return the traffic, or raise an error if there is none."""
     if comm is None:
         raise InputError("nothing to evaluate on", expected="comm and torus, or samples=")
     return comm

@@ -517,26 +517,15 @@ def plan(
     noise = None if noise is None else real_number(noise, "noise", 1e-4, 1.0)
     limit = len(candidates) if simulate is None else whole_number(simulate, "simulate", 0)
     described, simulator = describe_candidates(
-        problem,
-        candidates,
-        loaded,
-        job_count(n_jobs),
-        seed_number(seed),
-        report,
+        problem, candidates, loaded, job_count(n_jobs), seed_number(seed), report
     )
     coarsening = None
     if 1 < len(candidates) <= limit and isinstance(loaded, DefaultModel):
         coarsening = simulate_in_seconds(simulator)
-    prior = machine_posterior(
-        described.posterior,
-        None if coarsening is None else simulator,
-        coarsening or 1,
-        noise=noise,
-    )
     result = Plan(
         problem,
         candidates,
-        prior,
+        machine_posterior(described.posterior, simulator, coarsening, noise=noise),
         noise=noise,
         tolerance=tolerance,
         run_cost=run_cost,

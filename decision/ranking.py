@@ -262,7 +262,6 @@ def _rank_by_simulations(
             goal,
             budget,
             default=candidates.default,
-            n_cores=simulator.n_jobs,
             progress=progress_of(progress, "simulations"),
         )
     )
@@ -363,10 +362,7 @@ def _rank_by_networks(
         check_enough(runs)
     coarsening = machine.simulate_in_seconds(simulator)
     prior = machine.machine_posterior(
-        candidates.posterior,
-        None if coarsening is None else simulator,
-        coarsening or 1,
-        constants=machine.ALL_CONSTANTS,
+        candidates.posterior, simulator, coarsening, constants=machine.ALL_CONSTANTS
     )
     kept = ~runs.is_outlier
     measured = measured[runs.which[kept]]

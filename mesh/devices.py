@@ -234,7 +234,8 @@ def parse_device_list(source: Source, torus: Torus) -> list[ListedDevice]:
     rows: list[ListedDevice] = []
     named = False
     slices = set()
-    for index, (line, device) in enumerate(_parse_fields(source)):
+    parse = _parse_objects if OBJECTS.match(source.start[:4096]) else _parse_printed
+    for index, (line, device) in enumerate(parse(text)):
         slices.add(str(device.get("slice_index", 0)).strip())
         if len(slices) > 1:
             expected = "the devices of one slice"
@@ -294,12 +295,6 @@ def read_devices(path: str | os.PathLike[str], torus: TorusLike) -> Devices:
     rows = parse_device_list(source, torus)
     with source.text.locate_errors(None):
         return find_devices(torus, [row.coords for row in rows], [row.number for row in rows])
-
-
-def _parse_fields(source: Source) -> list[tuple[int, dict[str, Any]]]:
-    if OBJECTS.match(source.start[:4096]):
-        return _parse_objects(source.text)
-    return _parse_printed(source.text)
 
 
 def _parse_printed(text: TextFile) -> list[tuple[int, dict[str, Any]]]:

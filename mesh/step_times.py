@@ -43,14 +43,14 @@ from toruscast.typing import Floats, Ints
 
 from .traffic import ALGORITHMS, RING_PASSES, MeshAxes, MeshTraffic, group_along_axes
 
-# Collectives with more messages are not simulated, so that a ranking stays fast.
+# Collectives with more messages are not simulated, because a ranking would take too long.
 MAX_MESSAGES = 200_000
-# Messages up to which all rounds are simulated, and messages simulated to measure the pace of one.
+# Maximum messages to simulate all rounds, and messages simulated to measure the time of a round.
 _ALL_ROUNDS, _FEW_MESSAGES = 60_000, 12_000
-# Simulated packets of the longest message and of all messages. The longest message keeps at least
-# the last of these: in a single round, and in dependent rounds.
+# Maximum simulated packets of the longest message and of all messages, and minimum packets of the
+# longest message in a single round and in dependent rounds.
 _PACKETS, _MAX_PACKETS, _MIN_PACKETS = 32, 300_000, (8, 4)
-# Pairs of an all-to-all that are listed at a time, to bound the memory.
+# Maximum pairs of an all-to-all that are listed at a time, to limit the memory.
 _MAX_LISTED_PAIRS = 2**20
 # Directions round the ring in which each algorithm sends.
 _DIRECTIONS = {"ring": 1, "two-way-ring": 2}
@@ -99,7 +99,7 @@ class CollectiveGroups(PickledByFields):
 
     @lazy
     def ring_summary(self) -> _RingSummary:
-        """The busiest links and the hops of a round; keeping the loads of all links is too much."""
+        """The busiest links and the hops of a round, because all link loads would not fit."""
         busiest = {}
         for directions, load in self.count_ring_messages().items():
             seconds = load / self.torus.link_bandwidth
@@ -403,7 +403,8 @@ def _bound_all_to_all(groups: CollectiveGroups) -> float:
         across, inside = lines.reshape(size, size), np.bincount(plane[torus.usable_nodes])
         for cut in range(1, size):
             before, after = int(inside[:cut].sum()), int(inside[cut:].sum())
-            # At best the cut splits one group; a group on one side sends nothing across.
+            # In the best case the cut splits only one group, into m and n - m members. Then
+            # m (n - m) messages cross it in each direction.
             split = np.arange(max(n_tasks - after, 0), min(before, n_tasks) + 1) % n
             width = min(across[:cut, cut:].sum(), across[cut:, :cut].sum())
             if width > 0 and split.size:
@@ -416,8 +417,8 @@ def simulate_collective(
 ) -> float | None:
     """Return the seconds of a collective by simulated packets; None if it has too many messages.
 
-    Of many equal rounds a few are simulated. The others take the pace of their second half, which
-    is accurate to 5 %.
+    Of many equal rounds, only a few are simulated. Each other round takes as long as a round in
+    their second half, on average, which is accurate to 5 %.
     """
     groups = groups.extract_repeating_part()
     torus = groups.torus
