@@ -261,7 +261,7 @@ def calibrate(
     times: str | os.PathLike[str] | Sequence[str | os.PathLike[str] | MeasuredTransfer],
     torus: TorusLike,
     *,
-    between: Endpoints = (0, 1),
+    between: tuple[int, int] = (0, 1),
     check: bool = False,
 ) -> Calibration:
     """Estimate the constants of a torus's network from microbenchmarks.

@@ -50,9 +50,10 @@ from toruscast.validation import (
 )
 
 from . import machine
-from .loop import Budget, Decision, Goal, decide
+from .loop import SURE, Budget, Decision, Goal, decide
 from .posterior import RUN, Indices, Posterior, expected_rcc
 from .results import (
+    MIN_RIVAL_PROBABILITY,
     SUMMED_PROFILE_FACTORS,
     TABLE_FEATURES,
     Cost,
@@ -465,7 +466,10 @@ def _build_ranking(
     n_proved: int = 0,
     **fields: Any,
 ) -> tuple[Ranking, Indices]:
-    """Return the ranking, leading candidates first, and the candidate of each row."""
+    """Return the ranking, leading candidates first, and the candidate of each row.
+
+    Without a kind, the certainty decides whether the verdict is *sure*.
+    """
     features = {name: candidates.column(name) for name in TABLE_FEATURES}
     # Without bounds, because those of the network do not apply to measured times.
     features["lower_bound"] = np.full(cost.candidates, np.nan) if bounds is None else bounds
@@ -481,13 +485,23 @@ def _build_ranking(
     table.insert(0, "rank", np.arange(1, len(table) + 1))
     rows = table.index.to_numpy()
     table = table.reset_index(drop=True)
+    kind = kind or ("sure" if certainty >= SURE else "undecided")
+    rest = table.iloc[1:].sort_values("p_best", ascending=False, kind="stable")
+    rivals = tuple(rest["mapping"][rest["p_best"] >= MIN_RIVAL_PROBABILITY])
     ranking = Ranking(
         problem=candidates.problem,
         mappings=candidates.mappings,
         fitted=candidates.model,
         coverage=coverage,
         table=table,
-        verdict=Verdict.from_table(table, certainty, rcc, kind, n_proved, cost.networks),
+        verdict=Verdict(
+            kind,
+            certainty,
+            () if kind == "proved" else rivals,
+            rcc,
+            n_proved=n_proved,
+            n_networks=cost.networks,
+        ),
         cost=cost,
         unseen_traffic=candidates.unseen_traffic,
         **fields,

@@ -20,7 +20,7 @@ from toruscast.training.default_model import DefaultModel
 from toruscast.training.fitted import Model
 from toruscast.typing import Floats
 
-from .loop import REGRET, SURE, Goal
+from .loop import REGRET, Goal
 from .posterior import Posterior
 
 if TYPE_CHECKING:
@@ -73,29 +73,6 @@ class Verdict:
     tolerance: float = REGRET
     n_proved: int = 0
     n_networks: int = 1
-
-    @classmethod
-    def from_table(
-        cls,
-        table: pd.DataFrame,
-        certainty: float,
-        rcc: float | None = None,
-        kind: Kind | None = None,
-        n_proved: int = 0,
-        n_networks: int = 1,
-    ) -> Self:
-        """Return the verdict on a sorted table; ``certainty`` decides a kind that is not given."""
-        kind = kind or ("sure" if certainty >= SURE else "undecided")
-        rest = table.iloc[1:].sort_values("p_best", ascending=False, kind="stable")
-        rivals = tuple(rest["mapping"][rest["p_best"] >= MIN_RIVAL_PROBABILITY])
-        return cls(
-            kind,
-            certainty,
-            () if kind == "proved" else tuple(rivals),
-            rcc,
-            n_proved=n_proved,
-            n_networks=n_networks,
-        )
 
     def in_words(self, workload: Workload) -> str:
         """Return the kind, and the scope of a proof."""

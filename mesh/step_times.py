@@ -41,7 +41,7 @@ from toruscast.routing.loads import pair_loads
 from toruscast.simulation import Simulation, simulate
 from toruscast.typing import Floats, Ints
 
-from .traffic import ALGORITHMS, RING_PASSES, MeshAxes, MeshTraffic, group_along_axes
+from .traffic import ALGORITHMS, RING_PASSES, MeshAxes, MeshTraffic
 
 # Collectives with more messages are not simulated, because a ranking would take too long.
 MAX_MESSAGES = 200_000
@@ -506,8 +506,6 @@ class MeshProblem:
 
     def groups(self, traffic: MeshTraffic, mesh: Ints) -> CollectiveGroups:
         """Return the groups of a collective, from the node at each mesh coordinate."""
-        if traffic.axes:
-            return CollectiveGroups(group_along_axes(mesh, self.axes, traffic.axes), self.torus)
         return CollectiveGroups(mesh.ravel()[traffic.list_groups(self.axes)], self.torus)
 
     def collective_times(self, scores: Sequence[CollectiveScore]) -> list[float]:
