@@ -12,7 +12,7 @@ from toruscast._search.search import TIME, SearchResult
 from toruscast._slow import pandas as pd
 from toruscast.decision.results import describe_proof_scope
 from toruscast.mapping import TaskMapping
-from toruscast.simulation.simulator import simulate_packets
+from toruscast.simulation.simulator import simulate
 from toruscast.text import counted, nbytes, number, percent, seconds, shown_name, time_unit
 
 from . import svg
@@ -114,7 +114,7 @@ def _compare_traffic(result: SearchResult, baseline: str) -> TrafficComparison:
     def time(value: float, mapping: TaskMapping) -> float:
         if result.objective == TIME:
             return value
-        return float(simulate_packets(result.problem, mapping, error=_TIME_ERROR).time)
+        return float(simulate(result.problem, mapping=mapping, error=_TIME_ERROR).time)
 
     best, reference = result.best, result.reference
     candidates = [Candidate(best.name or "the best", best, time(result.value, best))]

@@ -230,15 +230,15 @@ def _simulate_one(
             found, expected = seconds(interval), f"at least {seconds(shortest)}"
             raise InputError("--interval too short for this run", found=found, expected=expected)
     with output.progress("Simulating", count=part_of("packet-hops")) as progress:
-        result = simulator.simulate_packets(
+        result = simulator.simulate(
             problem,
-            mapping,
+            mapping=mapping,
             coarsening=packets.coarsening or 1,
             error=packets.error,
             iterations=packets.repeat,
             seed=work.seed,
             interval=interval,
-            progress=partial(progress, "packets"),
+            progress=progress,
         )
     explanation = reasons.explain(problem, mapping, simulation=result)
     setting = f"{loaded.summary()}; mapping {printable(mapping.name)}, "
@@ -319,8 +319,11 @@ def _simulate_packets(
     item: tuple[tc.TaskMapping, ReportProgress],
 ) -> RankedRow:
     (mapping, report), torus = item, problem.torus
-    result = simulator.simulate_packets(
-        problem, mapping, **settings, progress=lambda done, _: report(done * settings["coarsening"])
+    result = simulator.simulate(
+        problem,
+        mapping=mapping,
+        **settings,
+        progress=lambda _stage, done, _total: report(done * settings["coarsening"]),
     )
     bounds = reasons.explain(problem, mapping, n=1, simulation=result)
     busy = result.wire_bytes / torus.link_bandwidth / settings["iterations"]
@@ -335,8 +338,8 @@ def _simulate_flows(
     problem: tc.mapping.MappingProblem, error: float, item: tuple[tc.TaskMapping, ReportProgress]
 ) -> RankedRow:
     mapping, report = item
-    result = flows.flow_messages(
-        problem, mapping, error=error, progress=lambda done, _: report(done)
+    result = flows.simulate_flows(
+        problem, mapping=mapping, error=error, progress=lambda _stage, done, _total: report(done)
     )
     return answers.simulation.flow_result_row(result)
 

@@ -36,9 +36,10 @@ _OSU_TITLE = re.compile(
 _OSU_PAIRS = re.compile(r"\[\s*pairs:\s*(\d{1,6})\s*\]", re.I)
 _IMB_TITLE = re.compile(r"#\s*Benchmarking\s+(\S+)")
 _IMB_PROCESSES = re.compile(r"#\s*#processes\s*=\s*(\d{1,7})")
-# Supported IMB tests, and messages of the printed size that each process sends per time. In
-# Exchange, both neighbours of one of two processes are the other process.
+# Supported IMB tests, and the messages that each process sends in a printed time. In Exchange, a
+# process sends to both neighbours; with two processes they are the same process.
 _IMB_MESSAGES = {"pingpong": 1, "pingping": 1, "sendrecv": 1, "exchange": 2}
+_IMB_ROW = re.compile(r"\s*\d+\s+\d+\s+[\d.]")
 _NCCOM_HEADER = re.compile(r"\s*size\(B\)\s+count\(elems\)\s+type\s+time\(us\)\s+algbw", re.I)
 _MAX_BYTES = 10**7
 _COLUMN_NAMES = {
@@ -67,11 +68,14 @@ class MeasuredTransfer:
     """File and line."""
 
 
-Transfers = Iterator[MeasuredTransfer]
+Lines = list[tuple[int, str]]
+Endpoints = tuple[int, int]
+# Line, endpoints, bytes, seconds, kind and concurrent streams of a measured transfer.
+Rows = Iterator[tuple[int, Endpoints, float, float, Kind, int]]
 
 
 def read_microbenchmark(
-    path: str | os.PathLike[str], between: tuple[int, int] = (0, 1)
+    path: str | os.PathLike[str], between: Endpoints = (0, 1)
 ) -> list[MeasuredTransfer]:
     r"""Read the times in the output of a microbenchmark, or in a CSV.
 
@@ -81,25 +85,31 @@ def read_microbenchmark(
     the columns ``source,destination,bytes,time``, with nodes of the torus as endpoints; ``time`` is
     in seconds, or named ``time_us``, ``time_ms`` or ``time_ns``.
     """
-    lines = read_limited(path, _MAX_BYTES).decode("utf-8-sig", errors="replace").splitlines()
+    content = read_limited(path, _MAX_BYTES).decode("utf-8-sig", errors="replace")
+    text, lines = TextFile(os.fspath(path)), list(enumerate(content.splitlines(), start=1))
     readers = ((_OSU_TITLE, _read_osu), (_IMB_TITLE, _read_imb), (_NCCOM_HEADER, _read_nccom))
-    name = os.fspath(path)
-    for pattern, read in readers:
-        if any(pattern.match(line.lstrip("\ufeff ")) for line in lines):
-            rows = list(read(lines, name, between))
+    for pattern, reader in readers:
+        if any(pattern.match(line.lstrip("\ufeff ")) for _, line in lines):
+            rows = reader(text, lines, between)
             break
     else:
-        rows = list(_read_csv(lines, name))
-    if not rows:
+        rows = _read_csv(text, lines)
+    transfers = []
+    for line, endpoints, nbytes, seconds, kind, pairs in rows:
+        if not seconds > 0:
+            raise text.fault("bad time", line, seconds, "more than 0")
+        place = f"{text.file}:{line}"
+        transfers.append(MeasuredTransfer(*endpoints, nbytes, seconds, kind, pairs, place))
+    if not transfers:
         expected = "rows of a size and a time; for IMB, a point-to-point test of two processes"
-        raise InputError("no times", file=path, expected=expected)
-    return rows
+        raise text.fault("no times", expected=expected)
+    return transfers
 
 
-def _read_osu(lines: Sequence[str], path: str, between: tuple[int, int]) -> Transfers:
+def _read_osu(text: TextFile, lines: Lines, between: Endpoints) -> Rows:
     kind: Kind = "message"
     pairs, directions = 1, 1
-    for number, line in enumerate(lines, 1):
+    for number, line in lines:
         title = _OSU_TITLE.match(line)
         if title:
             kind = "message" if title[1].lower() == "latency" else "stream"
@@ -109,96 +119,75 @@ def _read_osu(lines: Sequence[str], path: str, between: tuple[int, int]) -> Tran
             match = _OSU_PAIRS.search(line)
             pairs = int(match[1]) if match else pairs
         elif line.strip():
-            size, value = _parse_numbers(line, path, number, 2)[:2]
+            size, value = _parse_numbers(text, number, line, 2)[:2]
             if size == 0 and kind == "stream":
                 continue
             seconds = value * 1e-6
             if kind == "stream" and value:
                 # OSU prints the total MB/s of all pairs and directions.
                 seconds = size * pairs * directions / (value * 1e6)
-            yield _make_transfer(between, size, seconds, kind, pairs, path, number)
+            yield number, between, size, seconds, kind, pairs
 
 
-def _read_imb(lines: Sequence[str], path: str, between: tuple[int, int]) -> Transfers:
+def _read_imb(text: TextFile, lines: Lines, between: Endpoints) -> Rows:
     test, processes = "", 2
-    for number, line in enumerate(lines, 1):
+    for number, line in lines:
         title, count = _IMB_TITLE.match(line), _IMB_PROCESSES.match(line)
         if title:
             test, processes = title[1].lower(), 2
         elif count:
             processes = int(count[1])
-        elif test in _IMB_MESSAGES and re.match(r"\s*\d+\s+\d+\s+[\d.]", line):
-            if processes != 2:
-                # The nodes of a longer chain are unknown.
-                continue
+        # With more than two processes, the nodes of the chain are unknown.
+        elif processes == 2 and test in _IMB_MESSAGES and _IMB_ROW.match(line):
             # PingPong prints one time; other tests print minimum, maximum and mean over processes.
-            cells = _parse_numbers(line, path, number, 3)
+            cells = _parse_numbers(text, number, line, 3)
             microseconds = cells[4] if len(cells) >= 6 else cells[2]
-            nbytes = _IMB_MESSAGES[test] * cells[0]
-            yield _make_transfer(between, nbytes, microseconds * 1e-6, "message", 1, path, number)
+            yield number, between, _IMB_MESSAGES[test] * cells[0], microseconds * 1e-6, "message", 1
 
 
-def _read_nccom(lines: Sequence[str], path: str, between: tuple[int, int]) -> Transfers:
-    for number, line in enumerate(lines, 1):
+def _read_nccom(text: TextFile, lines: Lines, between: Endpoints) -> Rows:
+    for number, line in lines:
         cells = line.split()
         if len(cells) >= 6 and cells[0].isdigit() and cells[1].isdigit():
-            size, microseconds, algorithm, bus = _parse_numbers(
-                " ".join([cells[0], *cells[3:6]]), path, number, 4
+            size, microseconds, algorithm_bandwidth, bus_bandwidth = _parse_numbers(
+                text, number, " ".join([cells[0], *cells[3:6]]), 4
             )
             # The bus bandwidth counts the bytes that each rank sends.
-            sent = size * bus / algorithm if algorithm > 0 else size
-            yield _make_transfer(between, sent, microseconds * 1e-6, "collective", 1, path, number)
+            sent = size * bus_bandwidth / algorithm_bandwidth if algorithm_bandwidth > 0 else size
+            yield number, between, sent, microseconds * 1e-6, "collective", 1
 
 
-def _read_csv(lines: Sequence[str], path: str) -> Transfers:
-    numbered = [(n, line) for n, line in enumerate(lines, 1) if line.strip() and line[:1] != "#"]
-    names, rows = read_words(TextFile(path, b""), numbered, lambda _: True)
+def _read_csv(text: TextFile, lines: Lines) -> Rows:
+    lines = [(number, line) for number, line in lines if line.strip() and line[:1] != "#"]
+    names, rows = read_words(text, lines, lambda _: True)
     header = [name.lower() for name in names]
     columns: dict[str, int] = {}
     for key, accepted in (_COLUMN_NAMES | {"time": tuple(_TIME_UNITS)}).items():
         matches = [header.index(name) for name in accepted if name in header]
         if not matches:
             expected = "source,destination,bytes,time, or output of OSU, IMB or nccom-test"
-            line, found = numbered[0][0], ",".join(header)[:60]
-            raise InputError(
-                f"no column {key}", file=path, line=line, found=found, expected=expected
-            )
+            raise text.fault(f"no column {key}", lines[0][0], ",".join(header)[:60], expected)
         columns[key] = matches[0]
+    unit = _TIME_UNITS[header[columns["time"]]]
     for number, row in rows:
         cells = " ".join(row[column] or "?" for column in columns.values())
-        source, destination, nbytes, time = _parse_numbers(cells, path, number, 4)
+        source, destination, nbytes, time = _parse_numbers(text, number, cells, 4)
         endpoints = (int(source), int(destination))
-        if endpoints != (source, destination) or min(endpoints) < 0:
-            raise InputError("bad node", file=path, line=number, found=cells, expected="0 or more")
-        seconds = time * _TIME_UNITS[header[columns["time"]]]
-        yield _make_transfer(endpoints, nbytes, seconds, "message", 1, path, number)
+        if endpoints != (source, destination):
+            raise text.fault("bad node", number, cells, "0 or more")
+        yield number, endpoints, nbytes, time * unit, "message", 1
 
 
-def _make_transfer(
-    endpoints: tuple[int, int],
-    nbytes: float,
-    seconds: float,
-    kind: Kind,
-    pairs: int,
-    path: str,
-    line: int,
-) -> MeasuredTransfer:
-    if not seconds > 0:
-        raise InputError("bad time", file=path, line=line, found=seconds, expected="more than 0")
-    return MeasuredTransfer(*endpoints, nbytes, seconds, kind, pairs, f"{path}:{line}")
-
-
-def _parse_numbers(text: str, path: str, line: int, min_count: int) -> list[float]:
-    """Return the leading numbers of a row."""
+def _parse_numbers(text: TextFile, number: int, line: str, min_count: int) -> list[float]:
+    """Return the leading numbers of a line."""
     values = []
-    for cell in text.split():
+    for cell in line.split():
         try:
             values.append(float(cell))
         except ValueError:
             break
     if len(values) < min_count or not all(math.isfinite(x) and x >= 0 for x in values):
-        found, expected = text.strip()[:60], f"{min_count} numbers, 0 or more"
-        raise InputError("bad row", file=path, line=line, found=found, expected=expected)
+        raise text.fault("bad row", number, line.strip()[:60], f"{min_count} numbers, 0 or more")
     return values
 
 
@@ -329,7 +318,10 @@ def calibrate(
 
 @dataclass(frozen=True, eq=False)
 class _ConstantFit:
-    """Start, overhead, hop latency (s) and seconds per byte; NaN errors for kept constants."""
+    """Fitted start, overhead, hop latency (s) and seconds per byte, ``(4,)``.
+
+    Constants that the times do not determine have a standard error of NaN.
+    """
 
     values: Floats
     std_errors: Floats
@@ -339,7 +331,7 @@ class _ConstantFit:
 
 
 class _TransferModel:
-    """Linear model of the transfer times in the four constants."""
+    """Transfer times as a linear function of the four constants in `CONSTANTS`."""
 
     def __init__(self, rows: list[MeasuredTransfer], torus: Torus) -> None:
         self.rows, self.torus = pd.DataFrame(rows), torus
@@ -360,9 +352,11 @@ class _TransferModel:
             raise InputError("both endpoints on one node", found=found, expected=expected)
 
     def design_matrix(self, values: Floats) -> Floats:
-        """Return the derivative of each time by each constant, (rows, 4), at these values.
+        """Return the derivatives of the times with respect to the constants, ``(n_rows, 4)``.
 
-        The time per message of a stream is the larger of software overhead and wire time.
+        A message takes start + overhead + hops * hop latency + bytes / bandwidth, a collective
+        start + bytes / bandwidth, and a message of a stream the larger of the overhead and
+        bytes / bandwidth. ``values`` decide which of these two is larger.
         """
         matrix = np.zeros((len(self.rows), 4))
         is_message = self.kind == "message"
@@ -380,7 +374,7 @@ class _TransferModel:
         return matrix
 
     def fit(self, is_used: Mask) -> _ConstantFit:
-        """Fit the used rows, and exclude outliers in turn."""
+        """Fit the used rows, and repeat without outliers until the set of outliers is stable."""
         outlier = np.zeros(len(self.rows), dtype=bool)
         values = self._initial_values(is_used)
         fit = _ConstantFit(values, np.zeros(4), 0, outlier, ())
@@ -390,7 +384,7 @@ class _TransferModel:
             median = np.median(error[is_used])
             scale = 1.4826 * float(np.median(np.abs(error[is_used] - median)))
             far = is_used & (np.abs(error - median) > max(_OUTLIER_SCALES * scale, 1e-6))
-            # If more than a fifth are far, the model is wrong and not the rows.
+            # If more than a fifth of the rows are outliers, the model is wrong. Keep the rows.
             if far.sum() > is_used.sum() / 5:
                 far = outlier
             if (far == outlier).all() and np.allclose(fit.values, values, rtol=1e-9):
@@ -399,6 +393,7 @@ class _TransferModel:
         return replace(fit, is_outlier=outlier)
 
     def _initial_values(self, is_used: Mask) -> Floats:
+        """Estimate the bandwidth from the longest transfer, and the overhead from streams."""
         values = self.initial.copy()
         largest = int(np.argmax(np.where(is_used, self.stream_bytes, 0)))
         values[3] = self.time[largest] / self.stream_bytes[largest]
@@ -408,7 +403,11 @@ class _TransferModel:
         return values
 
     def _solve_least_squares(self, is_used: Mask, start: Floats) -> _ConstantFit:
-        """Solve for non-negative constants, with relative weights and regimes from ``start``."""
+        """Fit non-negative constants by weighted least squares.
+
+        ``start`` gives the weights, which make errors relative, and decides whether overhead or
+        bandwidth limits each stream.
+        """
         matrix = self.design_matrix(start)[is_used]
         notes: list[str] = []
         free = list(range(4))

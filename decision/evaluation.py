@@ -53,8 +53,7 @@ from toruscast.validation import (
     whole_number,
 )
 
-from .learned_runs import learn_runs
-from .measured import RunModel, make_line_model
+from .measured import RunModel, learn_runs, make_line_model
 
 if TYPE_CHECKING:
     from toruscast.mapping.problem import Mappings, ProblemLike, TorusLike
@@ -286,6 +285,7 @@ def evaluate(
 
 
 def _require(comm: ProblemLike | None) -> ProblemLike:
+    """Return the traffic, or raise an error if there is none."""
     if comm is None:
         raise InputError("nothing to evaluate on", expected="comm and torus, or samples=")
     return comm

@@ -12,8 +12,7 @@ To find the order, simulate all candidates with coarse packets, then those whose
 to be in the wrong order with real packets.
 
 The default order is always simulated in the same way as the winner, because answers compare the
-two; only a budget in seconds may prevent it. That budget is per core, so more cores may simulate
-more.
+two. Only a budget in seconds may prevent it. This budget is per core, so more cores simulate more.
 """
 
 from __future__ import annotations
@@ -49,8 +48,8 @@ SURE = 0.95
 """Minimum probability of an answer that is *sure*."""
 MAX_PROOF = 10
 """Maximum number of simulations for a proof; beyond it, *sure* is enough."""
-# Candidates simulated between two updates of the posterior. A constant, so that the answer does not
-# depend on the number of cores.
+# Candidates simulated between two updates of the posterior. The number is constant, because the
+# answer must not depend on the number of cores.
 _BATCH = 2
 # Maximum number of candidates in a coarse sweep, and maximum cost of a coarse simulation over a
 # full one. A finer sweep would cost as much as the full simulations that it avoids.
@@ -112,8 +111,6 @@ class Decision:
         Simulator of the candidates.
     default : int, optional
         The candidate with the default order of tasks.
-    n_cores : int
-        Cores that share the simulations.
     progress : callable, optional
         Called with the number of simulated candidates and its maximum.
     """
@@ -126,14 +123,13 @@ class Decision:
         budget: Budget | None = None,
         *,
         default: int | None = None,
-        n_cores: int = 1,
         progress: Callable[[int, int], object] | None = None,
     ) -> None:
         budget = Budget() if budget is None else budget
         self.posterior, self.simulator, self.goal = posterior, simulator, goal
         self.rcc, self.default, self.progress = budget.rcc, default, progress
         self.n_allowed, seconds = budget.limits(goal, posterior.n, len(simulator.networks))
-        self.hops_left = seconds * n_cores * HOPS_PER_SECOND
+        self.hops_left = seconds * simulator.n_jobs * HOPS_PER_SECOND
         self.times = np.full(posterior.n, np.nan)
         """Times simulated with real packets, seconds; NaN elsewhere."""
         self.is_coarse = np.zeros(posterior.n, dtype=bool)
@@ -164,7 +160,7 @@ class Decision:
         return int(self.sort_by_time()[0])
 
     def rivals(self) -> Indices:
-        """Return the candidates that no lower bound excludes: on some network, it is smaller."""
+        """Return the candidates whose lower bound is below the best time on some network."""
         if not self.n_simulated:
             return np.arange(self.posterior.n)
         best = self.simulator.times[int(np.nanargmin(self.times))]

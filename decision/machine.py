@@ -23,12 +23,12 @@ from .posterior import (
 )
 from .simulations import HOPS_PER_SECOND, MAX_HOPS, CandidateSimulator, coarse_error
 
-# Errors of log machine times relative to simulated ones: an error of each candidate, and a common
-# slope, because errors grow with the distance in simulated time: .07 for times within 5 %, .15
-# beyond 40 % (`studies/real_mpi`, `studies/emulated_torus`).
+# Standard deviations of log machine times around simulated ones: an independent error of each
+# candidate, and a common slope. Errors grow with the difference in simulated time, from .07 for
+# times within 5 % to .15 beyond 40 % (`studies/real_mpi`, `studies/emulated_torus`).
 _MACHINE_STD, _SLOPE = 0.07, 0.35
 _MACHINE_KERNEL = Kernel(0.0, 0.05, 0.95)
-# Standard deviation of the log mean time over several networks from that of one.
+# Standard deviation between the log time on one network and the mean over several.
 _NETWORK_STD, _NETWORK_KERNEL = 0.1, Kernel(0.5, 0.1, 0.4)
 # Grid of hyperparameters.
 _CONSTANTS, _MACHINE_SCALES = (0.0, 0.3, 1.0, 3.0, 10.0), (0.5, 1.0, 2.0)
@@ -36,8 +36,8 @@ _NOISES = (0.005, 0.01, 0.02, 0.04, 0.08)
 # Median and geometric standard deviation of the log-normal prior of the noise.
 _MEDIAN_NOISE, _NOISE_FACTOR = 0.02, 4.0
 ALL_CONSTANTS = (-0.6, -0.3, 0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-"""Constants where runs weigh networks. They are negative if the simulation includes more than the
-measured time, such as a program's start that is in its trace but not in its timed loop."""
+"""Values of the constant when runs weigh networks. A negative constant means that the simulation
+includes more than the measured time, such as a program's start before its timed loop."""
 # Maximum seconds per core of simulation before the first run.
 _MAX_SECONDS = 5.0
 
@@ -60,18 +60,19 @@ def simulate_in_seconds(simulator: CandidateSimulator) -> int | None:
 def machine_posterior(
     prior: Posterior,
     simulator: CandidateSimulator | None = None,
-    coarsening: int = 1,
+    coarsening: int | None = None,
     *,
     noise: float | None = None,
     constants: Sequence[float] = _CONSTANTS,
 ) -> Posterior:
     """Return the posterior of times on a machine before any run.
 
-    Simulated times, if given, replace the prior means, one row per network. Candidates that were
-    not simulated keep their prior means, shifted to the level of the others.
+    If ``simulator`` has simulated times, with this coarsening, they replace the prior means, with a
+    row per network. Candidates without them keep their prior means, shifted by the median
+    difference of the others.
     """
     errors, means = dict(prior.errors), prior.prior_means
-    if simulator is not None:
+    if simulator is not None and coarsening is not None:
         logs = np.log(simulator.times.T)
         is_known = np.isfinite(logs).all(axis=0)
         level = np.nanmedian(logs - prior.prior_means[0], axis=1, keepdims=True)
@@ -85,7 +86,7 @@ def machine_posterior(
     names = ("prior", MACHINE, "slope")
     noises = _NOISES if noise is None else (noise,)
     # Runs show how wrong a forecast is, so they set the scale of its errors.
-    prior_scales = student_t_scales(3) if simulator is None else np.ones(1)
+    prior_scales = student_t_scales(3) if coarsening is None else np.ones(1)
     grid, weights = hyperparameter_grid(len(means), constants, noises, prior_scales)
     return replace(
         prior,

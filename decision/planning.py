@@ -26,7 +26,7 @@ from toruscast.decision.posterior import (
 )
 from toruscast.decision.ranking import describe_candidates
 from toruscast.decision.results import Kind, Verdict, candidate_names
-from toruscast.decision.runs import Runs, Times, select_measured
+from toruscast.decision.runs import Runs, Times, find_measured
 from toruscast.errors import InputError
 from toruscast.formats.times import has_runs
 from toruscast.mapping import MappingProblem, TaskMapping
@@ -67,9 +67,11 @@ _RUNS_BEFORE_REPEAT = 4
 _MIN_GAIN = 1e-4
 # Minimum probability of being faster than the best for which a mapping is a rival.
 _RIVAL_PROBABILITY = 0.05
-# Log prior odds of a disturbed run, one in twenty; the logarithm of its delay has a density of
-# about 1. At least this number of runs are needed, and this number of the slowest are tested.
-_DISTURBANCE, _MIN_RUNS, _N_SUSPECTS = float(np.log(0.05)), 4, 24
+# Log prior probability that a run is disturbed, one in twenty. The log delay of such a run has a
+# density of about 1, so it does not change the evidence.
+_DISTURBANCE = float(np.log(0.05))
+# Minimum number of runs for a search of disturbed ones, and number of slowest runs that are tested.
+_MIN_RUNS, _N_SUSPECTS = 4, 24
 
 
 class Plan(Result):
@@ -97,7 +99,7 @@ class Plan(Result):
     ) -> None:
         self.problem, self.mappings = problem, tuple(mappings)
         self.names = candidate_names(self.mappings)
-        self.noise = None if noise is None else real_number(noise, "noise", 1e-4, 1.0)
+        self.noise = noise
         self.tolerance = None if tolerance is None else real_number(tolerance, "tolerance", 1e-4, 1)
         self._tolerance = REGRET if self.tolerance is None else self.tolerance
         self.run_cost = None if run_cost is None else real_number(run_cost, "price of a run", 0)
@@ -149,7 +151,7 @@ class Plan(Result):
         if isinstance(times, list) and all(np.size(pair) == 2 for pair in times):
             times = pd.DataFrame(times, columns=["mapping", "time"])
         new = Runs.from_times(times)
-        select_measured(self.mappings, new)
+        find_measured(self.mappings, new)
         pairs = [
             (runs.names[i], seconds)
             for runs in (self.runs, new)
@@ -241,7 +243,7 @@ class Plan(Result):
 
     @property
     def noise_from(self) -> Literal["user", "repetitions", "nothing"]:
-        """Source of the noise: the caller, repeated runs, or only the prior."""
+        """Source of the noise: the caller, repeated runs, or nothing but the prior."""
         if self.noise is not None:
             return "user"
         repeated = self.runs is not None and bool((self.runs.counts > 1).any())
@@ -268,10 +270,11 @@ class Plan(Result):
 
     @lazy
     def _loss(self) -> Floats:
+        """Logarithm of the best mapping's time over the minimum, for each draw."""
         return self._draws.loss(self._best)
 
     def _rivals(self) -> Indices:
-        """Mappings that may be faster than the best, likeliest first."""
+        """Return the mappings that may be faster than the best, likeliest first."""
         probability = self._draws.faster(self._best)
         order = np.argsort(-probability, kind="stable")
         order = order[probability[order] >= _RIVAL_PROBABILITY]
@@ -356,7 +359,7 @@ class Plan(Result):
         """Index of the mapping of each run."""
         if self.runs is None:
             return np.empty(0, dtype=np.int64)
-        return np.array([self._index[name] for name in self.runs.names])[self.runs.which]
+        return find_measured(self.mappings, self.runs)[self.runs.which]
 
     @lazy
     def _draws(self) -> Draws:
@@ -364,10 +367,14 @@ class Plan(Result):
 
     @property
     def _likely(self) -> Indices:
+        """The mappings that may be the fastest."""
         return self._draws.candidates
 
     def _rest_probability(self) -> float:
-        """Upper bound of the probability that one of the less likely candidates is the fastest."""
+        """Return an upper bound of the probability that a candidate without draws is the fastest.
+
+        It is the sum of the probabilities that each of them is faster than the best.
+        """
         if self.runs is None or self._likely.size == len(self.names):
             return 0.0
         mean, std = self._marginal
@@ -380,8 +387,9 @@ def knowledge_gradient(mean: Floats, covariance: Floats, variance: float) -> Flo
 
     After Frazier, Powell and Dayanik, INFORMS Journal on Computing 21, 2009.
     """
+    # A run of mapping j that is z standard deviations slower than expected moves the mean of
+    # mapping i by z * shift[i, j]. Average the minimum over 32 equally likely values of z.
     shift = covariance / np.sqrt(np.diag(covariance) + variance + 1e-300)
-    # Average over equally likely outcomes of the run.
     outcomes = [NormalDist().inv_cdf((i + 0.5) / 32) for i in range(32)]
     minima = np.zeros(mean.size)
     for outcome in outcomes:
@@ -394,9 +402,8 @@ def best_batch(
 ) -> Indices:
     """Return ``n`` different mappings to run together, chosen greedily by knowledge gradient.
 
-    Where no run has a noticeable gain, the mappings are chosen whose runs resolve most of the
-    probability that another is faster than the best by more than ``tolerance``, relative to its
-    time.
+    If no run has a noticeable gain, choose the mappings whose runs resolve most of the probability
+    that another mapping is faster than the best by more than ``tolerance``, a relative difference.
     """
     covariance = covariance.copy()
     chosen: list[int] = []
@@ -419,7 +426,11 @@ def best_batch(
 def _resolved_probability(
     mean: Floats, covariance: Floats, variance: float, tolerance: float
 ) -> Floats:
-    """Probability that another mapping is faster, weighed by the variance that a run explains."""
+    """Return, for a run of each mapping, the resolved probability that another is the fastest.
+
+    The probability that mapping j is faster than the best counts with the share of the variance of
+    their difference that the run explains.
+    """
     best = int(mean.argmin())
     own_variance = covariance.diagonal()
     difference = np.maximum(own_variance + covariance[best, best] - 2 * covariance[best], 1e-300)
@@ -506,26 +517,15 @@ def plan(
     noise = None if noise is None else real_number(noise, "noise", 1e-4, 1.0)
     limit = len(candidates) if simulate is None else whole_number(simulate, "simulate", 0)
     described, simulator = describe_candidates(
-        problem,
-        candidates,
-        loaded,
-        job_count(n_jobs),
-        seed_number(seed),
-        report,
+        problem, candidates, loaded, job_count(n_jobs), seed_number(seed), report
     )
     coarsening = None
     if 1 < len(candidates) <= limit and isinstance(loaded, DefaultModel):
         coarsening = simulate_in_seconds(simulator)
-    prior = machine_posterior(
-        described.posterior,
-        None if coarsening is None else simulator,
-        coarsening or 1,
-        noise=noise,
-    )
     result = Plan(
         problem,
         candidates,
-        prior,
+        machine_posterior(described.posterior, simulator, coarsening, noise=noise),
         noise=noise,
         tolerance=tolerance,
         run_cost=run_cost,

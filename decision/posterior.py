@@ -1,10 +1,10 @@
 """Posterior of the candidates' times, conditioned on simulations and runs.
 
-The logarithms of all times are a Gaussian process: each is a mean plus errors, which candidates
-share as their kernels say, so that one observed time informs all candidates. The parameters that
-are not Gaussian lie on a grid whose points are weighed by their likelihood: the scale of the
-errors, and for runs the constant in a measured time, its noise and the network of the machine.
-Five equally likely scales approximate a Student-t process of four degrees of freedom.
+The logarithms of all times are a Gaussian process. Each is a mean plus errors, which are correlated
+between candidates, so an observed time also changes the prediction of other candidates. Parameters
+that are not Gaussian have values on a grid, whose points are weighted by their likelihood: the
+scale of the errors and, for runs, the constant in a measured time, the noise and the network of the
+machine. Five equally likely scales approximate a Student-t process with four degrees of freedom.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from toruscast._jit import kernel
 from toruscast._lazy import lazy
+from toruscast._slow import scipy
 from toruscast.training.residuals import PriorPrediction
 from toruscast.typing import Floats
 from toruscast.workers import SingleBlasThread
@@ -29,7 +30,7 @@ Indices = NDArray[np.int64]
 TIME, FULL, COARSE, RUN, MACHINE, AVERAGED = "time", "full", "coarse", "run", "machine", "averaged"
 """Sources of times: the simulated time to predict; a full simulation, which observes it exactly; a
 coarse simulation; a run; the time on a machine, which runs observe with noise; and the time on a
-machine that is known only by its mean over several simulated networks."""
+machine of unknown rules, predicted by the mean over several simulated networks."""
 N_DRAWS = 4000
 N_TOGETHER = 200
 """Maximum number of candidates that are drawn together: those likeliest to be the fastest."""
@@ -40,12 +41,12 @@ _FACTOR_VARIANCE = 3.0**2
 _MIN_REMAINING = 0.1
 # Variances that keep covariances of exact observations positive definite.
 _JITTER, _NUGGET = 1e-18, 1e-9
-# Share of the evidence that weighs networks. No plausible network is the machine's, so a few runs
-# should not leave one of them. The value was chosen on four programs; .1 is as good.
+# Exponent of the evidence in the weights of networks. No plausible network is exactly that of the
+# machine, so a few runs should not exclude all but one. Chosen on four programs; .1 is as good.
 _NETWORK_SHARE = 0.25
 # Grid points are dropped below this share of the largest weight.
 _MIN_WEIGHT = 1e-3
-# Maximum number of candidates whose pairs are counted, evenly chosen.
+# Maximum number of candidates in the expected RCC; more are thinned out evenly.
 _MAX_PAIRED = 1000
 # Maximum common share of the prior error, smooth share of the rest, and factor of its standard
 # deviation. With these, 90 % intervals cover 90 % of the times (`benchmarks/posterior.py`).
@@ -325,7 +326,10 @@ class Posterior:
 
     @lazy
     def _solution(self) -> tuple[Floats, float, Floats, Floats]:
-        """Grid weights, evidence, and for each grid point Cholesky factor and solved residuals."""
+        """Weights of the grid points, evidence, and each point's Cholesky factor and K^-1 r.
+
+        K is the covariance of the observations, and r their difference from the prior mean.
+        """
         observed, n_points = self.observations, len(self.grid)
         prior = np.ones(n_points) if self.grid_weights is None else self.grid_weights
         prior = prior / prior.sum()
@@ -346,6 +350,7 @@ class Posterior:
         root = np.linalg.cholesky(covariance)
         residuals = observed.logs - self._prior_mean(points, observed.candidates, observed.source)
         solved = np.linalg.solve(root, residuals[:, :, None])[:, :, 0]
+        # Log density of a normal distribution, with the scatter of repeated runs about their means.
         logs = np.log(prior) - 0.5 * (solved**2).sum(axis=1)
         logs -= np.log(root[:, diagonal, diagonal]).sum(axis=1)
         n_runs, df = int(observed.counts.sum()), int((observed.counts - 1).sum())
@@ -362,7 +367,7 @@ class Posterior:
     def _moments(
         self, candidates: Indices, *, diagonal: bool = False
     ) -> tuple[Floats, Floats, Floats]:
-        """Weights, means and (co)variances of the target for each grid point that is kept."""
+        """Return weights, means and (co)variances of the target for each grid point in use."""
         weights, _, roots, solved = self._solution
         observed, kept = self.observations, np.flatnonzero(weights)
         means, spreads = [], []
@@ -387,14 +392,14 @@ class Posterior:
         return weights[kept], np.array(means), np.array(spreads)
 
     def _temper_networks(self, logs: Floats) -> Floats:
-        """Return log weights of the grid, in which the networks keep a share of their evidence."""
+        """Return log weights of the grid, with the evidence of networks to a power below 1."""
         network = np.array([point.network for point in self.grid])
         evidence = np.full(len(self.prior_means), -np.inf)
         np.logaddexp.at(evidence, network, logs)
         return np.asarray(logs - (1 - _NETWORK_SHARE) * evidence[network])
 
     def _prior_mean(self, points: Indices, candidates: Indices, source: Any) -> Floats:
-        """Expected logarithms of times of a source, ``(n_points, n_candidates)``."""
+        """Return the expected logarithms of times of a source, ``(n_points, n_candidates)``."""
         is_run = np.isin(source, _MACHINE_SOURCES)
         network = [self.grid[i].network for i in points]
         mean = self.prior_means[network][:, candidates]
@@ -403,10 +408,7 @@ class Posterior:
         return np.where(is_run, self._linearise_runs(points)[0][:, candidates], mean)
 
     def _linearise_runs(self, points: Indices) -> tuple[Floats, Floats]:
-        """Expected logarithm of a run's time, and its derivative by that of the network's time.
-
-        The logarithm of constant + time is linearised at the expected time of the network.
-        """
+        """Return log(constant + time) at the expected time, and its derivative by log(time)."""
         mean = self.prior_means[[self.grid[i].network for i in points]]
         constant = np.array([self.grid[i].constant for i in points])[:, None]
         median = np.median(mean, axis=1, keepdims=True)
@@ -417,7 +419,7 @@ class Posterior:
     def _covariance(
         self, points: Indices, rows: Indices, a: Any, columns: Indices, b: Any
     ) -> Floats:
-        """Prior covariance of times of sources ``a`` and ``b``, ``(n_points, rows, columns)``."""
+        """Return the prior covariance of times of two sources, ``(n_points, rows, columns)``."""
         total = np.zeros((points.size, rows.size, columns.size))
         for name, error in self.errors.items():
             first = self._error_std(points, name, rows, a)
@@ -432,7 +434,7 @@ class Posterior:
         return total + _FACTOR_VARIANCE * np.outer(*is_run)
 
     def _variance(self, points: Indices, candidates: Indices, source: Any) -> Floats:
-        """The diagonal of `_covariance` for one source."""
+        """Return the diagonal of `_covariance` for one source, ``(n_points, n_candidates)``."""
         total = np.zeros((points.size, candidates.size))
         for name, error in self.errors.items():
             std = self._error_std(points, name, candidates, source)
@@ -440,7 +442,7 @@ class Posterior:
         return total + _FACTOR_VARIANCE * np.isin(source, _MACHINE_SOURCES)
 
     def _error_std(self, points: Indices, name: str, candidates: Indices, source: Any) -> Floats:
-        """Standard deviation of an error in times of a source, ``(n_points, n_candidates)``."""
+        """Return the standard deviations of an error in times of a source, as `_variance`."""
         contains = [key for key, names in self.sources.items() if name in names]
         std = np.isin(source, contains) * self.errors[name].std[candidates]
         if not std.any():
@@ -459,12 +461,8 @@ class Posterior:
 
 def student_t_scales(n: int = 5) -> Floats:
     """Return equally likely scales of a Student-t with four degrees of freedom and variance 1."""
-    # Half of a chi-square value of four degrees of freedom exceeds h with probability
-    # exp(-h) (1 + h); solve for h by Newton's method.
-    probability, half = (np.arange(n) + 0.5) / n, np.ones(n)
-    for _ in range(50):
-        half += (np.log1p(half) - half - np.log(probability)) * (1 + half) / half
-    scales = np.sqrt(2.0 / half)
+    # A Student-t value is a normal one times sqrt(4 / X), with X from a chi-square distribution.
+    scales = np.sqrt(4 / scipy.special.chdtri(4, (np.arange(n) + 0.5) / n))
     return np.asarray(scales / np.sqrt(np.mean(scales**2)))
 
 

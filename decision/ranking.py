@@ -19,7 +19,7 @@ from toruscast.decision.runs import (
     Runs,
     Times,
     check_enough,
-    select_measured,
+    find_measured,
 )
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping
@@ -50,9 +50,10 @@ from toruscast.validation import (
 )
 
 from . import machine
-from .loop import Budget, Decision, Goal, decide
+from .loop import SURE, Budget, Decision, Goal, decide
 from .posterior import RUN, Indices, Posterior, expected_rcc
 from .results import (
+    MIN_RIVAL_PROBABILITY,
     SUMMED_PROFILE_FACTORS,
     TABLE_FEATURES,
     Cost,
@@ -73,11 +74,11 @@ from .simulations import (
 )
 
 if TYPE_CHECKING:
-    from toruscast.decision import learned_runs
+    from toruscast.decision import measured as measured_models
     from toruscast.mapping.problem import Mappings, ProblemLike, TorusLike
 else:
     # It imports scikit-learn, which takes a second.
-    learned_runs = LazyModule("toruscast.decision.learned_runs")
+    measured_models = LazyModule("toruscast.decision.measured")
 
 
 def rank(
@@ -262,7 +263,6 @@ def _rank_by_simulations(
             goal,
             budget,
             default=candidates.default,
-            n_cores=simulator.n_jobs,
             progress=progress_of(progress, "simulations"),
         )
     )
@@ -358,19 +358,15 @@ def _rank_by_networks(
     candidates: CandidateSet, simulator: CandidateSimulator, runs: Runs, coverage: float
 ) -> Ranking:
     """Return the ranking by runs, which weigh the networks that the machine may have."""
-    select_measured(candidates.mappings, runs)
+    measured = find_measured(candidates.mappings, runs)
     if len(runs.names) >= MIN_MAPPINGS:
         check_enough(runs)
     coarsening = machine.simulate_in_seconds(simulator)
     prior = machine.machine_posterior(
-        candidates.posterior,
-        None if coarsening is None else simulator,
-        coarsening or 1,
-        constants=machine.ALL_CONSTANTS,
+        candidates.posterior, simulator, coarsening, constants=machine.ALL_CONSTANTS
     )
-    index = {name: i for i, name in enumerate(candidate_names(candidates.mappings))}
     kept = ~runs.is_outlier
-    measured = np.array([index[name] for name in runs.names])[runs.which[kept]]
+    measured = measured[runs.which[kept]]
     predicted = np.exp(prior.prior_means.mean(axis=0)[measured])
     fitted.warn_of_unit(runs.seconds[kept], predicted, "the simulated time")
     posterior = prior.condition(measured, RUN, runs.seconds[kept])
@@ -409,7 +405,7 @@ def _rank_by_runs(
     """Return the ranking by a model of measured times, fitted to ``times`` if they are given."""
     learned = None
     if times is not None:
-        learned = learned_runs.learn_runs(
+        learned = measured_models.learn_runs(
             problem,
             None,
             mappings,
@@ -424,8 +420,8 @@ def _rank_by_runs(
     report = progress_of(progress, "features")
     features = with_references(problem, mappings, columns, n_jobs=n_jobs, progress=report)
     prediction, _ = predict_prior(model, features, problem, mappings)
-    posterior, is_measured = learned_runs.condition_on_runs(
-        prediction, list(map(str, features.index)), None if learned is None else learned.runs, seed
+    posterior, is_measured = measured_models.condition_on_runs(
+        prediction, mappings, None if learned is None else learned.runs, seed
     )
     candidates = CandidateSet(problem, mappings, model, features, posterior)
     summary = PosteriorSummary.from_posterior(posterior, coverage)
@@ -470,7 +466,10 @@ def _build_ranking(
     n_proved: int = 0,
     **fields: Any,
 ) -> tuple[Ranking, Indices]:
-    """Return the ranking, leading candidates first, and the candidate of each row."""
+    """Return the ranking, leading candidates first, and the candidate of each row.
+
+    Without a kind, the certainty decides whether the verdict is *sure*.
+    """
     features = {name: candidates.column(name) for name in TABLE_FEATURES}
     # Without bounds, because those of the network do not apply to measured times.
     features["lower_bound"] = np.full(cost.candidates, np.nan) if bounds is None else bounds
@@ -486,13 +485,23 @@ def _build_ranking(
     table.insert(0, "rank", np.arange(1, len(table) + 1))
     rows = table.index.to_numpy()
     table = table.reset_index(drop=True)
+    kind = kind or ("sure" if certainty >= SURE else "undecided")
+    rest = table.iloc[1:].sort_values("p_best", ascending=False, kind="stable")
+    rivals = tuple(rest["mapping"][rest["p_best"] >= MIN_RIVAL_PROBABILITY])
     ranking = Ranking(
         problem=candidates.problem,
         mappings=candidates.mappings,
         fitted=candidates.model,
         coverage=coverage,
         table=table,
-        verdict=Verdict.from_table(table, certainty, rcc, kind, n_proved, cost.networks),
+        verdict=Verdict(
+            kind,
+            certainty,
+            () if kind == "proved" else rivals,
+            rcc,
+            n_proved=n_proved,
+            n_networks=cost.networks,
+        ),
         cost=cost,
         unseen_traffic=candidates.unseen_traffic,
         **fields,

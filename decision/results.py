@@ -20,7 +20,7 @@ from toruscast.training.default_model import DefaultModel
 from toruscast.training.fitted import Model
 from toruscast.typing import Floats
 
-from .loop import REGRET, SURE, Goal
+from .loop import REGRET, Goal
 from .posterior import Posterior
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ class Verdict:
     Attributes
     ----------
     kind : {"proved", "sure", "indistinguishable", "not_worth_more", "undecided"}
-        Confidence in the fastest mapping, for both goals. *proved*: on each plausible network, the
-        simulated time of the best is not longer than the lower bound of every other candidate.
+        Confidence in the fastest mapping, for both goals. *proved*: on each plausible network, no
+        other candidate has a lower bound below the simulated time of the best.
         *sure*: ``certainty`` is 95 % or more. *undecided*: neither, because the budget was spent or
         more runs are worth their cost. A plan may also be *not_worth_more*: more runs cost more
         than their expected gain; or *indistinguishable*: only many more runs would separate the
@@ -74,29 +74,6 @@ class Verdict:
     n_proved: int = 0
     n_networks: int = 1
 
-    @classmethod
-    def from_table(
-        cls,
-        table: pd.DataFrame,
-        certainty: float,
-        rcc: float | None = None,
-        kind: Kind | None = None,
-        n_proved: int = 0,
-        n_networks: int = 1,
-    ) -> Self:
-        """Return the verdict on a sorted table; ``certainty`` decides a kind that is not given."""
-        kind = kind or ("sure" if certainty >= SURE else "undecided")
-        rest = table.iloc[1:].sort_values("p_best", ascending=False, kind="stable")
-        rivals = tuple(rest["mapping"][rest["p_best"] >= MIN_RIVAL_PROBABILITY])
-        return cls(
-            kind,
-            certainty,
-            () if kind == "proved" else tuple(rivals),
-            rcc,
-            n_proved=n_proved,
-            n_networks=n_networks,
-        )
-
     def in_words(self, workload: Workload) -> str:
         """Return the kind, and the scope of a proof."""
         if self.kind != "proved":
@@ -105,7 +82,7 @@ class Verdict:
 
 
 def describe_proof_scope(workload: Workload) -> str:
-    """Return the scope of a proof if the workload is not the whole program, else nothing."""
+    """Return what a proof is limited to, if the workload is not the whole program."""
     if workload.omitted:
         return " for what is counted"
     return " for this graph" if workload.summed else ""

@@ -97,7 +97,7 @@ def check_command(command: str, folder: Path) -> None:
     if PLACEHOLDER not in command:
         expected = f"./job.sh {PLACEHOLDER}"
         raise InputError(f"no {PLACEHOLDER} in the command", found=command, expected=expected)
-    # The path is quoted, and nested quotes would split it.
+    # The path is inserted in quotes. Inside other quotes, a shell would split it.
     if not _PLAIN_PATH.fullmatch(str(folder)) and re.search(r"['\"`\\]|<<", command):
         raise InputError(
             "quotes in the command, and a folder that must be quoted",
@@ -107,7 +107,7 @@ def check_command(command: str, folder: Path) -> None:
 
 
 def last_seconds(text: str) -> float:
-    r"""Return the seconds in the last line with a digit: one number, with an optional label."""
+    """Return the seconds in the last line with a digit: one number, with an optional label."""
     expected = "expected positive seconds at the end, such as 'elapsed: 1.25 s'"
     lines = [line.strip() for line in text.splitlines() if _MAY_BE_TIME.search(line)]
     if not lines:
@@ -122,7 +122,7 @@ def last_seconds(text: str) -> float:
 
 
 def _is_label(text: str, *, has_unit: bool) -> bool:
-    """Whether a text before a number is its label, and names no other unit than seconds."""
+    """Return whether the text before a number is a label without another unit than seconds."""
     words = text.rstrip(" \t=:([").split()
     # A preceding number may belong to the time: "1 234.5", "12: 34.5", "1.5 +- 0.1".
     if words and (words[-1][0] in "+-" or not _WORD.fullmatch(words[-1])):

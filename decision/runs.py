@@ -30,7 +30,7 @@ _MAX_PAIRED = 1500
 
 Times = Any
 """A file of `read_runs`, a dict of names to seconds (one or several), a table, or `Runs`."""
-# Times of one application differ by a factor of a few; milliseconds among seconds by a thousand.
+# Times of one application differ by a small factor, but times in other units by a thousand.
 _UNIT_RATIO = 100.0
 # Runs are outliers beyond this number of robust standard deviations, and this relative residual.
 _OUTLIER_SCALES, _OUTLIER_SHARE = 6.0, 0.05
@@ -193,7 +193,7 @@ class Runs(NotebookCard):
 
     @property
     def _df(self) -> NDArray[np.int64]:
-        """Degrees of freedom of each mapping's residuals, without outliers."""
+        """Degrees of freedom of each mapping's residuals, without outliers, ``(n,)``."""
         counts = np.bincount(self.which[~self.is_outlier], minlength=len(self.names))
         return np.maximum(counts - 1, 0)
 
@@ -241,22 +241,22 @@ def _check_unit(runs: Sequence[MeasuredRun], seconds: Floats, file: str | None) 
     )
 
 
-def select_measured(mappings: Sequence[TaskMapping], runs: Runs) -> list[TaskMapping]:
-    """Return the mappings that ran, in the order of the runs."""
-    by_name = {mapping.name or str(i): mapping for i, mapping in enumerate(mappings)}
-    if len(by_name) < len(mappings):
-        found = f"{len(by_name)} names of {len(mappings)} mappings"
+def find_measured(mappings: Sequence[TaskMapping], runs: Runs) -> NDArray[np.int64]:
+    """Return the index of each mapping that ran, in the order of ``runs.names``."""
+    index = {mapping.name or str(i): i for i, mapping in enumerate(mappings)}
+    if len(index) < len(mappings):
+        found = f"{len(index)} names of {len(mappings)} mappings"
         raise InputError("names of mappings are not unique", found=found, expected="one each")
     for name in runs.names:
-        if name not in by_name:
+        if name not in index:
             raise InputError(
                 "time of an unknown mapping",
                 file=runs.file,
                 line=runs.line_of(name),
                 found=name,
-                expected=f"such as {next(iter(by_name), 'those given')}",
+                expected=f"such as {next(iter(index), 'those given')}",
             )
-    return [by_name[name] for name in runs.names]
+    return np.array([index[name] for name in runs.names])
 
 
 class NothingToLearnError(InputError):
@@ -298,11 +298,12 @@ def possible_rcc(runs: Runs) -> float:
     if math.isnan(runs.noise):
         return math.nan
     sample, difference, error = _compare_pairs(runs)
-    # The variance of measured times is that of the true times plus that of the noise.
+    # The variance of measured times is that of the true times plus that of the noise. A pair that
+    # differs by d is in its true order with probability cdf(sqrt(share of the true) * d / error).
     total = float(np.log(runs.times)[sample].var())
-    true = max(0.0, 1 - float((runs.errors[sample] ** 2).mean()) / total) if total else 0.0
-    right = scipy.stats.norm.cdf(math.sqrt(true) * difference / np.maximum(error, 1e-12))
-    return float(right[difference > 0].mean()) if (difference > 0).any() else math.nan
+    true_share = max(0.0, 1 - float((runs.errors[sample] ** 2).mean()) / total) if total else 0.0
+    is_right = scipy.stats.norm.cdf(math.sqrt(true_share) * difference / np.maximum(error, 1e-12))
+    return float(is_right[difference > 0].mean()) if (difference > 0).any() else math.nan
 
 
 def tied_share(runs: Runs) -> float:
@@ -317,7 +318,7 @@ def tied_share(runs: Runs) -> float:
 
 
 def _compare_pairs(runs: Runs) -> tuple[NDArray[np.int64], Floats, Floats]:
-    """Some or all mappings, and for their pairs the log difference and its standard error."""
+    """Return a sample of mappings, and for its pairs the log difference and its standard error."""
     n = len(runs.names)
     sample = np.linspace(0, n - 1, min(n, _MAX_PAIRED)).astype(np.int64)
     logs, errors = np.log(runs.times)[sample], runs.errors[sample]

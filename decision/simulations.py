@@ -23,8 +23,8 @@ from toruscast._features import RoutedTraffic, extract_blocks
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.routing import dilations
 from toruscast.routing.messages import mean_message_packets, packet_counts
-from toruscast.simulation.flows import flow_messages
-from toruscast.simulation.simulator import simulate_packets
+from toruscast.simulation.flows import simulate_flows
+from toruscast.simulation.simulator import simulate
 from toruscast.simulation.state import LARGEST_PACKET
 from toruscast.training.residuals import correction_scale
 from toruscast.typing import Floats
@@ -39,15 +39,15 @@ HOPS_PER_SECOND = 5e6
 """Packet-hops that a core simulates per second, a low estimate."""
 MAX_HOPS = 100e6
 """Maximum packet-hops of a proof or of a sweep of the rivals: at most 20 seconds of a core."""
-# Number of mappings whose packet-hops are averaged.
+# Number of mappings in the mean of packet-hops.
 _N_COUNTED = 5
-# Relative errors of coarse times by coarsening, where messages wait long: the independent part on
-# unseen graphs, .028, .045 and .051 (root mean square) for 4, 8 and 16 packets, over the mean
-# correction scale of candidates (`benchmarks/posterior.py`).
+# Relative errors of coarse times by coarsening, if messages wait long. They are the independent
+# errors on unseen graphs (root mean square .028, .045 and .051 for 4, 8 and 16 packets) over the
+# mean correction scale of the candidates (`benchmarks/posterior.py`).
 _COARSE_ERRORS = {2: 0.028, 4: 0.040, 8: 0.062, 16: 0.070, 64: 0.100}
 _COARSE_KERNEL = Kernel(common=0.25, smooth=0.2, independent=0.55)
-# The error of messages of n coarse packets is at most .32 / sqrt(n). For n = 1, the mean of log
-# times is moved by this share towards the release bound, which then orders better
+# The error of messages of n coarse packets is at most .32 / sqrt(n). For n = 1, log times are moved
+# by this share towards the release bound, which orders such candidates better
 # (`python -m studies run unseen`).
 _LENGTH_ERROR, _BOUND_SHARE = 0.32, 0.3
 _BY_DIRECTION = {
@@ -88,7 +88,7 @@ def candidate_networks(torus: Torus, routing: Routing = "deterministic") -> list
 
 
 def _with_rules(torus: Torus, unknown: Sequence[str], rules: Mapping[str, str]) -> Torus:
-    """Return the torus with those of the rules that are unknown."""
+    """Return the torus with new rules in place of the unknown ones."""
     rules = {name: value for name, value in rules.items() if name in unknown}
     tie_break = rules.pop("tie_break", torus.tie_break)
     # Twisted tori define no other tie rule.
@@ -159,7 +159,7 @@ class CandidateSimulator:
     ) -> Posterior:
         """Return the posterior conditioned on coarse times.
 
-        The fewer packets messages keep, the further times are moved towards the release bounds.
+        Times are moved towards the release bounds, further if messages have fewer coarse packets.
         """
         std = np.zeros(posterior.n)
         scale = correction_scale(times, self.lower[candidates])
@@ -174,7 +174,7 @@ class CandidateSimulator:
 
 def average_networks(times: Floats) -> Floats:
     """Return the geometric mean over networks, ``(n, n_networks) -> (n,)``."""
-    # Relative to the minimum, so that the mean of equal times is exact.
+    # Divide by the minimum, which makes the mean of equal times exact.
     smallest = times.min(axis=1)
     ratios = np.divide(times, smallest[:, None], out=np.ones_like(times), where=times > 0)
     return np.asarray(smallest * np.exp(np.log(ratios).mean(axis=1)))
@@ -191,9 +191,9 @@ def simulate_mean(
     for network in candidate_networks(problem.torus, problem.routing):
         on_network = replace(problem, torus=network.torus)
         if network.flows:
-            times.append(flow_messages(on_network, mapping, error=error).time)
+            times.append(simulate_flows(on_network, mapping=mapping, error=error).time)
         else:
-            simulation = simulate_packets(on_network, mapping, error=error)
+            simulation = simulate(on_network, mapping=mapping, error=error)
             is_exact &= simulation.coarsening == 1
             times.append(simulation.time)
     is_exact &= len(times) == 1
@@ -208,8 +208,8 @@ def bound_candidates(
 ) -> Floats:
     """Return lower bounds of the simulated times, ``(n_mappings, n_networks)``.
 
-    Ranks wait in flows for less than in rounds of packets, so flows of dependent rounds have only
-    the bounds of links and nodes.
+    In dependent rounds, flows may be faster than the sure bound of packets, so they get only the
+    bounds of links and nodes.
     """
     bounds = []
     for network in networks:
@@ -230,7 +230,7 @@ def _simulate_mapping(
 ) -> float:
     mapping, coarsening = item
     if network.flows:
-        return flow_messages(problem, mapping).time
+        return simulate_flows(problem, mapping=mapping).time
     merged = None if coarsening == 1 else coarsening
     return RoutedTraffic(problem, mapping, merged).simulation.time
 
@@ -250,9 +250,9 @@ def simulation_minutes(problem: MappingProblem, mappings: Sequence[TaskMapping],
 
 
 def coarse_error(coarsening: int, packets: float) -> float:
-    """Return the relative error of coarse times where messages of ``packets`` packets wait long."""
+    """Return the relative error of coarse times, if messages have ``packets`` real packets."""
     levels = np.log(list(_COARSE_ERRORS))
     by_level = np.interp(math.log(coarsening), levels, list(_COARSE_ERRORS.values()))
     by_length = _LENGTH_ERROR * math.sqrt(coarsening / max(packets, 1.0))
-    # The table has the independent part only.
+    # The table has only the independent part of the error.
     return min(float(by_level) / math.sqrt(_COARSE_KERNEL.independent), by_length)

@@ -21,7 +21,7 @@ from toruscast.routing.messages import max_message_packets, median_message_packe
 from toruscast.routing.routing import find_hops_and_fifos
 from toruscast.simulation.clock_bounds import sure_bounds, sure_mean
 from toruscast.simulation.results import Simulation
-from toruscast.simulation.simulator import candidate_coarsenings, schedule_run, simulate_packets
+from toruscast.simulation.simulator import candidate_coarsenings, schedule_run, simulate
 from toruscast.simulation.state import LARGEST_PACKET
 from toruscast.typing import Floats, Int32s, Ints
 
@@ -244,7 +244,7 @@ class RoutedTraffic:
         return self._simulate(error=_ERROR)
 
     def _simulate(self, **options: Any) -> Simulation:
-        return simulate_packets(self.problem, self.mapping, iterations=self.iterations, **options)
+        return simulate(self.problem, mapping=self.mapping, iterations=self.iterations, **options)
 
     @lazy
     def counted(self) -> Simulation:

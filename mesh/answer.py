@@ -14,12 +14,12 @@ from toruscast.answers import svg
 from toruscast.answers.blocks import Answer, Chart, File, Headline, Section, Sentence
 from toruscast.answers.candidates import CandidateRanking, compare_times
 from toruscast.answers.links import LinkMap, LinkUse
-from toruscast.answers.table import Column, Table
+from toruscast.answers.table import Column, Table, records
 from toruscast.text import counted, percent, seconds, shown_name, time_unit
 
-# Most devices for a program on a page, for a program in a terminal, and for a picture of the chips.
+# Maximum devices for a program on a page or in a terminal, and nodes for a picture of the chips.
 _MAX_PAGE_DEVICES, _MAX_TERMINAL_DEVICES, _MAX_DRAWN = 20_000, 64, 4096
-# Shares of the time from which another layout is recommended, and from which it is faster at all.
+# Minimum gains, as shares of the time, to recommend another layout and to call it faster.
 _MIN_GAIN, _MIN_DIFFERENCE = 0.01, 1e-6
 
 
@@ -255,7 +255,7 @@ def _content(found: MeshLayouts) -> dict[str, object]:
         "all_considered": found.all_considered,
         "idle": found.idle,
         "not_simulated": list(found.not_simulated),
-        "ranking": found.rows,
+        "ranking": records(found.table),
         "default": {
             "name": found.default_name,
             "layout": found.default.description,

@@ -194,12 +194,10 @@ def command(
     """  # noqa: D301
     if (step.traffic is None) == (step.hlo is None):
         raise click.UsageError("give either --traffic or --hlo")
-    if options.slices is not None:
-        _rank_slices(machine, step, options, work, output)
-    elif machine.torus is None:
+    if options.slices is None and machine.torus is None:
         raise click.UsageError("give either --torus or --slices")
-    else:
-        _rank_layouts(machine, step, options, work, output)
+    rank_traffic = _rank_layouts if options.slices is None else _rank_slices
+    rank_traffic(machine, step, options, work, output)
 
 
 def _rank_layouts(
@@ -240,8 +238,7 @@ def _rank_layouts(
     answer = mesh_answer.answer(found)
     content: dict[str, Any] = {}
     if options.placements:
-        content["placements"] = [_placement_row(found, each) for each in placements]
-        table = _placement_table(found, content["placements"])
+        content["placements"], table = _tabulate_placements(found, placements)
         section = answers.blocks.Section(table.title, [table])
         answer = replace(answer, sections=[*answer.sections, section])
     output.write_answer(answer, content)
@@ -299,18 +296,21 @@ def _rank_slices(
     )
 
 
-def _placement_row(found: tc.MeshLayouts, placement: MeshPlacement) -> dict[str, Any]:
-    return {
-        "corner": placement.corner,
-        "time": placement.time,
-        "free_box": placement.free_box,
-        "layout": placement.layout.description,
-        "ids": found.devices.index_nodes(placement.layout.nodes),
-        "nodes": placement.layout.nodes,
-    }
-
-
-def _placement_table(found: tc.MeshLayouts, rows: Sequence[dict[str, Any]]) -> Table:
+def _tabulate_placements(
+    found: tc.MeshLayouts, placements: Sequence[MeshPlacement]
+) -> tuple[list[dict[str, Any]], Table]:
+    """Return the placements for JSON, and their table."""
+    rows = [
+        {
+            "corner": each.corner,
+            "time": each.time,
+            "free_box": each.free_box,
+            "layout": each.layout.description,
+            "ids": found.devices.index_nodes(each.layout.nodes),
+            "nodes": each.layout.nodes,
+        }
+        for each in placements
+    ]
     columns = [
         Column("at", "corner", "label", priority=0),
         Column("time", kind="seconds", priority=0),
@@ -318,5 +318,5 @@ def _placement_table(found: tc.MeshLayouts, rows: Sequence[dict[str, Any]]) -> T
         Column("layout"),
     ]
     title = f"{len(rows)} placements in {found.torus}, times in closed form"
-    shown = [{**row, "at": f"({','.join(map(str, row['corner']))})"} for row in rows]
-    return Table(shown, columns, title, top=_MAX_PLACEMENT_ROWS)
+    labelled = [{**row, "at": f"({','.join(map(str, row['corner']))})"} for row in rows]
+    return rows, Table(labelled, columns, title, top=_MAX_PLACEMENT_ROWS)

@@ -41,58 +41,58 @@ from toruscast.validation import whole_array, whole_number
 
 from .hlo import parse_numbers, transpose_iota
 
-# Machines whose devices are numbered in C order.
+# Beginnings of the names of machines whose devices are numbered in C order.
 _IN_C_ORDER = ("trainium", "galaxy")
-# A dimension of devices is named by the first of these letters that is not in use.
+# Names of the dimension of devices in a chip. The first letter that is not in use is taken.
 _DEVICE_LETTERS = "CUVWXYZIJ"
-PRINTED = re.compile(r"\b\w*Device\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
+_PRINTED_DEVICE = re.compile(r"\b\w*Device\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
 # Newer versions print the number, process, coordinates and core of a device.
-SHORT = re.compile(r"TPU_(\d+)\(process=\d+,\((\d+,\d+,\d+),(\d+)\)\)")
-START = re.compile(
+_SHORT_DEVICE = re.compile(r"TPU_(\d+)\(process=\d+,\((\d+,\d+,\d+),(\d+)\)\)")
+_DEVICE_LIST_START = re.compile(
     rb"\s*+(?:array\s*+\(\s*+)?[\[\s]*+(?:\w*Device\s*\(\s*wrapped\s*=\s*)?\w*Device\s*\(\s*id\s*="
 )
 # JAX wraps the devices of several slices.
-WRAPPED = re.compile(
+_WRAPPED_DEVICE = re.compile(
     r"\w*Device\(wrapped=(\w*Device\([^()]*(?:\([^()]*\)[^()]*)*)\), slice_id=(\d+)\)"
 )
-OBJECTS = re.compile(rb"[\[\s]*+\{[^{}]*[\"']coords[\"']\s*:", re.S)
-KEY = re.compile(r"(?<!\w)(\w++)\s*+=\s*+(\([^()]*\)|\[[^\[\]]*\]|[^,()\[\]]+)")
-IDS = re.compile(
+_DEVICE_OBJECTS = re.compile(rb"[\[\s]*+\{[^{}]*[\"']coords[\"']\s*:", re.S)
+_ATTRIBUTE = re.compile(r"(?<!\w)(\w++)\s*+=\s*+(\([^()]*\)|\[[^\[\]]*\]|[^,()\[\]]+)")
+_ID_LIST = re.compile(
     rb"\s*+(?:array\s*+\(\s*+)?\[[\[\]\s\d,]*(?:\]\s*+(?:,\s*+dtype\s*+=\s*+\w++\s*+)?\)?\s*+)?"
 )
-FIRST = re.compile(rb"\s*+(?:array\s*+\(\s*+)?\[[\[\s]*+\d++[\s,\]]")
-MAX_LISTED = 2**22
-# Formats of device numbers besides mapping formats.
-ID_FORMS = ("json", "npy", "python", "torch", "neuron")
-# Options of `mesh` that replace those of other commands in error messages.
+_ID_LIST_START = re.compile(rb"\s*+(?:array\s*+\(\s*+)?\[[\[\s]*+\d++[\s,\]]")
+_MAX_LISTED = 2**22
+# Forms of device numbers that `mesh --write` has besides the mapping formats.
+_ID_FORMS = ("json", "npy", "python", "torch", "neuron")
+# Options of other commands in error messages, and the options of `mesh` that replace them.
 _MESH_OPTIONS = {
     "--tasks-per-node": "--devices-per-chip",
     "--hosts": "--devices",
     "--format for a binary format": "an array of NumPy (.npy)",
 }
 _NPY = b"\x93NUMPY"
-_IN_PROGRAM = re.compile(r"\bnp\.array\(\s*(\[[\[\]\s\d,]*\])")
+_PROGRAM_IDS = re.compile(r"\bnp\.array\(\s*(\[[\[\]\s\d,]*\])")
 _PROGRAM_OR_LINE = re.compile(rb"import \w+|\s*+\d++(?:\s*,\s*\d++)++\s*+\Z")
 # A sharding of HLO: sizes, then a list of devices or a transposed iota.
-SHARDING = re.compile(
+_SHARDING = re.compile(
     r"\bdevices\s*=\s*\[([\d,\s]+)\]\s*"
     r"(?:<=\s*\[([\d,\s]+)\]\s*(?:T\(([\d,\s]+)\))?|(\d[\d,\s]*))"
 )
 # A mesh of Shardy: axes, and optionally devices.
-SHARDY = re.compile(
+_SHARDY_MESH = re.compile(
     r"<\s*\[\s*((?:\"\w+\"\s*+=\s*+\d++\s*+,?\s*+)+)\]\s*+"
     r"(?:,\s*device_ids\s*=\s*\[([\d,\s]+)\]\s*)?>"
 )
-SHARDED = re.compile(
+_SHARDING_START = re.compile(
     rb"[\s{\"]*+(?:(?:\w[\w.]*+\s*+=|GSPMDSharding\()\s*+[\s{\"]*+)?devices\s*=\s*\["
     rb"|\s*+(?:#?(?:sdy\.)?mesh\b[^<{}]*+)?<\s*\[\s*\""
     rb"|\s*+(?:\w+\s*+=\s*+)?DeviceMesh\("
 )
 # A mesh of PyTorch: device numbers, or since 2.9 sizes and strides.
-TORCH = re.compile(
+_TORCH_MESH = re.compile(
     r"DeviceMesh\((?:['\"]?\w+['\"]?,\s*)?(\[[\[\]\d,\s]*\])(?:,\s*mesh_dim_names=[^)]*\)?)?\s*\)"
 )
-STRIDED = re.compile(
+_TORCH_STRIDES = re.compile(
     r"DeviceMesh\(\(((?:\w+=)?\d+(?:,\s*(?:\w+=)?\d+)*),?\)"
     r"(?:,\s*(?:device:\s*)?['\"]\w+['\"])?,\s*stride:\s*\(([\d,\s]+)\)\)"
 )
@@ -216,7 +216,8 @@ def find_devices(torus: Torus, coords: ArrayLike, ids: Sequence[int] | None = No
 def is_device_list(source: Source) -> bool:
     """Return whether a file has printed devices, or JSON objects with coordinates."""
     short = re.match(rb"[\[\s]*+TPU_\d+\(process=", source.start)
-    return bool(short or START.match(source.start) or OBJECTS.match(source.start[:4096]))
+    has_objects = _DEVICE_OBJECTS.match(source.start[:4096])
+    return bool(short or has_objects or _DEVICE_LIST_START.match(source.start))
 
 
 class ListedDevice(NamedTuple):
@@ -234,7 +235,8 @@ def parse_device_list(source: Source, torus: Torus) -> list[ListedDevice]:
     rows: list[ListedDevice] = []
     named = False
     slices = set()
-    for index, (line, device) in enumerate(_parse_fields(source)):
+    parse = _parse_objects if _DEVICE_OBJECTS.match(source.start[:4096]) else _parse_printed
+    for index, (line, device) in enumerate(parse(text)):
         slices.add(str(device.get("slice_index", 0)).strip())
         if len(slices) > 1:
             expected = "the devices of one slice"
@@ -296,23 +298,18 @@ def read_devices(path: str | os.PathLike[str], torus: TorusLike) -> Devices:
         return find_devices(torus, [row.coords for row in rows], [row.number for row in rows])
 
 
-def _parse_fields(source: Source) -> list[tuple[int, dict[str, Any]]]:
-    if OBJECTS.match(source.start[:4096]):
-        return _parse_objects(source.text)
-    return _parse_printed(source.text)
-
-
 def _parse_printed(text: TextFile) -> list[tuple[int, dict[str, Any]]]:
-    words = WRAPPED.sub(r"\1, slice_index=\2)", text.data.decode())
-    words = SHORT.sub(r"TpuDevice(id=\1, coords=(\2), core_on_chip=\3)", words).replace(
+    # Unify the printed forms of JAX's versions.
+    words = _WRAPPED_DEVICE.sub(r"\1, slice_index=\2)", text.data.decode())
+    words = _SHORT_DEVICE.sub(r"TpuDevice(id=\1, coords=(\2), core_on_chip=\3)", words).replace(
         "TPU_", "Device"
     )
     found: list[tuple[int, dict[str, Any]]] = []
     line, before = 1, 0
-    for match in PRINTED.finditer(words):
+    for match in _PRINTED_DEVICE.finditer(words):
         line += words.count("\n", before, match.start())
         before = match.start()
-        found.append((line, dict(KEY.findall(match[1]))))
+        found.append((line, dict(_ATTRIBUTE.findall(match[1]))))
     opened = len(re.findall(r"\b\w*Device\b", words))
     if opened != len(found):
         raise text.fault("truncated device list", line, f"{len(found)} of {opened}")
@@ -322,7 +319,7 @@ def _parse_printed(text: TextFile) -> list[tuple[int, dict[str, Any]]]:
 def _parse_objects(text: TextFile) -> list[tuple[int, dict[str, Any]]]:
     words = text.data.decode()
     if '"' not in words:
-        # Python prints objects with other quotes, brackets and constants than JSON.
+        # Python's quotes, brackets and constants differ from those of JSON.
         words = words.translate(str.maketrans("'()", '"[]'))
         constants = {"True": "true", "False": "false", "None": "null"}
         words = re.sub(r"\b(True|False|None)\b", lambda match: constants[match[1]], words)
@@ -330,7 +327,7 @@ def _parse_objects(text: TextFile) -> list[tuple[int, dict[str, Any]]]:
     flat: list[Any] = content if isinstance(content, list) else [content]
     while any(isinstance(item, list) for item in flat):
         flat = [x for item in flat for x in (item if isinstance(item, list) else [item])]
-    if len(flat) > MAX_LISTED or not all(isinstance(item, dict) for item in flat):
+    if len(flat) > _MAX_LISTED or not all(isinstance(item, dict) for item in flat):
         raise text.fault("bad device list", 1, None, 'objects such as {"id": 0, "coords": [0, 0]}')
     return [(1, item) for item in flat]
 
@@ -338,7 +335,7 @@ def _parse_objects(text: TextFile) -> list[tuple[int, dict[str, Any]]]:
 def is_id_list(source: Source) -> bool:
     """Return whether a file is a list of distinct whole numbers in brackets, nested or not."""
     start = source.start[:4096]
-    if not FIRST.match(start) or IDS.fullmatch(start) is None or not _is_one_list(start):
+    if not (_ID_LIST_START.match(start) and _ID_LIST.fullmatch(start) and _is_one_list(start)):
         return False
     # The last number may be truncated.
     numbers = re.findall(rb"[0-9]+", start)[: None if len(start) < 4096 else -1]
@@ -346,12 +343,12 @@ def is_id_list(source: Source) -> bool:
 
 
 def _is_one_list(start: bytes) -> bool:
-    """Return whether nothing follows the bracket that closes the first list."""
+    """Return whether no list or number follows the bracket that closes the first list."""
     depth = 0
-    for at, letter in enumerate(start):
-        depth += {91: 1, 93: -1}.get(letter, 0)
-        if letter == 93 and depth <= 0:
-            return not re.search(rb"[\[\]]|^\s*,\s*\d", start[at + 1 :])
+    for bracket in re.finditer(rb"[\[\]]", start):
+        depth += 1 if bracket[0] == b"[" else -1
+        if depth <= 0:
+            return not re.search(rb"[\[\]]|^\s*,\s*\d", start[bracket.end() :])
     return True
 
 
@@ -369,7 +366,7 @@ def read_ids(source: Source, options: MappingOptions) -> TaskMapping:
     else:
         text = source.text
         words = re.sub(r"dtype\s*=\s*\w+", "", text.data.decode())
-        program = _IN_PROGRAM.search(words)
+        program = _PROGRAM_IDS.search(words)
         bare = program[1] if program else words
         bare = bare.strip().removeprefix("array").strip().removeprefix("(").rstrip("), \n")
         if "," not in bare:
@@ -379,7 +376,7 @@ def read_ids(source: Source, options: MappingOptions) -> TaskMapping:
     # Rows of different lengths become an array of lists.
     ids = np.array(content, dtype=object).ravel()
     if not (
-        0 < ids.size <= MAX_LISTED
+        0 < ids.size <= _MAX_LISTED
         and all(type(number) is int and 0 <= number < 2**31 for number in ids)
     ):
         expected = "an array of whole numbers, such as [[0,2],[1,3]]"
@@ -394,17 +391,17 @@ def read_sharding(source: Source, options: MappingOptions) -> TaskMapping:
     text = source.text
     number, line = text.first_line()
     words = text.data.decode()
-    forms = (SHARDING, SHARDY, TORCH, STRIDED)
+    forms = (_SHARDING, _SHARDY_MESH, _TORCH_MESH, _TORCH_STRIDES)
     found = [match for form in forms for match in form.finditer(words)]
     if len(found) != 1:
         expected = "one sharding, such as {devices=[4,2]<=[2,4]T(1,0)}"
         raise text.fault("bad sharding", number, line[:60], expected)
     match = found[0]
-    if match.re in (TORCH, STRIDED):
+    if match.re in (_TORCH_MESH, _TORCH_STRIDES):
         if not re.fullmatch(r"\s*(\w+\s*=)?\s*", words.replace(match[0], "")):
             raise text.fault("text besides the mesh", number, line[:60], match[0][:60])
         return _map_ids(text, _torch_ids(text, match), options)
-    if match.re is SHARDY:
+    if match.re is _SHARDY_MESH:
         sizes, iota, permutation, listed = match[1], None, None, match[2]
     else:
         sizes, iota, permutation, listed = match.groups()
@@ -424,11 +421,11 @@ def read_sharding(source: Source, options: MappingOptions) -> TaskMapping:
 
 
 def _torch_ids(text: TextFile, match: re.Match[str]) -> Ints:
-    if match.re is TORCH:
+    if match.re is _TORCH_MESH:
         return np.array(parse_numbers(match[1]), dtype=np.int64)
     sizes = [int(size.rpartition("=")[2][:9]) for size in match[1].split(",")]
     strides = parse_numbers(match[2])
-    if len(sizes) != len(strides) or not 0 < math.prod(sizes) <= MAX_LISTED:
+    if len(sizes) != len(strides) or not 0 < math.prod(sizes) <= _MAX_LISTED:
         expected = "a stride for each size, and at most 2^22 devices"
         raise text.fault("bad mesh", text.first_line()[0], match[0][:60], expected)
     coords = np.indices(sizes).reshape(len(sizes), -1)
@@ -457,12 +454,12 @@ def read_layout(name: str, torus: Torus, devices: Devices | None = None) -> Task
     """
     form, _, path = name.partition("=")
     formats = {each.name for each in dialects("mapping")}
-    if form not in (*ID_FORMS, *formats):
+    if form not in (*_ID_FORMS, *formats):
         form, path = "auto", name
     source = Source(path, torus=torus)
     hosts = None
     try:
-        if form in ID_FORMS or (form == "auto" and _is_id_file(source)):
+        if form in _ID_FORMS or (form == "auto" and _is_id_file(source)):
             form = "device-ids"
         if devices is not None and identify(source, "mapping", form).name == "device-ids":
             hosts = Hosts(list(map(str, range(devices.nodes.size))), devices.nodes, torus)
@@ -554,7 +551,7 @@ number as the host).
         name="sharding",
         holds="mapping",
         title="devices in a sharding of XLA (GSPMD) or a mesh of Shardy or PyTorch",
-        recognise=lambda source: bool(SHARDED.match(source.start[:4096])),
+        recognise=lambda source: bool(_SHARDING_START.match(source.start[:4096])),
         read=read_sharding,
         documentation="""
 A sharding, `devices=[4,2]0,4,1,5,2,6,3,7` or `{devices=[4,2]<=[2,4]T(1,0)}`; a mesh of Shardy,

@@ -53,7 +53,7 @@ _CALLED = re.compile(
 )
 # Opcodes that only run other computations.
 _RUN = ("while", "conditional", "call", "async", "fusion")
-# Opcodes that only compute (xla/hlo/ir/hlo_opcode.h); all others are counted or listed.
+# Opcodes that only compute (xla/hlo/ir/hlo_opcode.h). Others are counted or reported as omitted.
 _COMPUTE = """
 abs acos acosh add add-dependency after-all and asin asinh async-update atan atan2 atanh
 batch-norm-grad batch-norm-inference batch-norm-training bitcast bitcast-convert broadcast cbrt
@@ -79,10 +79,11 @@ _TARGET = re.compile(r'\bcustom_call_target="([^"]*)"')
 _PAIRS = "(?:_xla_send_recv_)?source_target_pairs"
 _TRIPS = re.compile(r'"known_trip_count"\s*:\s*\{\s*"n"\s*:\s*"?([0-9]{1,12})"?')
 _COMMENT = re.compile(r"/\*(?>[^*/]|\*(?!/)|/(?!\*))*+\*/")
-# Tables of source locations after the name of the module.
+# Lines of the tables of source locations, which follow the name of the module.
 _TABLES = re.compile(r"\s*(?:FileNames|FunctionNames|FileLocations|StackFrames|[0-9]+ [\"{].*)?")
 _HEAD = re.compile(r"\b(num_partitions|replica_count)\s*=\s*([0-9]{1,9})")
-# Limits of a collective, of all groups together, and of loops. Real programs stay well below.
+# Maximum bytes of a collective, devices in all groups, trips of a loop, and runs of a computation.
+# Real programs stay well below.
 _MAX_BYTES = 1e18
 _MAX_LISTED = 2**24
 _MAX_TRIPS, _MAX_RUNS = 10**12, 10**15
@@ -92,15 +93,15 @@ _MAX_TRIPS, _MAX_RUNS = 10**12, 10**15
 class HloCollective:
     """A collective of a program."""
 
-    name: str  # of its instruction
+    name: str  # name of its instruction
     kind: str  # a value of `KINDS`
-    nbytes: float  # of the whole buffer, as in `MeshTraffic`
-    groups: Ints  # (n_groups, n) devices; for a permute, source and destination
-    runs: int = 1  # in a step
+    nbytes: float  # bytes of the whole buffer, as in `MeshTraffic`
+    groups: Ints  # devices of each group, (n_groups, n); for a permute, source and destination
+    runs: int = 1  # runs in a step
 
     @property
     def total_bytes(self) -> float:
-        """Bytes that all devices together send in a run with ring algorithms."""
+        """Bytes that all devices together send in one run of a ring algorithm."""
         n_groups, n = map(int, self.groups.shape)
         return self.nbytes * n_groups * (n - 1) * (2 if self.kind == "allreduce" else 1)
 
@@ -114,7 +115,7 @@ class HloStep:
     omitted: tuple[Omission, ...] = ()  # communication that is not counted, or only once
 
     def check(self, file: str | None = None) -> None:
-        """Raise `InputError` if no collective is counted, with what is omitted."""
+        """Raise `InputError` if there is no collective; the error lists the omissions."""
         if not self.collectives:
             omitted = f". {describe_omissions(self.omitted)}".rstrip(". ")
             raise InputError(f"no collective to count{omitted}", file=file)
@@ -136,7 +137,7 @@ class _Call(NamedTuple):
 
 
 def parse_program(text: TextFile, options: GraphOptions) -> HloStep:
-    """Return the collectives of HLO text, and add what is omitted to ``options.omitted``."""
+    """Return the collectives of HLO text, and add omissions to ``options.omitted``."""
     with text.locate_errors(None):
         check_type(options.branches, "branches", Mapping, 'names such as {"conditional.1": 0}')
     parser = _HloParser(text, options)
@@ -155,10 +156,11 @@ class _HloParser:
     def __init__(self, text: TextFile, options: GraphOptions) -> None:
         self.text, self.options = text, options
         self.counts = dict.fromkeys(("num_partitions", "replica_count"), 1)
+        # Name of the current computation, and of the one that starts the program.
         self.where, self.entry, self.is_open = "", "", False
         self.defined: dict[str, None] = {}
         self.conditions: set[str] = set()  # computations that end loops
-        self.found: list[tuple[str, HloCollective]] = []
+        self.collectives: list[tuple[str, HloCollective]] = []
         self.calls: dict[str, list[_Call]] = defaultdict(list)
         self.omitted: dict[str, list[Omission]] = defaultdict(list)
         self.has_ragged = False
@@ -167,7 +169,7 @@ class _HloParser:
         self.sent_channels: set[str | None] = set()
         # Instructions of a computation from its first all-reduce on.
         self.bodies: dict[str, list[_Instruction]] = {}
-        # Programs repeat the same groups. Sharing them bounds the memory for all groups together.
+        # Groups by their text. Programs repeat the same groups, and sharing them limits the memory.
         self.groups: dict[tuple[str, bool], Ints] = {}
 
     @property
@@ -215,12 +217,12 @@ class _HloParser:
         if (omission := self._find_omission(one, opcode)) is not None:
             self.omitted[self.where].append(omission)
         elif opcode in KINDS:
-            self.found.append((self.where, self._parse_collective(number, one, opcode)))
+            self.collectives.append((self.where, self._parse_collective(number, one, opcode)))
         if self.where != self.entry and (opcode == "all-reduce" or self.where in self.bodies):
             self.bodies.setdefault(self.where, []).append(one)
 
     def _find_omission(self, one: _Instruction, opcode: str) -> Omission | None:
-        """Return an instruction that sends an unknown number of bytes or to unknown devices."""
+        """Return the omission if an instruction sends unknown bytes, or to unknown devices."""
         reason = "unsupported"
         self.has_ragged |= opcode == "ragged-all-to-all"
         nbytes: float | None = None
@@ -310,7 +312,7 @@ class _HloParser:
                 nbytes = None if each.nbytes is None else each.nbytes * runs[where]
                 self.options.omitted.append(replace(each, nbytes=nbytes))
         merged: dict[Hashable, HloCollective] = {}
-        for where, one in self.found:
+        for where, one in self.collectives:
             if runs[where]:
                 key = one.kind, one.nbytes, one.groups.shape, one.groups.tobytes()
                 first = merged.setdefault(key, replace(one, runs=0))
@@ -333,11 +335,11 @@ class _HloParser:
         """Replace the all-reduces of fusions that keep only slices of the result."""
         calls = (call for several in self.calls.values() for call in several)
         fused = {name for call in calls if call.opcode == "fusion" for name in call.called}
-        for i, (where, one) in enumerate(self.found):
+        for i, (where, one) in enumerate(self.collectives):
             if one.kind == "allreduce" and where in fused:
                 is_named = where.startswith("all-reduce-scatter")
                 if is_named or _keeps_only_slices(one, self.bodies.get(where, ())):
-                    self.found[i] = where, replace(one, kind="reduce_scatter")
+                    self.collectives[i] = where, replace(one, kind="reduce_scatter")
 
     def _sort_computations(self) -> list[str]:
         """Return the computations, each after those that it runs."""
@@ -358,7 +360,7 @@ class _HloParser:
         if options.trips is not None:
             trips = options.trips if isinstance(options.trips, Mapping) else {"": options.trips}
         nbytes = dict.fromkeys(order, 0.0)
-        for where, one in self.found:
+        for where, one in self.collectives:
             nbytes[where] += one.total_bytes
         sends = {where for where in order if nbytes[where]} | {*self.omitted}
         unsized = {w for w, each in self.omitted.items() if any(o.nbytes is None for o in each)}
@@ -425,21 +427,21 @@ def _check_names(given: Iterable[str], known: Sequence[str], what: str, option: 
 def _keeps_only_slices(one: HloCollective, body: Sequence[_Instruction]) -> bool:
     """Return whether a computation uses an all-reduce of n devices only by slices of an n-th."""
     whole: dict[str, int] = {}  # instructions with the whole result, and their elements
-    sliced = False
+    is_sliced = False
     for each in body:
         operands = (part.split()[-1].lstrip("%") for part in split_tuple(f"({each.rest}"))
         inputs = [whole[operand] for operand in operands if operand in whole]
         size = sum(count for _, count in _list_arrays(each.type))
         is_slice = each.opcode in ("slice", "dynamic-slice")
         if inputs and is_slice and one.groups.shape[1] * size <= max(inputs):
-            sliced = True
+            is_sliced = True
         elif inputs or each.name == one.name:
             # Other instructions may pass all elements on, or take an array from a tuple.
             keeps_all = size in (inputs or [size]) or each.opcode == "get-tuple-element"
             if each.is_root or not keeps_all:
                 return False
             whole[each.name] = size
-    return sliced
+    return is_sliced
 
 
 def _expand_groups(groups: Ints, kind: str, line: str, counts: dict[str, int]) -> Ints:

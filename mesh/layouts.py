@@ -33,15 +33,15 @@ from .step_times import (
 )
 from .traffic import MeshAxes, MeshTraffic
 
-# Most splits of the dimensions that are scored; those with the fewest cuts come first.
+# Maximum number of scored splits of the dimensions. Those with the fewest cuts are scored first.
 MAX_SPLITS = 100_000
 # Layouts that a worker scores at a time.
 _BLOCK = 500
-# Boxes of the torus that are tried for a smaller mesh, and splits in each.
+# Maximum number of boxes of the torus for a smaller mesh, and of splits in each.
 _BOXES, _SPLITS_IN_BOX = 24, 2_000
 # Times that differ by less than this share are equal.
 TIME_TOLERANCE = 1e-6
-# Orders of the axes in which a walk is cut: all of up to five axes.
+# Maximum number of axis orders for the cuts of a walk: all orders of up to five axes.
 _MAX_AXIS_ORDERS = 120
 
 
@@ -191,7 +191,10 @@ def _ordinal(number: int) -> str:
 
 
 def list_axis_lines(torus: Torus, layouts: Sequence[AxisLayout]) -> Ints:
-    """Return the nodes of every group along some axes, ``(n_groups, n)``, last axis fastest."""
+    """Return the nodes of every group along some axes, ``(n_groups, n)``, last axis fastest.
+
+    The first node of a group has position 0 in each piece of these axes.
+    """
     offsets = np.zeros(1, dtype=np.int64)
     for layout in layouts:
         offsets = np.add.outer(offsets, layout.offsets(torus)).ravel()
@@ -224,7 +227,7 @@ def cut_walks(torus: Torus, axes: MeshAxes, available: Ints) -> Iterator[tuple[I
         return
     is_available = np.isin(np.arange(torus.n_nodes), available)
     dimensions = [d for d, size in enumerate(torus.shape) if size > 1]
-    wide = [a for a, size in enumerate(axes.sizes) if size > 1]
+    long_axes = [a for a, size in enumerate(axes.sizes) if size > 1]
     seen: set[bytes] = set()
     for name, walk in (("loop", walk_loop), ("snake", walk_snake)):
         for order in permutations(dimensions):
@@ -233,13 +236,13 @@ def cut_walks(torus: Torus, axes: MeshAxes, available: Ints) -> Iterator[tuple[I
                 continue
             nodes = cells @ torus.node_strides[list(order)]
             nodes = nodes[is_available[nodes]][: axes.n_tasks]
-            for nest in islice(permutations(wide), _MAX_AXIS_ORDERS):
-                sizes = [axes.sizes[a] for a in nest]
-                mesh = nodes.reshape(sizes).transpose(np.argsort(nest)).reshape(axes.sizes)
+            for axis_order in islice(permutations(long_axes), _MAX_AXIS_ORDERS):
+                sizes = [axes.sizes[a] for a in axis_order]
+                mesh = nodes.reshape(sizes).transpose(np.argsort(axis_order)).reshape(axes.sizes)
                 key = mesh.tobytes()
                 if key not in seen:
                     seen.add(key)
-                    fastest = axes.names[nest[-1]] if nest else axes.names[-1]
+                    fastest = axes.names[axis_order[-1]] if axis_order else axes.names[-1]
                     letters = "".join(torus.axes[d] for d in reversed(order))
                     yield mesh, f"a {name} over {letters}, {fastest} varying fastest"
 
@@ -334,17 +337,20 @@ class RankedLayout(PickledByFields):
         return np.stack(rows)
 
 
-# The fastest layouts by the rounded logarithms of their times: of each collective, and of the step.
+# The fastest layouts. The key has the rounded logarithms of the times of each collective and of the
+# step, so only layouts with different times are kept.
 _LayoutsByTimes = dict[tuple[int, ...], RankedLayout]
 
 
 @dataclass(eq=False)
 class LayoutScorer:
-    """Scores of layouts; a collective along an axis depends on the layout of that axis alone."""
+    """Scores of layouts, cached because a collective depends only on the layout of its own axes."""
 
     problem: MeshProblem
-    # The host of each node. If given, the nodes of a host must form a box of the mesh.
+    # Host of each node. If given, the nodes of a host must form a box of the mesh.
     hosts: Ints | None = None
+    # Caches: the best walk of an axis over pieces, scores of collectives (by their number, and of
+    # all-to-alls by bytes and nodes), and the walks over pieces.
     _best: dict[tuple[int, Pieces], AxisLayout] = field(default_factory=dict)
     _scores: dict[tuple[int, tuple[Pieces, ...]], CollectiveScore] = field(default_factory=dict)
     _alltoall: dict[tuple[float, tuple[int, ...], bytes], CollectiveScore] = field(
@@ -545,6 +551,7 @@ def keeps_hosts_together(mesh: Ints, hosts: Ints) -> bool:
     >>> [keeps_hosts_together(mesh, hosts) for mesh in meshes]
     [True, False]
     """
+    # The nodes of a host form a box if they fill the box from their lowest to highest coordinates.
     _, host, count = np.unique(hosts[mesh].ravel(), return_inverse=True, return_counts=True)
     box = np.ones(count.size, dtype=np.int64)
     for coords in np.unravel_index(np.arange(mesh.size), mesh.shape):

@@ -52,8 +52,9 @@ from .step_times import (
 )
 from .traffic import MeshAxes, MeshTraffic, resolve_traffic
 
-# The fastest layouts in closed form, among which simulations find the fastest.
+# Minimum number of layouts, the fastest in closed form, that may be simulated.
 _POOL = 24
+# A collective by its number and the nodes of its groups; and its traffic, groups and algorithm.
 _Key = tuple[int, bytes]
 _Item = tuple[MeshTraffic, CollectiveGroups, str]
 
@@ -173,17 +174,10 @@ class MeshLayouts(Result):
         return self.default.time / self.best.time if self.best.time else 1.0
 
     @property
-    def rows(self) -> list[dict[str, Any]]:
-        """The rows of `table`."""
-        return [
-            {"layout": each.description, "time": each.time, "source": each.source}
-            for each in self.layouts
-        ]
-
-    @property
     def table(self) -> pd.DataFrame:
         """A row for each layout: ``layout``, ``time`` (seconds), ``source``."""
-        return pd.DataFrame(self.rows)
+        rows = [(each.description, each.time, each.source) for each in self.layouts]
+        return pd.DataFrame(rows, columns=["layout", "time", "source"])
 
     @property
     def idle(self) -> int:
@@ -382,7 +376,7 @@ def step_time(
 
 
 class _Simulations:
-    """Simulated times of collectives; collectives with the same groups are simulated once."""
+    """Simulated times of collectives. Collectives with the same groups are simulated once."""
 
     def __init__(self, n_jobs: int, report: Callable[[int, int], object] | None) -> None:
         self.n_jobs, self.report = n_jobs, report or (lambda done, total: None)
@@ -413,7 +407,7 @@ class _Simulations:
         return replace(layout, scores=tuple(scores))
 
     def _list_items(self, layout: RankedLayout) -> dict[_Key, _Item]:
-        """Return the collectives that send something, by their number and groups."""
+        """Return the collectives that send something."""
         problem, found = layout.problem, {}
         for i, (traffic, score) in enumerate(zip(problem.traffic, layout.scores, strict=True)):
             if score.algorithm != "none":
@@ -553,7 +547,7 @@ def which_slice(
     return SliceRanking(tuple(order), tuple(answers[text] for text in order))
 
 
-# Most placements that are scored, and nodes of a torus whose largest free box is computed.
+# Maximum number of scored placements, and of nodes of a torus for the search of free boxes.
 _MAX_PLACEMENTS, _MAX_NODES = 4096, 256
 
 
@@ -596,7 +590,7 @@ def list_placements(answer: MeshLayouts) -> list[MeshPlacement]:
         moved = replace(layout, placement=nodes, name=layout.description)
         found[key] = MeshPlacement(moved, corner, time, free_box)
     fastest = min((each.time for each in found.values()), default=0.0) or 1.0
-    # Round, so that times that differ by rounding alone are equal.
+    # Times that differ by rounding alone count as equal.
     step = fastest * TIME_TOLERANCE
     return sorted(
         found.values(), key=lambda each: (round(each.time / step), -each.free_box, each.corner)
@@ -630,15 +624,16 @@ def _symmetric_orders(torus: Torus) -> Iterator[list[int]]:
 
 
 def _count_largest_box(torus: Torus, free: Bools) -> int:
+    """Return the number of nodes of the largest box of free nodes."""
     best = 0
-    # Dimension, volume so far, and whether a box of that volume at each node is free.
+    # Next dimension, nodes of a box so far, and whether the box with its corner at a node is free.
     boxes = [(0, 1, free.reshape(torus.shape))]
     while boxes:
         d, volume, grid = boxes.pop()
         if d == torus.ndim:
             best = max(best, volume if grid.any() else 0)
             continue
-        whole = grid
+        is_free = grid
         for length in range(1, torus.shape[d] + 1):
             if length > 1:
                 following = np.roll(grid, 1 - length, axis=d)
@@ -646,8 +641,8 @@ def _count_largest_box(torus: Torus, free: Bools) -> int:
                     index = [slice(None)] * torus.ndim
                     index[d] = slice(torus.shape[d] - length + 1, None)
                     following[tuple(index)] = False
-                whole = whole & following
-            if not whole.any():
+                is_free = is_free & following
+            if not is_free.any():
                 break
-            boxes.append((d + 1, volume * length, whole))
+            boxes.append((d + 1, volume * length, is_free))
     return best

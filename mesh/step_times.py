@@ -38,20 +38,19 @@ from toruscast.mapping.collectives.schedules import copy_to_groups
 from toruscast.mapping.omissions import Omission
 from toruscast.mapping.torus import TIE_RULES, Exclusions
 from toruscast.routing.loads import pair_loads
-from toruscast.simulation import Simulation
-from toruscast.simulation.simulator import simulate_packets
+from toruscast.simulation import Simulation, simulate
 from toruscast.typing import Floats, Ints
 
-from .traffic import ALGORITHMS, RING_PASSES, MeshAxes, MeshTraffic, group_along_axes
+from .traffic import ALGORITHMS, RING_PASSES, MeshAxes, MeshTraffic
 
-# Collectives with more messages are not simulated, so that a ranking stays fast.
+# Collectives with more messages are not simulated, because a ranking would take too long.
 MAX_MESSAGES = 200_000
-# Messages up to which all rounds are simulated, and messages simulated to measure the pace of one.
+# Maximum messages to simulate all rounds, and messages simulated to measure the time of a round.
 _ALL_ROUNDS, _FEW_MESSAGES = 60_000, 12_000
-# Simulated packets of the longest message and of all messages. The longest message keeps at least
-# the last of these: in a single round, and in dependent rounds.
+# Maximum simulated packets of the longest message and of all messages, and minimum packets of the
+# longest message in a single round and in dependent rounds.
 _PACKETS, _MAX_PACKETS, _MIN_PACKETS = 32, 300_000, (8, 4)
-# Pairs of an all-to-all that are listed at a time, to bound the memory.
+# Maximum pairs of an all-to-all that are listed at a time, to limit the memory.
 _MAX_LISTED_PAIRS = 2**20
 # Directions round the ring in which each algorithm sends.
 _DIRECTIONS = {"ring": 1, "two-way-ring": 2}
@@ -100,7 +99,7 @@ class CollectiveGroups(PickledByFields):
 
     @lazy
     def ring_summary(self) -> _RingSummary:
-        """The busiest links and the hops of a round; keeping the loads of all links is too much."""
+        """The busiest links and the hops of a round, because all link loads would not fit."""
         busiest = {}
         for directions, load in self.count_ring_messages().items():
             seconds = load / self.torus.link_bandwidth
@@ -404,7 +403,8 @@ def _bound_all_to_all(groups: CollectiveGroups) -> float:
         across, inside = lines.reshape(size, size), np.bincount(plane[torus.usable_nodes])
         for cut in range(1, size):
             before, after = int(inside[:cut].sum()), int(inside[cut:].sum())
-            # At best the cut splits one group; a group on one side sends nothing across.
+            # In the best case the cut splits only one group, into m and n - m members. Then
+            # m (n - m) messages cross it in each direction.
             split = np.arange(max(n_tasks - after, 0), min(before, n_tasks) + 1) % n
             width = min(across[:cut, cut:].sum(), across[cut:, :cut].sum())
             if width > 0 and split.size:
@@ -417,8 +417,8 @@ def simulate_collective(
 ) -> float | None:
     """Return the seconds of a collective by simulated packets; None if it has too many messages.
 
-    Of many equal rounds a few are simulated. The others take the pace of their second half, which
-    is accurate to 5 %.
+    Of many equal rounds, only a few are simulated. Each other round takes as long as a round in
+    their second half, on average, which is accurate to 5 %.
     """
     groups = groups.extract_repeating_part()
     torus = groups.torus
@@ -456,8 +456,10 @@ def _simulate_rounds(problem: MappingProblem) -> Simulation:
     fewest = _MIN_PACKETS[rounds.dependent]
     packets = min(_PACKETS, max(_MAX_PACKETS // max(messages, 1), fewest))
     coarsening = max(int(longest / torus.network.payload / packets), 1)
+    # Excluded nodes run no tasks, but here each node is a task, some without messages.
+    torus = replace(torus, exclusions=replace(torus.exclusions, nodes=()))
     mapping = TaskMapping(np.arange(torus.n_nodes), torus)
-    return simulate_packets(problem, mapping, coarsening=coarsening)
+    return simulate(replace(problem, torus=torus), mapping=mapping, coarsening=coarsening)
 
 
 def list_rounds(
@@ -504,8 +506,6 @@ class MeshProblem:
 
     def groups(self, traffic: MeshTraffic, mesh: Ints) -> CollectiveGroups:
         """Return the groups of a collective, from the node at each mesh coordinate."""
-        if traffic.axes:
-            return CollectiveGroups(group_along_axes(mesh, self.axes, traffic.axes), self.torus)
         return CollectiveGroups(mesh.ravel()[traffic.list_groups(self.axes)], self.torus)
 
     def collective_times(self, scores: Sequence[CollectiveScore]) -> list[float]:

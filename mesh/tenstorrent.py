@@ -31,29 +31,29 @@ from toruscast.mapping.task_mapping import TaskMapping
 from toruscast.mapping.torus import Torus
 
 # Bytes per second of an Ethernet channel, each way.
-CHANNEL = 12.5e9
+_CHANNEL_BANDWIDTH = 12.5e9
 _MESH = re.compile(r"\bmesh_descriptors\s*+:?\s*+\{")
-NAME = re.compile(r"\bname\s*+:\s*+[\"']([^\"']*)[\"']")
-TOPOLOGY = re.compile(r"\bdevice_topology\s*+:?\s*+\{([^{}]*)\}")
+_NAME = re.compile(r"\bname\s*+:\s*+[\"']([^\"']*)[\"']")
+_TOPOLOGY = re.compile(r"\bdevice_topology\s*+:?\s*+\{([^{}]*)\}")
 # A list in brackets, or a repeated key.
-ENTRIES = re.compile(r"\b(dims|dim_types)\s*+:\s*+(?:\[([^\]]*)\]|(\w++))")
-COUNT = re.compile(r"channels\s*+:?\s*+\{\s*+count\s*+:\s*+([0-9]{1,6})")
+_DIMENSION_ENTRY = re.compile(r"\b(dims|dim_types)\s*+:\s*+(?:\[([^\]]*)\]|(\w++))")
+_CHANNEL_COUNT = re.compile(r"channels\s*+:?\s*+\{\s*+count\s*+:\s*+([0-9]{1,6})")
 # The top level is a mesh, or a graph with instances of meshes.
-TOP = re.compile(r"\btop_level_instance\s*+:?\s*+\{\s*+(mesh|graph)\b")
-GRAPH = re.compile(r"\bgraph_descriptors\s*+:?\s*+\{")
-USED = re.compile(r"\b(mesh|graph)_descriptor\s*+:\s*+[\"']([^\"']*)[\"']")
-INSTANCE = re.compile(r"\binstances\s*+:?\s*+\{")
+_TOP_LEVEL = re.compile(r"\btop_level_instance\s*+:?\s*+\{\s*+(mesh|graph)\b")
+_GRAPH = re.compile(r"\bgraph_descriptors\s*+:?\s*+\{")
+_USED_DESCRIPTOR = re.compile(r"\b(mesh|graph)_descriptor\s*+:\s*+[\"']([^\"']*)[\"']")
+_INSTANCE = re.compile(r"\binstances\s*+:?\s*+\{")
 # A field with its value or opening brace, and the names of known fields.
-FIELD = re.compile(
+_FIELD = re.compile(
     r"(?<!\w)(\w++)\s*+(?::?\s*+\{|:\s*+(?:\[[^\[\]]*+\]|\"[^\"]*\"|'[^']*'|[\w.+-]++))"
 )
-KNOWN = {
+_KNOWN_FIELDS = {
     *("mesh_descriptors", "graph_descriptors", "top_level_instance", "instances", "connections"),
     *("name", "arch", "type", "device_topology", "host_topology", "dims", "dim_types", "channels"),
     *("count", "policy", "mesh", "graph", "mesh_descriptor", "graph_descriptor", "mesh_id"),
     *("graph_id", "express_connections", "nodes", "device_id"),
 }
-KINDS = {"RING": True, "LINE": False}
+_WRAPS = {"RING": True, "LINE": False}
 
 
 def is_descriptor(source: Source) -> bool:
@@ -66,8 +66,9 @@ def read_mesh(source: Source) -> Torus:
     """Return the torus of the mesh that the top level uses."""
     text = source.text
     words = "\n".join(comment_pattern("#").sub("", raw) for raw in text.raw_lines())
-    others = [match[1] for match in FIELD.finditer(words) if match[1] not in KNOWN]
-    others += re.sub(r"[{},;]", " ", FIELD.sub(" ", words)).split()
+    # Warn of unknown fields, and of text that is no field.
+    others = [match[1] for match in _FIELD.finditer(words) if match[1] not in _KNOWN_FIELDS]
+    others += re.sub(r"[{},;]", " ", _FIELD.sub(" ", words)).split()
     warn_about_unused(text.file, others)
     meshes = _find_blocks(_MESH, words)
     start, block = _select_mesh(text, words, meshes)
@@ -75,25 +76,25 @@ def read_mesh(source: Source) -> Torus:
         line = words.count("\n", 0, start + express.start()) + 1
         expected = "links between neighbours only"
         raise text.fault("links besides those of a torus", line, express[0], expected)
-    match = TOPOLOGY.search(block)
+    match = _TOPOLOGY.search(block)
     if match is None:
         expected = "device_topology { dims: [ 8, 4 ] dim_types: [ RING, LINE ] }"
         line = words.count("\n", 0, start) + 1
         raise text.fault("mesh without a device_topology", line, None, expected)
     line = words.count("\n", 0, start + match.start()) + 1
     entries: dict[str, list[str]] = {"dims": [], "dim_types": []}
-    for key, several, one in ENTRIES.findall(match[1]):
+    for key, several, one in _DIMENSION_ENTRY.findall(match[1]):
         entries[key] += [part for part in re.split(r"[\s,]+", several or one) if part]
     sizes = parse_sizes(text, line, "dims", entries["dims"])
     kinds = entries["dim_types"] or ["LINE"] * len(sizes)
-    if len(kinds) != len(sizes) or not set(kinds) <= set(KINDS):
+    if len(kinds) != len(sizes) or not set(kinds) <= set(_WRAPS):
         raise text.fault("bad dim_types", line, ", ".join(kinds), "RING or LINE for each dimension")
-    count = COUNT.search(block)
+    count = _CHANNEL_COUNT.search(block)
     channels = int(count[1]) if count else 4
     network = replace(Machine.from_name("galaxy")().network, fifos=2 * len(sizes))
-    wrap = tuple(KINDS[kind] for kind in kinds)
+    wrap = tuple(_WRAPS[kind] for kind in kinds)
     return build_torus(
-        source, line, sizes, wrap=wrap, bandwidth=channels * CHANNEL, network=network
+        source, line, sizes, wrap=wrap, bandwidth=channels * _CHANNEL_BANDWIDTH, network=network
     )
 
 
@@ -114,7 +115,7 @@ def _find_blocks(start: re.Pattern[str], words: str) -> list[tuple[int, str]]:
 
 def _select_mesh(text: TextFile, words: str, meshes: list[tuple[int, str]]) -> tuple[int, str]:
     """Return the descriptor of the only mesh that the top level has an instance of."""
-    named = {match[1]: mesh for mesh in meshes if (match := NAME.search(mesh[1]))}
+    named = {match[1]: mesh for mesh in meshes if (match := _NAME.search(mesh[1]))}
     used = _list_instances(words)
     instances = [name for kind, name in used if kind == "mesh"]
     if len(used) > 1 or len(instances) < len(used) or (not used and len(meshes) > 1):
@@ -132,19 +133,19 @@ def _select_mesh(text: TextFile, words: str, meshes: list[tuple[int, str]]) -> t
 
 def _list_instances(words: str) -> list[tuple[str, str]]:
     """Return kind and name of the descriptors that the top level uses."""
-    top = TOP.search(words)
+    top = _TOP_LEVEL.search(words)
     if top is None:
-        return [use for _, block in _find_blocks(GRAPH, words) for use in _list_in_graph(block)]
-    used = USED.search(words, top.end())
+        return [use for _, block in _find_blocks(_GRAPH, words) for use in _list_in_graph(block)]
+    used = _USED_DESCRIPTOR.search(words, top.end())
     if used is None or used[1] == "mesh":
         return [("mesh", used[2])] if used else []
-    blocks = (block for _, block in _find_blocks(GRAPH, words))
-    graphs = {name[1]: block for block in blocks if (name := NAME.search(block))}
+    blocks = (block for _, block in _find_blocks(_GRAPH, words))
+    graphs = {name[1]: block for block in blocks if (name := _NAME.search(block))}
     return _list_in_graph(graphs.get(used[2], ""))
 
 
 def _list_in_graph(block: str) -> list[tuple[str, str]]:
-    inside = (USED.search(instance) for _, instance in _find_blocks(INSTANCE, block))
+    inside = (_USED_DESCRIPTOR.search(instance) for _, instance in _find_blocks(_INSTANCE, block))
     return [(use[1], use[2]) for use in inside if use]
 
 
@@ -154,7 +155,7 @@ def write_mesh(torus: Torus, path: Path) -> None:
     dims = ", ".join(map(str, torus.shape))
     kinds = ", ".join("RING" if wrap else "LINE" for wrap in torus.wrap)
     hosts = ", ".join(["1"] * torus.ndim)
-    count = max(round(min(torus.bandwidth) / CHANNEL), 1)
+    count = max(round(min(torus.bandwidth) / _CHANNEL_BANDWIDTH), 1)
     write_text(
         path,
         "mesh_descriptors {\n"

@@ -87,9 +87,9 @@ RING_PASSES = {"allreduce": 2, "allgather": 1, "reduce_scatter": 1}
 COLLECTIVES = (*RING_PASSES, "alltoall", "permute", "pipeline", "exchange")
 ALGORITHMS = ("ring", "two-way-ring", "bucket")
 TRAFFIC_FORM = "AXIS:COLLECTIVE:SIZE such as tensor:allreduce:64MB"
-# More than any memory holds, and small enough that sums of packets do not overflow.
+# Maximum bytes: more than any memory holds, but few enough that packet counts do not overflow.
 _MAX_BYTES = 1e15
-# Default bytes of each axis: large, so that bandwidth matters more than latency.
+# Default bytes of each axis, so many that bandwidth matters more than latency.
 DEFAULT_BYTES = 64e6
 
 
@@ -351,7 +351,10 @@ def _infer_mesh_sizes(step: HloStep) -> tuple[int, ...]:
 
 
 def _find_strides(groups: Ints) -> list[tuple[int, int]]:
-    """Return the strides and sizes of a regular grid of devices; none for other groups."""
+    """Return stride and size of each dimension if the groups are shifted copies of one grid.
+
+    Other groups return an empty list.
+    """
     offsets = np.sort(groups, axis=1)
     offsets = offsets - offsets[:, :1]
     first = offsets[0]

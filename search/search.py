@@ -26,7 +26,7 @@ from toruscast.notebook import Result
 from toruscast.routing.bounds import min_loads, min_time
 from toruscast.routing.loads import check_routes
 from toruscast.routing.messages import list_messages, max_message_packets
-from toruscast.simulation.simulator import candidate_coarsenings, packet_hops, simulate_packets
+from toruscast.simulation.simulator import candidate_coarsenings, packet_hops, simulate
 from toruscast.text import closest, percent, shown_name
 from toruscast.text import seconds as in_seconds
 from toruscast.validation import (
@@ -466,7 +466,7 @@ class MappingComparison:
         is_known = self.objective != TIME or not self.problem.torus.network.unknown_rules
         if is_known or not rounds.dependent or len(rounds) == 1 or time == np.inf:
             return time
-        total_time = simulate_packets(self.problem.total, mapping, error=_ERROR).time
+        total_time = simulate(self.problem.total, mapping=mapping, error=_ERROR).time
         if self._first is None:
             self._first = time, total_time
         slowdown = total_time / self._first[1]

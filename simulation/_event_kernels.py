@@ -46,7 +46,7 @@ from .state import (
 )
 
 _LAST = CHUNK - 1
-# An entry is an event number, with a link to prefetch in the upper bits.
+# An entry of the wheel is an event number, with a link to prefetch in the upper bits.
 _LINK = 32
 _EVENT = 2**_LINK - 1
 
@@ -203,6 +203,7 @@ def _prefetch_next_chunk(state: State, i: int, end: int, now: int) -> None:
 
 @bare_kernel
 def _prefetch_holder(state: State, p: int) -> None:
+    """Prefetch the buffer or FIFO that holds a packet, which is freed when the packet leaves."""
     buffer = state.packets.packet[p].buffer
     if buffer >= 0:
         link = link_before(buffer)
@@ -220,7 +221,7 @@ def _prefetch_arrival(state: State, entry: int) -> None:
     packet = state.packets.packet[event_number(entry)]
     link = link_before(packet.buffer)
     # Only the last hop needs the receipt: no hops are left, or the route is DELIVERED, which is -1.
-    # Otherwise prefetch the first receipt, which is in the cache.
+    # Other hops prefetch receipt 0, which is in the cache, because this is faster than a branch.
     is_last_hop = packet.route + np.uint64(1) <= np.uint64(1)
     prefetch(state.packets.receipt, packet.message * np.int64(is_last_hop))
     if is_default_network(state):
@@ -247,6 +248,7 @@ def _prefetch_tails(state: State, p: int, link: int) -> None:
 
 @bare_kernel
 def is_armed(state: State, out: int) -> bool:
+    """Return whether a link has a scheduled event."""
     if is_adaptive(state):
         rest = state.links.rest[out]
         bits = np.uint32(state.links.node[np.int64(rest.node)].armed)
@@ -273,22 +275,23 @@ def has_waiting_packets(state: State, out: int) -> bool:
 
 @bare_kernel
 def free_tick(server: Any) -> int:
-    """Return the tick in which a link or a FIFO can begin its next packet.
-
-    The packet begins at the part of the tick at which the last one ended, without rounding.
-    """
+    """Return the tick in which a link or a FIFO can begin its next packet."""
     tick: int = server.free_at >> PARTS
     return tick
 
 
 @bare_kernel
 def round_to_ticks(parts: int) -> int:
+    """Round a time in parts of a tick to ticks."""
     return (parts + (1 << (PARTS - 1))) >> PARTS
 
 
 @bare_kernel
 def add_task_event(state: State, tick: int, item: int) -> None:
-    """Add a task event at a tick; events of one tick keep their order."""
+    """Add a task event at a tick; events of one tick keep their order.
+
+    Most events come in order of time and are appended to a queue. The others go to a heap.
+    """
     order = state.events.clock[ORDER]
     state.events.clock[ORDER] = order + 1
     rows = state.events.task_queue.shape[0]
@@ -307,6 +310,7 @@ def add_task_event(state: State, tick: int, item: int) -> None:
 
 @bare_kernel
 def next_task_tick(state: State) -> int:
+    """Return the tick of the next task event, or NONE."""
     tick = NONE
     if state.events.clock[QUEUE_LENGTH] > 0:
         tick = state.events.task_queue[state.events.clock[QUEUE_FIRST], 0]
@@ -317,6 +321,7 @@ def next_task_tick(state: State) -> int:
 
 @bare_kernel
 def pop_task_event(state: State) -> int:
+    """Remove the next task event, from the queue or the heap, and return its worker or message."""
     first = state.events.clock[QUEUE_FIRST]
     queue, heap = state.events.task_queue, state.events.heap
     if state.events.clock[QUEUE_LENGTH] == 0 or (
@@ -433,6 +438,7 @@ def enqueue_packet(
 
 @bare_kernel
 def dequeue_packet(state: State, holder: int, lane: int) -> int:
+    """Remove the first packet of a lane, and return it."""
     lanes = state.links.lane[lane_index(state, holder, lane)]
     if is_adaptive(state):
         clear_claims(state, claim_index(state, holder, lane))

@@ -82,6 +82,7 @@ def lane_index(state: State, out: int, lane: int) -> int:
 
 @bare_kernel
 def second_channel(state: State, out: int) -> int:
+    """Return the channel that lanes of kind SECOND enter: 1 with datelines, else 0."""
     return 0 if state.rules.special is None else int(state.links.rest[out].second_channel)
 
 
@@ -95,11 +96,13 @@ def queue_fifo(state: State, f: int) -> int:
 
 @bare_kernel
 def node_of_fifo(state: State, f: int) -> int:
+    # Unsigned 32-bit division is faster.
     return np.int64(np.uint32(f) // np.uint32(state.rules.fifos))
 
 
 @bare_kernel
 def next_port(state: State, route: int) -> int:
+    """Return the first port in dimension order with hops left."""
     port: int = state.fields.port[np.uint64(trailing_zeros(route))]
     return port
 
@@ -117,7 +120,7 @@ def zone_fields(state: State, p: int) -> int:
         if zone != 0:
             break
     if state.rules.ties_minus:
-        # Both directions of a dimension are left only at a tie.
+        # A route has hops left in both directions of a dimension only at a tie. Drop the plus one.
         for port in range(0, state.fields.mask.size, 2):
             if zone & state.fields.mask[np.uint64(port + 1)]:
                 zone &= ~state.fields.mask[np.uint64(port)]
@@ -126,10 +129,10 @@ def zone_fields(state: State, p: int) -> int:
 
 @bare_kernel
 def buffer_bytes(state: State, wire: float) -> int:
-    """Return the buffer bytes of a packet; an empty packet needs one byte.
+    """Return the bytes that a packet takes in a buffer; an empty packet takes one byte.
 
-    The bubble rule counts whole packets, because free bytes could be split into parts that are too
-    small for any packet.
+    With the bubble rule every packet takes the bytes of the largest. Otherwise the free bytes could
+    be spread over the buffers of a ring in parts that are too small for any packet.
     """
     if state.rules.whole_places:
         return state.rules.largest
@@ -143,6 +146,7 @@ def channel_of(buffer: int) -> int:
 
 @bare_kernel
 def link_before(buffer: int) -> int:
+    """Return the link that ends at a buffer."""
     return buffer >> CHANNEL_BITS
 
 
@@ -180,6 +184,7 @@ _NO_CLAIM = 255
 
 @bare_kernel
 def words_per_node(state: State) -> int:
+    """Return the number of 64-bit words with a bit for each lane of a node."""
     if state.rules.special is None:
         return 1
     lanes = state.fields.shift.size * KINDS * n_inputs(state)
@@ -211,6 +216,7 @@ def set_claims(state: State, index: int, adaptive_ranks: int, ordered_rank: int,
 
 @bare_kernel
 def clear_claims(state: State, index: int) -> None:
+    """Remove the claims of a lane whose first packet leaves."""
     state.links.ways[np.uint64(index)] = 0
     state.links.ordered[np.uint64(index)] = _NO_CLAIM
 
@@ -260,11 +266,13 @@ def emptiest_link(state: State, node: int, zone: int) -> int:
 def lane_kind(state: State, p: int, out: int, straight_port: int) -> int:
     """Return the kind of lane, FIRST or SECOND, for a packet in dimension order.
 
-    ``straight_port`` is the port of the same direction as before. On the default network the kind
-    is computed when the packet is sent. With datelines no packet in the first channel crosses the
-    edge of a ring, and none in the second crosses its middle, so that no ring fills up. Packets
-    that cross neither draw a channel. Adaptive packets that return may draw the other channel: they
-    hold one buffer at a time, so only straight packets make channels wait for each other.
+    ``straight_port`` is the port that continues the last hop. With the bubble rule, packets that go
+    straight are FIRST, and packets that enter a ring are SECOND. (The default network computes this
+    when the packet is sent.) With datelines, packets that cross the edge of the ring take the
+    second channel, and packets that cross its middle the first. Each channel has a link that none
+    of its packets crosses, so full buffers cannot wait for each other round the ring. Other packets
+    draw a channel at random. An adaptive packet that returns to dimension order may draw another
+    channel than before. This is safe, because it holds only one buffer at a time.
     """
     packet = state.packets.packet[p]
     link = state.links.link[out]
@@ -281,7 +289,7 @@ def lane_kind(state: State, p: int, out: int, straight_port: int) -> int:
     if hops > np.int64(rest.to_middle):
         return FIRST
     of_link = random_bits(np.uint64(state.rules.seed), np.uint64(0), np.uint64(out))
-    # The tail time does not change while the packet waits.
+    # The tail time does not change while the packet waits, so each call draws the same channel.
     tail = np.uint64(np.uint32(packet.tail))
     return SECOND if random_bits(of_link, np.uint64(packet.message), tail) & np.uint64(1) else FIRST
 
@@ -334,7 +342,7 @@ def _choose_round_robin(state: State, turn: int, ready: int) -> int:
 def open_channels(state: State, out: int) -> int:
     """Return the kinds of lanes, as bits, that have free bytes after a link."""
     link = state.links.link[out]
-    # Sums instead of branches, because the fill level of buffers is unpredictable.
+    # Arithmetic instead of branches, because the CPU cannot predict the fill level of buffers.
     free = np.int64(free_bytes(state, out, 0) >= state.rules.largest) << FIRST
     needed = link.entry * state.rules.largest
     free += np.int64(free_bytes(state, out, second_channel(state, out)) >= needed) << SECOND
@@ -362,7 +370,8 @@ def _choose_of_two(state: State, out: int, ready: int) -> int:
     """Return the ready lane that has waited longer, or NONE, without a branch."""
     first = state.links.lane[lane_index(state, out, FIRST)].since
     second = state.links.lane[lane_index(state, out, SECOND)].since
-    # Keep the bit of the winner (1 or 2); its lane is the bit minus one.
+    # ``ready`` has bit 1 for the first lane and bit 2 for the second. If both are ready, keep the
+    # bit of the one that has waited longer. The number of its lane is the bit minus one.
     longer = 1 + np.int64(np.int32(second - first) < 0)
     return ((ready + (ready == 3) * (longer - 3)) & 3) - 1
 

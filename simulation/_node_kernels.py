@@ -44,6 +44,7 @@ def _prepare_first_message(state: State, w: int, now: int) -> None:
 
 @bare_kernel
 def hand_over_message(state: State, w: int, now: int) -> None:
+    """Hand over a worker's current message, and schedule its next message or round."""
     task = state.tasks.worker[w, _FIRST_TASK]
     rounds = state.rounds.waits.size // state.tasks.current.size
     row = task * rounds + state.tasks.current[task]
@@ -95,6 +96,7 @@ def _answer_early_questions(state: State, row: int, now: int) -> None:
 
 @bare_kernel
 def _send_message(state: State, m: int, now: int) -> None:
+    """Append a message to its FIFO, and schedule the FIFO if it was idle."""
     f = _enqueue_message(state, m, now)
     if f != NONE:
         schedule(state, state.packets.packet.size + state.links.link.size + f, now)
@@ -195,6 +197,7 @@ def _break_ties(state: State, m: int) -> np.uint64:
     for i in range(state.fields.width.size):
         if (message.ties >> i) & 1:
             if coin & np.uint64(1):
+                # Move the hops from the plus field to the minus field, which is the next one.
                 plus = route & state.fields.mask[2 * state.fields.order[i]]
                 route = (route & ~plus) | (plus << state.fields.width[i])
             coin >>= np.uint64(1)
@@ -203,6 +206,7 @@ def _break_ties(state: State, m: int) -> np.uint64:
 
 @bare_kernel
 def receive_packet(state: State, p: int, now: int) -> None:
+    """Record the receipt of a packet, free its slot, and schedule the arrival of its message."""
     packet = state.packets.packet[p]
     m = packet.message
     receive_ticks = round_to_ticks(np.int64(packet.wire * state.rules.reception + 0.5))
@@ -236,7 +240,10 @@ def handle_arrival(state: State, m: int, now: int) -> None:
 
 @bare_kernel
 def _keep_early_question(state: State, m: int, answer: int) -> bool:
-    """Store a question if its receiver has not begun the round, and return whether it did."""
+    """Return whether a question arrived before its receiver's round; if so, store it for later.
+
+    The stored questions of a round form a ring, and `asked` is the last of them.
+    """
     message = state.rounds.next_message[answer]
     if message == NONE:
         return False

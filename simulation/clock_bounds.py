@@ -20,13 +20,13 @@ from toruscast.routing.messages import Messages, packet_counts, prepare_edges, s
 from .simulator import RunSchedule, schedule_run
 from .state import LONGEST_WAIT, PARTS, busiest_node_seconds, choose_tick
 
-# Relative rounding errors of sums in another order, and of packet bytes in single precision.
+# Relative rounding errors of a sum in another order, and of packet bytes in single precision.
 _SUM_ROUNDING, _SINGLE_ROUNDING = 1e-9, 2.0**-24
-# Half ticks in a phase in addition to its messages and hops, because a FIFO and a reception port
-# begin a packet in the tick of the end of the last one, and the end of a packet is rounded.
+# Rounding errors in a phase besides those of its messages and hops, in half ticks. A FIFO and a
+# reception port begin a packet in the tick in which the last one ended, and its end is rounded.
 _HALF_TICKS_PER_PHASE = 5
-# A run restarts with longer ticks if a packet waits too long. No packet waits this many times the
-# seconds of the busiest node, and no run restarts more often.
+# A run restarts with longer ticks if a packet waits too long. These are the maximum wait, as a
+# multiple of the seconds of the busiest node, and the maximum number of restarts.
 _MAX_WAIT_FACTOR, _MAX_HALVINGS = 256, 3
 
 
@@ -119,7 +119,7 @@ def _sure_stretch(bounds: StretchBounds, coarsenings: Sequence[int]) -> Bounds:
 
 
 def clock_loss(problem: MappingProblem, mapping: TaskMapping, coarsening: int) -> ClockLoss | None:
-    """Return the loss for phases without a barrier; None if they exceed the range of the clock."""
+    """Return the clock's rounding of phases without a barrier; None if they exceed its range."""
     comm, torus, network = problem.unrolled.comm, problem.torus, problem.torus.network
     node = problem.placed(mapping).node
     src, dst = node[comm.src], node[comm.dst]
@@ -149,6 +149,7 @@ def clock_loss(problem: MappingProblem, mapping: TaskMapping, coarsening: int) -
 
 
 def _max_edges_of_task(phase: CommGraph) -> int:
+    """Return the maximum number of edges that leave a task."""
     return int(np.diff(phase.first).max(initial=0))
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
@@ -18,25 +19,19 @@ from toruscast.routing import time_bounds
 from toruscast.routing.loads import check_routes, link_loads
 from toruscast.routing.messages import Messages, packet_counts
 from toruscast.routing.routing import routes
-from toruscast.typing import Floats, Ints
-from toruscast.validation import Progress, check_call, progress_of, real_number
+from toruscast.typing import Ints
+from toruscast.validation import Progress, progress_of, real_number
 
-from ._flow_kernels import advance, begin
-from ._sharing_kernels import (
-    ARRIVED,
-    ARRIVED_AT,
-    CLOCK_FIELDS,
-    COUNTS,
-    FIRST,
-    FREE,
-    LAST,
-    LEFT,
-    MESSAGE_FIELDS,
+from ._flow_kernels import (
+    CAPACITY,
+    CLOCK,
+    LOAD,
+    MESSAGE,
     NOT_FLOWING,
-    RESOURCE_FIELDS,
-    WEIGHT,
     FlowInputs,
     FlowState,
+    advance,
+    begin,
 )
 from .results import MessageTimes, Span, link_table, log_simulation
 from .setup import pack_contiguously
@@ -143,35 +138,16 @@ def simulate_flows(
     >>> [round(t, 2) for t in result.message_times[0].tolist()]
     [1.06, 0.8, 0.53]
     """
-    problem = as_problem(comm, torus)
-    return flow_messages(
-        problem,
-        problem.mapping(mapping),
-        error=error,
-        iterations=iterations,
-        progress=progress_of(progress, "messages"),
-    )
-
-
-def flow_messages(
-    problem: MappingProblem,
-    mapping: TaskMapping,
-    *,
-    error: float = 0.01,
-    iterations: int = 1,
-    progress: Callable[[int, int], object] | None = None,
-) -> FlowSimulation:
-    """Simulate the flows of a problem under a checked mapping, as `simulate_flows`."""
     started = time.perf_counter()
-    torus = problem.torus
-    stretches = schedule_run(problem, iterations)
+    problem = as_problem(comm, torus)
+    mapping, torus = problem.mapping(mapping), problem.torus
+    schedule = schedule_run(problem, iterations)
     check_routes(problem, mapping)
     if not 0 <= real_number(error, "error", 0) < 1:
         raise InputError("bad error", found=error, expected="from 0 to less than 1")
-    check_call(progress)
-    first, together = stretches.list_messages(mapping)
+    report = progress_of(progress, "messages") or (lambda arrived, total: None)
+    first, together = schedule.list_messages(mapping)
     total = sum(messages.task.size for _, messages in (*first, *together))
-    report = progress or (lambda arrived, total: None)
     n_done = 0
 
     def run(phases: tuple[int, ...], messages: Messages, start: float) -> Span:
@@ -183,27 +159,25 @@ def flow_messages(
         steps, last_report = _FIRST_STEPS, time.perf_counter()
         while advance(flows, state, error, steps):
             steps *= 1 + (time.perf_counter() - last_report < _MIN_REPORT_SECONDS)
-            report(n_done + int(state.counts[ARRIVED]), total)
+            report(n_done + int(state.clock["n_arrived"][0]), total)
             last_report = time.perf_counter()
         n_done += messages.task.size
-        arrived = state.message[:, ARRIVED_AT].copy()
+        arrived = state.message["arrived_at"].copy()
         end = start + float(arrived.max(initial=0.0))
         return Span(phases, start, end, messages, start + state.handed_over, start + arrived)
 
-    before = stretches.run_in_turn(first, run)
-    spans = stretches.run_in_turn(together, run)
+    before = schedule.run_in_turn(first, run)
+    spans = schedule.run_in_turn(together, run)
     alone = before[-1].end if before else 0.0
     report(total, total)
-    result = FlowSimulation(
-        stretches.run, mapping, spans, error, iterations=iterations, alone=alone
-    )
+    result = FlowSimulation(schedule.run, mapping, spans, error, iterations=iterations, alone=alone)
     return log_simulation(result, "flows", started)
 
 
 def _build_inputs(
     messages: Messages, torus: Torus, mapping: TaskMapping
-) -> tuple[FlowInputs, Floats]:
-    """Return the inputs of the kernels, and the initial fields of the messages."""
+) -> tuple[FlowInputs, NDArray[np.void]]:
+    """Return the inputs of the kernels, and the initial records of the messages."""
     network = torus.network
     remote = messages.src != messages.dst
     if int(torus.distance(messages.src, messages.dst).sum()) > _MAX_HOPS:
@@ -257,10 +231,10 @@ def _build_inputs(
         sharers=np.append(0, np.cumsum(np.bincount(index, minlength=used.size))),
         thread=mapping.node.astype(np.int64) if network.feeding == "messages" else tasks,
     )
-    message = np.zeros((remote.size, MESSAGE_FIELDS))
-    message[:, WEIGHT] = 1.0 / seconds_per_byte
-    message[:, FIRST], message[:, LAST] = first[:-1], first[1:]
-    message[:, LEFT] = messages.packets * messages.wire
+    message = np.zeros(remote.size, dtype=MESSAGE)
+    message["weight"] = 1.0 / seconds_per_byte
+    message["first"], message["last"] = first[:-1], first[1:]
+    message["left"] = messages.packets * messages.wire
     return flows, message
 
 
@@ -282,7 +256,7 @@ def _list_routes(messages: Messages, torus: Torus) -> tuple[Ints, Ints, float]:
 
 
 def _build_state(
-    flows: FlowInputs, message: Floats, messages: Messages, n_rounds: int
+    flows: FlowInputs, message: NDArray[np.void], messages: Messages, n_rounds: int
 ) -> FlowState:
     n, n_tasks, n_resources = flows.task.size, flows.thread.size, flows.capacity.size
     if n_rounds * n_tasks > _MAX_TASK_ROUNDS:
@@ -296,11 +270,10 @@ def _build_state(
     missing = np.bincount(receiver, minlength=n_rounds * n_tasks)
     # A task also waits for its own hand-over and for the answers to its questions.
     missing += 1 + np.bincount(sender[messages.asks], minlength=n_rounds * n_tasks)
-    shared = np.zeros((n_resources, 2))
-    shared[:, FREE] = flows.capacity
+    available = np.zeros(n_resources, dtype=CAPACITY)
+    available["free"] = flows.capacity
     return FlowState(
-        clock=np.zeros(CLOCK_FIELDS),
-        counts=np.zeros(COUNTS, dtype=np.int64),
+        clock=np.zeros(1, dtype=CLOCK),
         missing=missing.reshape(n_rounds, n_tasks).astype(np.int32),
         entered=np.full(n_tasks, -1),
         following=np.searchsorted(messages.task, np.arange(n_tasks)),
@@ -312,8 +285,8 @@ def _build_state(
         stamp=np.full(n, NOT_FLOWING, dtype=np.uint8),
         event_time=np.empty(n + n_tasks),
         event=np.empty(n + n_tasks, dtype=np.int64),
-        shared=shared,
-        moved=np.zeros((n_resources, RESOURCE_FIELDS)),
+        available=available,
+        load=np.zeros(n_resources, dtype=LOAD),
         sharer=np.empty(flows.resource.size, dtype=np.int32),
         n_sharers=np.zeros(n_resources, dtype=np.int64),
         unrated=np.empty(np.diff(flows.sharers).max(initial=0) + 1, dtype=np.int32),
@@ -383,7 +356,7 @@ def _simulate_algorithm(
     problem = MappingProblem(workload, torus)
     bound = time_bounds(problem, mapping).total
     # The accepted error may give a time below the lower bound.
-    seconds = max(flow_messages(problem, mapping).time, bound)
+    seconds = max(simulate_flows(problem, mapping=mapping).time, bound)
     return _EMPTY_ROW | {
         "time": seconds,
         "lower_bound": bound,

@@ -192,7 +192,7 @@ def send_packet(state: State, out: int, now: int) -> int:
 
 @bare_kernel
 def _yields_turn(state: State, holder: int, lane: int) -> bool:
-    """Return whether the first packet of a lane yields its turn to others."""
+    """Return whether the first packet of a lane comes from a FIFO and yields its turn to others."""
     p = state.links.lane[lane_index(state, holder, lane)].head
     packet = state.packets.packet[p]
     if packet.buffer >= 0 or state.packets.turns_left[np.uint64(-2 - packet.buffer)] <= 1:
@@ -203,7 +203,7 @@ def _yields_turn(state: State, holder: int, lane: int) -> bool:
 
 @bare_kernel
 def _requeue_packet(state: State, p: int, now: int) -> None:
-    """Queue a packet of a FIFO again, like the next real packet of the FIFO."""
+    """Queue a packet that yielded its turn again, as if it were the next packet of its FIFO."""
     if is_adaptive(state) and state.events.clock[NEW_HEAD] != NONE:
         claim_links(state, now)
         state.events.clock[NEW_HEAD] = NONE
@@ -227,7 +227,7 @@ def release_buffer(state: State, buffer: int, wire: float, wait: int, now: int) 
     if not counts_arrivals(state):
         count_packet(counter, link.occupied, wire)
     link.occupied -= 1
-    # One branch for both conditions is predicted better than two.
+    # The CPU predicts one branch for both conditions better than two.
     if is_armed(state, link_number) | (free_tick(link) > now):
         return NONE
     return link_number if link.lanes != 0 or has_waiting_packets(state, link_number) else NONE

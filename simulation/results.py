@@ -19,7 +19,7 @@ from toruscast.text import seconds, shown_name
 
 logger = logging.getLogger(__name__)
 _CHUNK_BYTES = 32
-# Packet bytes have single precision, so keep rounding errors from adding a chunk.
+# Packet bytes have single precision. This factor keeps rounding errors from adding a chunk.
 _EXACT = 1 - 1e-7
 
 
@@ -95,10 +95,10 @@ class MessageTimes(Result, Generic[S]):
     def time(self) -> float:
         """Seconds until the last arrival, or the mean seconds of several iterations.
 
-        The mean excludes the first iteration, which begins on an idle network: it is `end` minus
-        the time of the first iteration alone, divided by the number of further iterations. (The
-        last arrival of the first iteration within the run is later, because further iterations
-        delay it. It is used only if it is earlier, which random choices may cause.)
+        The mean excludes the first iteration, which begins on an idle network. It is `end` minus
+        the time of the first iteration alone, divided by the number of further iterations. Within
+        the run, the first iteration usually ends later, because further iterations delay it. If
+        random choices make it end earlier, its time within the run is subtracted instead.
         """
         if self.iterations == 1:
             return self.end

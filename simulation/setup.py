@@ -7,6 +7,7 @@ import mmap
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,7 +29,6 @@ T = TypeVar("T", bound=tuple[Any, ...])
 
 _CACHE_LINE = 64
 _HUGE_PAGE = 2**21
-_MIN_HUGE = _HUGE_PAGE // 2
 
 
 def placeholder(size: int, dtype: np.dtype[Any] | type) -> NDArray[Any]:
@@ -41,18 +41,35 @@ def pack_contiguously(arrays: T) -> T:
     """Copy the arrays of a (nested) named tuple into one block, aligned to cache lines.
 
     The event loop accesses tens of megabytes at random. With pages of 4 KiB, nearly every access
-    would miss the TLB. Blocks of less than half of a huge page use normal pages.
+    would miss the TLB, so large blocks use huge pages.
     """
-    size = sum(-(-array.nbytes // _CACHE_LINE) * _CACHE_LINE for array in _iterate_arrays(arrays))
-    if size <= _MIN_HUGE:
-        memory, align = np.zeros(size + _CACHE_LINE, dtype=np.uint8), _CACHE_LINE
+    sizes = [-(-array.nbytes // _CACHE_LINE) * _CACHE_LINE for array in _iterate_arrays(arrays)]
+    is_small = sum(sizes) <= _HUGE_PAGE // 2
+    align = _CACHE_LINE if is_small else _HUGE_PAGE
+    if is_small:
+        memory = np.zeros(sum(sizes) + align, dtype=np.uint8)
     else:
-        memory, align = _huge_pages(size + 2 * _HUGE_PAGE), _HUGE_PAGE
-    copied: T = _copy_arrays(arrays, memory, -memory.ctypes.data % align)[0]
-    return copied
+        memory = _allocate_huge_pages(sum(sizes) + 2 * align)
+    begins = accumulate(sizes, initial=-memory.ctypes.data % align)
+
+    def copy_item(item: Any) -> Any:
+        if isinstance(item, tuple):
+            return type(item)(*map(copy_item, item))
+        if not isinstance(item, np.ndarray):
+            return item
+        begin = next(begins)
+        block = memory[begin : begin + item.nbytes]
+        # A placeholder has strides of 0, and its block is 0 already.
+        if item.strides != (0,):
+            # Copy bytes, because NumPy copies records field by field.
+            block[:] = item.reshape(-1).view(np.uint8)
+        return np.ndarray(item.shape, item.dtype, block)
+
+    packed: T = copy_item(arrays)
+    return packed
 
 
-def _huge_pages(size: int) -> NDArray[np.uint8]:
+def _allocate_huge_pages(size: int) -> NDArray[np.uint8]:
     # Some systems do not have these flags and do not need them.
     private = getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_ANONYMOUS", 0)
     block = mmap.mmap(-1, size, **({"flags": private} if private else {}))
@@ -69,25 +86,6 @@ def _iterate_arrays(value: tuple[Any, ...]) -> Iterator[NDArray[Any]]:
             yield item
         elif isinstance(item, tuple):
             yield from _iterate_arrays(item)
-
-
-def _copy_arrays(value: tuple[Any, ...], memory: NDArray[np.uint8], start: int) -> tuple[Any, int]:
-    """Copy the arrays of a tuple to an offset in memory; return the tuple and the next offset."""
-    items: list[Any] = []
-    for item in value:
-        if isinstance(item, np.ndarray):
-            block = memory[start : start + item.nbytes]
-            if item.strides != (0,):
-                # Copy bytes, because NumPy copies records field by field.
-                block[:] = item.reshape(-1).view(np.uint8)
-            items.append(np.ndarray(item.shape, item.dtype, block))
-            start += -(-item.nbytes // _CACHE_LINE) * _CACHE_LINE
-        elif isinstance(item, tuple):
-            inner, start = _copy_arrays(item, memory, start)
-            items.append(inner)
-        else:
-            items.append(item)
-    return type(value)(*items), start
 
 
 _MAX_CHANNEL_BYTES = 2**30
@@ -111,7 +109,7 @@ def get_route_fields(torus: Torus) -> records.RouteFields:
     ports = 2 * torus.ndim
     shift, mask = np.zeros(ports, dtype=np.uint64), np.zeros(ports, dtype=np.uint64)
     width = np.zeros(torus.ndim, dtype=np.uint64)
-    # Bit 64 is that of an empty route, whose port is only prefetched.
+    # An empty route has no bit, so its lowest bit counts as 64. Its port is only prefetched.
     port_of_bit = np.zeros(65, dtype=np.int64)
     bit = 0
     for i, k in enumerate(torus.routing_order):
@@ -134,6 +132,7 @@ def get_route_fields(torus: Torus) -> records.RouteFields:
 
 
 def _max_hops(torus: Torus, dimension: int) -> int:
+    """Return the maximum hops of a minimal route along a dimension."""
     if torus.twist:
         return int(np.abs(torus.minimal_hops.hops[:, dimension]).max())
     size = torus.shape[dimension]
@@ -220,7 +219,7 @@ def _build_rules(
     parts = 2**records.PARTS / tick
     n_inputs = 1
     if network.arbitration == "round_robin":
-        # The lanes of a link are bits of a 64-bit number, so further FIFOs share inputs.
+        # A link has its lanes as bits of a 64-bit number. If there are more, FIFOs share inputs.
         n_inputs = min(2 * torus.ndim + network.fifos, 64 // records.KINDS)
     bandwidth = np.repeat(np.array(torus.bandwidth), 2)
     if torus.exclusions.slow:
@@ -302,7 +301,7 @@ def _build_packets(
     to_send = int(message["to_send"].sum(where=message["fifo"] != NONE))
     n_buffered = sum(int((credit // smallest).sum()) for credit in credits)
     n_slots = min(to_send, n_fifos * rules.max_at_router + n_buffered)
-    # A buffer queues all of its packets for links, but a FIFO only a few. Merged packets of a FIFO
+    # All packets of a buffer compete for links, but only a few of a FIFO. Merged packets of a FIFO
     # therefore yield turns to packets of buffers.
     yields_turns = network.fifo_packets < packets_per_place and network.arbitration == "first_come"
     receipt = np.zeros(message.size, dtype=records.RECEIPT)

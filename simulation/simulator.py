@@ -22,7 +22,6 @@ from toruscast.validation import (
     Progress,
     Routing,
     Seed,
-    check_call,
     progress_of,
     real_number,
     seed_number,
@@ -47,18 +46,20 @@ _MAX_ITERATIONS = 100_000
 
 
 class RunSchedule(NamedTuple):
-    """Phases of a run, grouped into stretches: phases without a barrier in between."""
+    """Stretches of a run. A stretch is the numbers of phases that have no barrier in between."""
 
-    run: MappingProblem  # with the phases repeated for each iteration
-    first: tuple[tuple[int, ...], ...]  # stretches of the first of several iterations, if alone
-    # Stretches of the run. The last phase of an iteration and the first of the next are one.
+    run: MappingProblem  # the problem with its phases repeated for each iteration
+    first: tuple[
+        tuple[int, ...], ...
+    ]  # stretches of the first iteration alone; () for a single one
+    # Stretches of the run. One has the last phase of an iteration and the first of the next.
     together: tuple[tuple[int, ...], ...]
-    problems: Mapping[tuple[int, ...], MappingProblem]  # of each stretch; equal ones share one
+    problems: Mapping[tuple[int, ...], MappingProblem]  # by stretch; equal stretches share one
 
     def list_messages(
         self, mapping: TaskMapping, coarsening: int = 1
     ) -> tuple[StretchMessages, StretchMessages]:
-        """Return the messages of the stretches of the first iteration and of the run."""
+        """Return the messages of each stretch, of the first iteration alone and of the run."""
         first, together = (
             [(part, list_messages(self.problems[part], mapping, coarsening)) for part in stretches]
             for stretches in (self.first, self.together)
@@ -70,7 +71,7 @@ class RunSchedule(NamedTuple):
         stretch_messages: StretchMessages,
         run: Callable[[tuple[int, ...], Messages, float], S],
     ) -> tuple[S, ...]:
-        """Run stretches in sequence, each from the end of the one before."""
+        """Run stretches in sequence. Each starts at the end of the previous one."""
         spans: list[S] = []
         for phases, messages in stretch_messages:
             begin = spans[-1].end if spans else 0.0
@@ -81,9 +82,9 @@ class RunSchedule(NamedTuple):
 
 
 def schedule_run(problem: MappingProblem, iterations: int = 1) -> RunSchedule:
-    """Return the stretches of a run; those of several iterations are cached with the problem."""
+    """Return the stretches of a run; schedules of several iterations are cached."""
     iterations = whole_number(iterations, "iterations", 1, _MAX_ITERATIONS)
-    # The schedule of one iteration contains the problem, so caching it would make a cycle.
+    # The schedule of one iteration refers to the problem, so a cache would form a cycle.
     if iterations == 1:
         return _schedule_run(problem, 1)
     return problem.derive(_schedule_run, iterations)
@@ -132,7 +133,7 @@ def _select_phases(problem: MappingProblem, numbers: tuple[int, ...]) -> Mapping
 # Packet-hops between two calls of `progress` and two checks for Ctrl-C, about a tenth of a second.
 _SLICE = 2**20
 _NEVER = 2**62
-# Difference of the seeds of two phases, far from seeds that users choose.
+# Difference between the seeds of two phases, much larger than seeds that users choose.
 SEED_STEP = 0x1E3779B97F4A7C15
 # Maximum number and bytes of snapshots.
 _MAX_SNAPSHOTS = 100_000
@@ -270,12 +271,11 @@ def _take_snapshot(state: records.State, now: float, begin: float) -> Snapshot:
     return Snapshot(begin + now, counter["wire_bytes"].copy(), state.links.link["occupied"].copy())
 
 
-# Share of the accepted error by which the time may change when the coarsening is halved. Half would
-# suffice for evenly decreasing errors, but a full network has others
-# (docs/reference/simulator.md): with an eighth, twice in a row, one mapping of fifty had an
-# error of 15 %.
+# Maximum change of the time when the coarsening is halved, as a share of the accepted error. If
+# errors halved with the coarsening, a share of 1/2 would suffice, but in a full network they jump
+# (docs/reference/simulator.md). With 1/8, twice in a row, one mapping of fifty was off by 15 %.
 _CHANGE_SHARE = 1 / 16
-# Number of small changes in a row; one or two may be chance.
+# Required number of small changes in a row, because one or two may be chance.
 _N_STABLE = 3
 # From this coarsening on, two more steps cost about as much as real packets.
 _SMALL_COARSENING = 8
@@ -284,10 +284,10 @@ _FEW_PACKET_HOPS = 2**22
 # Minimum packets of the longest message in the coarsest simulation. Fewer packets fit into the
 # buffers of a route, and the time then changes little for several steps, far from the true time.
 _MIN_MESSAGE_PACKETS = 64
-# With fewer places in a buffer than this, the time must be nearly the same as with this many. With
+# If a buffer has fewer places for packets, the time with this many must be nearly the same. With
 # eight places, one mapping had an error of 20 %, with sixteen none.
 _MANY_PLACES = 16
-# Share of the accepted error by which that time may differ.
+# Maximum difference between these times, as a share of the accepted error.
 _PLACES_SHARE = 1 / 8
 
 
@@ -313,8 +313,8 @@ def refine(
     """Halve the coarsening until the time changes little three times in a row.
 
     After a change larger than the error, six small changes are required, because the time of such a
-    network may jump. In a full network the places of buffers determine the time, independent of the
-    coarsening, so with few places a simulation with many must have nearly the same time.
+    network may jump. In a full network the time depends on the number of places in a buffer more
+    than on the coarsening. If there are few, a simulation with many must have nearly the same time.
     """
     coarsening = 1 if hops < _FEW_PACKET_HOPS else candidate_coarsenings(longest, max_coarsening)[0]
     result = run(coarsening, PLACES)
@@ -423,33 +423,10 @@ def simulate(
     >>> round(result.time * 1e9), 500 + 3 * 40 + 544 // 2
     (892, 892)
     """
-    problem = as_problem(comm, torus, routing)
-    return simulate_packets(
-        problem,
-        problem.mapping(mapping),
-        coarsening=coarsening,
-        error=error,
-        iterations=iterations,
-        seed=seed_number(seed),
-        interval=interval,
-        progress=progress_of(progress, "packets"),
-    )
-
-
-def simulate_packets(
-    problem: MappingProblem,
-    mapping: TaskMapping,
-    *,
-    coarsening: int = 1,
-    error: float | None = None,
-    iterations: int = 1,
-    seed: int = SEED,
-    interval: float | None = None,
-    progress: Callable[[int, int], object] | None = None,
-) -> Simulation:
-    """Simulate a problem under a checked mapping, as `simulate`."""
     began = time.perf_counter()
-    stretches = schedule_run(problem, iterations)
+    problem = as_problem(comm, torus, routing)
+    mapping = problem.mapping(mapping)
+    schedule = schedule_run(problem, iterations)
     check_routes(problem, mapping)
     coarsening = whole_number(coarsening, "coarsening", 1, 2**53)
     seed = seed_number(seed)
@@ -459,19 +436,19 @@ def simulate_packets(
         raise InputError("bad error", found=error, expected="more than 0, less than 1")
     if interval is not None and not real_number(interval, "interval", 0) > 0:
         raise InputError("bad interval", found=interval, expected="seconds, more than 0")
-    check_call(progress)
+    report = progress_of(progress, "packets")
 
     def run(coarsening: int, min_places: int = PLACES) -> Simulation:
-        first, together = stretches.list_messages(mapping, coarsening)
-        packets = PacketRun(stretches.problems, mapping, seed, None, progress, min_places)
-        if progress is not None:
+        first, together = schedule.list_messages(mapping, coarsening)
+        packets = PacketRun(schedule.problems, mapping, seed, None, report, min_places)
+        if report is not None:
             packets.total = sum(packet_hops(each, problem.torus) for _, each in (*first, *together))
-        before = stretches.run_in_turn(first, packets.run_stretch)
+        before = schedule.run_in_turn(first, packets.run_stretch)
         packets.interval = interval
-        done = stretches.run_in_turn(together, packets.run_stretch)
+        done = schedule.run_in_turn(together, packets.run_stretch)
         alone = before[-1].end if before else 0.0
         return Simulation(
-            stretches.run, mapping, done, coarsening, iterations=iterations, alone=alone
+            schedule.run, mapping, done, coarsening, iterations=iterations, alone=alone
         )
 
     if error is None:
@@ -479,8 +456,8 @@ def simulate_packets(
     network = problem.torus.network
     result, change = refine(
         error,
-        stretches.run.derive(max_message_packets),
-        packet_hops(list_messages(stretches.run, mapping), problem.torus),
+        schedule.run.derive(max_message_packets),
+        packet_hops(list_messages(schedule.run, mapping), problem.torus),
         network.buffer_packets,
         run,
         LARGEST_PACKET // (network.payload + network.header),

@@ -25,17 +25,17 @@ PLACES = 3
 
 NONE = -1
 
-# After a link are the deterministic channel, with datelines a second one (see `lane_kind`), and the
-# adaptive one.
+# The buffer after a link has up to three channels: 0 for packets in dimension order, 1 for more of
+# them with datelines (see `lane_kind`), and this one for adaptive packets.
 ADAPTIVE_CHANNEL = 2
 # A tick has 2**PARTS parts, the unit of packet times on links, FIFOs and reception ports. Rounding
 # short packets to ticks would accumulate errors.
 PARTS = 10
 # Number of a buffer: link << CHANNEL_BITS | channel.
 CHANNEL_BITS = 2
-# Kinds of lanes at a link. With the bubble rule, packets in FIRST stay on their ring, and those in
-# SECOND enter it. With datelines they wait for the first and the second channel. FREE has adaptive
-# packets, which may take several links.
+# Kinds of lanes, the queues of packets that wait for a link. With the bubble rule, packets in FIRST
+# stay on their ring, and packets in SECOND enter it. With datelines, they wait for the first and
+# the second channel. Packets in FREE are adaptive and may take several links.
 FIRST, SECOND, FREE = 0, 1, 2
 KINDS = 3
 # Route of a packet that waits for a reception port.
@@ -56,7 +56,7 @@ LANE = np.dtype(
     ],
     align=True,
 )
-# One cache line, so that a link needs one miss.
+# One cache line, so an access to a link costs one cache miss.
 LINK = np.dtype(
     [
         ("free_at", np.int64),  # time in parts when the last packet has left
@@ -106,11 +106,11 @@ COUNTER = np.dtype(
     ],
     align=True,
 )
-# The lanes of the default network are in the memory of the links: number of lanes in the size of a
-# link, and offset of its own two.
+# The default network has its lanes in the memory of the links. These are the number of lanes in the
+# size of a link, and the position of its own two lanes.
 LANES_PER_LINK = LINK.itemsize // LANE.itemsize
 OWN_LANES = int(LINK.fields["lane"][1]) // LANE.itemsize  # type: ignore[index]
-# Half a cache line. Ticks have their lowest 32 bits only, because only differences are used.
+# Half a cache line. Only the lowest 32 bits of ticks are stored, which suffice for differences.
 PACKET = np.dtype(
     [
         ("route", np.uint64),  # remaining hops, a field for each port
@@ -197,7 +197,7 @@ class NetworkRules(NamedTuple):
     arbitration: int
     adaptive: int | None  # whether packets choose among links; None, not 0, with default rules
     max_at_router: int  # packets of a FIFO that may wait at the router
-    # Turns for each byte of a packet in a FIFO; it yields all turns but its last.
+    # Turns of a merged packet in a FIFO, for each of its bytes. It yields all turns but the last.
     turns_a_byte: float
     injection: float  # parts for each byte of a FIFO
     shared_by: int  # number of FIFOs that share a queue
@@ -291,7 +291,7 @@ _MIN_PARTS = 16
 _MAX_WHEEL = 2**22
 # Maximum ratio of any delay to the time of a packet on the fastest link.
 _MAX_RATIO = 2**23
-# The network is idle after this many times `busiest_node_seconds`.
+# After this many times `busiest_node_seconds`, all packets have arrived.
 _NETWORK_FACTOR = 8
 _MAX_TICKS = 2**31
 # Ticks between two checks of waits, and the longest accepted wait, so that no wait overflows.

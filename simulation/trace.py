@@ -16,25 +16,18 @@ from toruscast.mapping.torus import TIE_RULES
 from toruscast.routing.messages import packet_counts
 from toruscast.routing.routing import has_multiple_routes, routes
 from toruscast.typing import Floats, Ints
-from toruscast.validation import whole_number
 
 from .results import Simulation
 
-LONGEST = 10_000
-BUSIEST = 16
+# Maximum messages of a trace, those that take longest, and links with counters, the busiest.
+MAX_MESSAGES, MAX_LINKS = 10_000, 16
 # Process numbers of the trace; nodes come last. Viewers treat process 0 and thread 0 as idle.
 _PHASES, _LINKS, _NODES = 1, 2, 3
 
 
-def write_trace(
-    simulation: Simulation,
-    path: str | os.PathLike[str],
-    *,
-    longest: int = LONGEST,
-    busiest: int = BUSIEST,
-) -> None:
+def write_trace(simulation: Simulation, path: str | os.PathLike[str]) -> None:
     """Write a simulation as a Chrome trace in JSON, atomically."""
-    events = trace_events(simulation, longest=longest, busiest=busiest)
+    events = trace_events(simulation)
     about = json.dumps(_describe_trace(simulation, events), indent=1)
     with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
         stream.write('{"displayTimeUnit": "ns",\n"otherData": ' + about + ',\n"traceEvents": [\n')
@@ -43,19 +36,16 @@ def write_trace(
         stream.write("\n]}\n")
 
 
-def trace_events(
-    simulation: Simulation, *, longest: int = LONGEST, busiest: int = BUSIEST
-) -> list[Event]:
+def trace_events(simulation: Simulation) -> list[Event]:
     """Return the events of a simulation in the Trace Event Format, with times in microseconds.
 
     Rounds and messages overlap, so each is an asynchronous slice. With ``interval``, each of the
     busiest links has a counter of bytes per second and one of the packets behind it.
     """
-    longest, busiest = whole_number(longest, "longest", 0), whole_number(busiest, "busiest", 0)
     events = [
         *_phase_events(simulation),
-        *_message_events(simulation, longest),
-        *_link_events(simulation, busiest),
+        *_message_events(simulation),
+        *_link_events(simulation),
     ]
     # Viewers expect names first, then events by time.
     return sorted(events, key=lambda event: event.get("ts", -1.0))
@@ -102,10 +92,10 @@ def _phase_events(simulation: Simulation) -> Iterator[Event]:
             yield make_event("X", name, kind, (_PHASES, 1), row.begin, dur=lasts, args=args)
 
 
-def _message_events(simulation: Simulation, longest: int) -> Iterator[Event]:
+def _message_events(simulation: Simulation) -> Iterator[Event]:
     messages = simulation.messages()
     duration = (messages["arrived"] - messages["handed_over"]).to_numpy()
-    messages = messages.iloc[np.sort(np.argsort(-duration, kind="stable")[:longest])]
+    messages = messages.iloc[np.sort(np.argsort(-duration, kind="stable")[:MAX_MESSAGES])]
     tasks = np.unique(messages["src"])
     for node in np.unique(simulation.mapping.node[tasks]).tolist():
         coords = ",".join(map(str, simulation.torus.coords[node].tolist()))
@@ -128,13 +118,13 @@ def _message_events(simulation: Simulation, longest: int) -> Iterator[Event]:
         )
 
 
-def _link_events(simulation: Simulation, busiest: int) -> Iterator[Event]:
+def _link_events(simulation: Simulation) -> Iterator[Event]:
     if not any(stretch.snapshots for stretch in simulation.stretches):
         return
     yield from name_events(_LINKS, "busiest links")
-    share = simulation.wire_bytes / simulation.torus.link_bandwidth
-    for link in np.argsort(-share, kind="stable")[:busiest].tolist():
-        if share[link]:
+    busy_seconds = simulation.wire_bytes / simulation.torus.link_bandwidth
+    for link in np.argsort(-busy_seconds, kind="stable")[:MAX_LINKS].tolist():
+        if busy_seconds[link]:
             yield from _counter_events(simulation, link)
 
 
@@ -224,7 +214,11 @@ def slowest_messages(simulation: Simulation, n: int = 5) -> pd.DataFrame:
 
 
 def _uncontended_seconds(simulation: Simulation, phase: int, edge: int, hops: int) -> float:
-    """Return the seconds of an edge without contention; NaN if they depend on its routes."""
+    """Return the seconds of an edge without contention; NaN if they depend on its routes.
+
+    The packets follow each other at the rate of the slowest link or of the reception ports, and the
+    last one arrives after the latency of its hops.
+    """
     problem, torus = simulation.problem.phases[phase], simulation.torus
     network, comm = torus.network, problem.comm
     nbytes = float(comm.nbytes[edge])

@@ -25,7 +25,7 @@ class RecordedTimes(CandidateSimulator):
         costs: Mapping[int, float] | None = None,
     ) -> None:
         self.recorded, self.lower, self.release, self.packets = recorded, lower, release, packets
-        self.networks = [CandidateNetwork("recorded", Torus((1,)))]
+        self.networks, self.n_jobs = [CandidateNetwork("recorded", Torus((1,)))], 1
         self.bounds = lower[:, None]
         self.times = np.full_like(self.bounds, np.nan)
         self.costs = {level: 1 / level for level in recorded} if costs is None else costs

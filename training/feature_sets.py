@@ -17,7 +17,7 @@ from toruscast.errors import InputError
 from toruscast.formats import readers
 from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.routing import Routing
-from toruscast.simulation.flows import flow_messages
+from toruscast.simulation.flows import simulate_flows
 from toruscast.text import closest
 from toruscast.typing import Floats
 from toruscast.validation import repeated
@@ -153,7 +153,7 @@ def needed_level(names: Iterable[str], target: Target | None = None) -> int:
 SIMULATED: MappingProxyType[str, Callable[[RoutedTraffic], float]] = MappingProxyType(
     {
         "simulated_time": TIME_COLUMN["time"],
-        "flow_time": lambda routed: flow_messages(routed.problem, routed.mapping).time,
+        "flow_time": lambda routed: simulate_flows(routed.problem, mapping=routed.mapping).time,
     }
 )
 """Times of a packet and of a flow simulation. They are not features, because models usually predict

@@ -141,7 +141,7 @@ def test_a_folder_that_cannot_be_made_is_reported_before_the_work(run, monkeypat
     def fail(*arguments, **options):
         raise AssertionError("simulated")
 
-    monkeypatch.setattr("toruscast.simulation.simulator.simulate_packets", fail)
+    monkeypatch.setattr("toruscast.simulation.simulator.simulate", fail)
     assert "/proc/run: cannot be written" in run(f"{LINE} --out /proc/run", code=2).stderr
 
 

@@ -111,11 +111,11 @@ def test_what_the_race_simulated_with_real_packets_is_not_simulated_anew(monkeyp
     calls = []
     for module in map(import_module, ("toruscast._features.traffic", "toruscast._search.search")):
 
-        def noted(problem, mapping, module=module, real=module.simulate_packets, **how):
+        def noted(problem, *, mapping, module=module, real=module.simulate, **how):
             calls.append((module.__name__, mapping.node.tobytes()))
-            return real(problem, mapping, **how)
+            return real(problem, mapping=mapping, **how)
 
-        monkeypatch.setattr(module, "simulate_packets", noted)
+        monkeypatch.setattr(module, "simulate", noted)
     monkeypatch.setattr(import_module("toruscast._search.search"), "_MIN_LOOP_SECONDS", 0.0)
     found = tc.search(TANGLED, Torus((4, 4, 4)), n_sweeps=1, n_jobs=1)
     raced = {key for module, key in calls if module.endswith("traffic")}

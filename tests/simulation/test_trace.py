@@ -9,7 +9,7 @@ import pytest
 
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, patterns
-from toruscast.simulation import simulate
+from toruscast.simulation import simulate, trace
 from toruscast.simulation.trace import slowest_messages, trace_events, write_trace
 
 TORUS = Torus((4, 4))
@@ -105,9 +105,10 @@ def test_rounds_overlap(rounds):
     assert begins == pytest.approx(sorted(rounds.phases()["begin"] * 1e6), abs=1e-6)
 
 
-def test_counters_add_up_to_the_bytes_of_the_busiest_links(phases):
+def test_counters_add_up_to_the_bytes_of_the_busiest_links(phases, monkeypatch):
     values = defaultdict(list)
-    for event in trace_events(phases, busiest=5):
+    monkeypatch.setattr(trace, "MAX_LINKS", 5)
+    for event in trace_events(phases):
         if event["ph"] == "C" and "bytes/s" in event["args"]:
             values[event["tid"] - 1].append((event["ts"], event["args"]["bytes/s"]))
     assert len(values) == 5
@@ -167,8 +168,10 @@ def test_slowest_messages_are_the_slowest(routing):
     assert ("place" in table) == (routing == "deterministic")
 
 
-def test_only_the_longest_messages_of_a_large_run(phases, tmp_path):
-    write_trace(phases, tmp_path / "t.json", longest=3, busiest=2)
+def test_only_the_longest_messages_of_a_large_run(phases, tmp_path, monkeypatch):
+    monkeypatch.setattr(trace, "MAX_MESSAGES", 3)
+    monkeypatch.setattr(trace, "MAX_LINKS", 2)
+    write_trace(phases, tmp_path / "t.json")
     content = json.loads((tmp_path / "t.json").read_text())
     about, messages = content["otherData"], phases.messages()
     begun = [e for e in content["traceEvents"] if e["ph"] == "b"]

@@ -56,7 +56,7 @@ def no_simulator(monkeypatch):
     def broken(*args, **options):
         raise AssertionError("simulated")
 
-    return lambda: monkeypatch.setattr(traffic, "simulate_packets", broken)
+    return lambda: monkeypatch.setattr(traffic, "simulate", broken)
 
 
 def kill_after_8(cases, store, **options):
