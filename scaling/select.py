@@ -74,8 +74,7 @@ class RankedHypotheses:
     def weights(self) -> Floats:
         """Probabilities of the hypotheses; shape (p, h)."""
         weight = np.exp(self.log_weight - self.log_weight.max(axis=1, keepdims=True))
-        normalised: Floats = weight / weight.sum(axis=1, keepdims=True)
-        return normalised
+        return np.asarray(weight / weight.sum(axis=1, keepdims=True))
 
     def median_first(self, values: Floats) -> RankedHypotheses:
         """Move the hypothesis with the weighted median value to the first rank."""
