@@ -281,5 +281,4 @@ def _growth_factors(points: Floats, places: Floats) -> Floats:
     logs, log_places = log_points(points), np.log(replace_zeros(points, places))
     low, high = logs.min(axis=0), logs.max(axis=0)
     beyond = np.maximum(np.maximum(log_places - high, low - log_places), 0.0) / (high - low)
-    result: Floats = np.prod(1.0 + _GROWTH_PER_RANGE * beyond, axis=1)
-    return result
+    return np.asarray(np.prod(1.0 + _GROWTH_PER_RANGE * beyond, axis=1))

@@ -34,6 +34,8 @@ _PUBLISHED = {
 }
 _FALLING = {(0, 1): "-1", (0,): "-1/4 -1/3 -1/2 -2/3 -3/4 -4/3 -3/2 -2"}
 _FALLING_PRIOR = 0.2
+# Relative prior of growth that is no power of the edge of a volume, such as x^(5/2) or x^(7/4).
+_OTHER_GROWTH = 0.7
 _FINE_PRIOR = 0.1
 # Larger powers of a parameter may overflow.
 _MAX_EXPONENT = 10
@@ -109,9 +111,10 @@ class TermSpace:
     def default(cls) -> Self:
         """The published terms and ten falling terms, for strong scaling."""
         growing, falling = _expand_table(_PUBLISHED), _expand_table(_FALLING)
-        growing_prior = [(1 - _FALLING_PRIOR) / len(growing)] * len(growing)
+        weights = [1.0 if (3 * i).is_integer() else _OTHER_GROWTH for i, _ in growing]
+        growing_prior = (1 - _FALLING_PRIOR) / sum(weights) * np.array(weights)
         falling_prior = [_FALLING_PRIOR / len(falling)] * len(falling)
-        return cls._from_pairs(growing + falling, growing_prior + falling_prior)
+        return cls._from_pairs(growing + falling, [*growing_prior, *falling_prior])
 
     @classmethod
     def fine(cls) -> Self:
@@ -228,8 +231,7 @@ def list_structures(n_parameters: int) -> list[Structure]:
 
 def _iterate_shapes(active: Column) -> Iterator[tuple[Column, ...]]:
     """Yield the columns of each structure besides the constant."""
-    for groups in _iterate_partitions(active):
-        yield tuple(groups)
+    yield from map(tuple, _iterate_partitions(active))
     for size in range(1, len(active)):
         for part in combinations(active, size):
             yield (active, part)

@@ -1,7 +1,10 @@
 """Why figures of the published applications differ, as docs/scaling/codesign.md says."""
 
+from itertools import product
+
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 from toruscast.scaling import STRAW_MEN, Application, System, application, compare_systems
 from toruscast.scaling import upgrade_ratios as ratios
@@ -96,6 +99,22 @@ def test_published_times_of_lulesh_follow_three_conventions():
     assert seconds(1.7e10, hybrid) == pytest.approx(33, rel=0.02)
     assert seconds(1.9e10, massive) == pytest.approx(40, rel=0.02)
     assert seconds(1.7e10, vector, vector.memory / 1e5) == pytest.approx(21.5, rel=0.01)
+
+
+@pytest.mark.parametrize("problem", [1.7e10, 1.9e10, 3.9e10])
+def test_no_sum_of_the_printed_factors_gives_the_published_times_of_lulesh(problem):
+    processes = np.array([system.processes for system in STRAW_MEN])
+    flops = np.array([system.flops for system in STRAW_MEN])
+    n, log_n, log_p = problem / processes, np.log2(problem / processes), np.log2(processes)
+    terms = [
+        n**a * log_n**b * processes**c * log_p**d / flops / [40, 21.5, 33]
+        for a, b, c, d in product([0, 1, 1.25], [0, 1, 2], [0, 0.25], [0, 1])
+    ]
+    # Coefficients w >= 0 with the least e such that |sum of w times terms - 1| <= e.
+    A = np.array([term / term.max() for term in terms]).T
+    one, error = np.ones(3), np.ones((3, 1))
+    bounds = {"A_ub": np.block([[A, -error], [-A, -error]]), "b_ub": np.append(one, -one)}
+    assert linprog(np.append(np.zeros(len(terms)), 1), **bounds).fun > 0.13
 
 
 def test_the_published_problem_of_relearn_takes_the_processes_of_another_system():

@@ -101,7 +101,9 @@ def test_the_prior_decides_where_data_say_little_and_a_note_says_so():
     assert any("prior excluded a negative" in note for some in notes for note in some)
 
 
-@pytest.mark.parametrize(("name", "share"), [("p,d", 0.6), ("p,m", 0.6), ("n,m,c", 0.8)])
+@pytest.mark.parametrize(
+    ("name", "share"), [("p,d", 0.6), ("p,m", 0.6), ("p,c", 0.4), ("n,m,c", 0.8)]
+)
 def test_falling_logarithms_come_back_at_the_noise_of_three_repetitions(name, share):
     model = next(each for each in ms2.published_models() if each.name == name)
     points = model.points(5)
