@@ -6,14 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toruscast._features.reasons import Reasons, explain
 from toruscast._slow import pandas as pd
-from toruscast.decision.results import Verdict
 from toruscast.formats.nodes import format_bluegene
 from toruscast.mapping import MappingProblem, TaskMapping, Torus, Workload
 from toruscast.routing.routing import has_multiple_routes, injection_fifos
@@ -35,6 +34,9 @@ from . import svg
 from .blocks import Answer, Chart, File, Headline, Section
 from .links import PAIRS, Candidate, LinkMap, LinkUse, link_uses
 from .table import Column, Kind, Table
+
+if TYPE_CHECKING:
+    from toruscast.decision.results import Verdict
 
 # Maximum number of tasks for which a page contains the launcher file.
 _MAX_LAUNCHER_LINES = 20_000

@@ -4,7 +4,8 @@
 
 Writes startup.csv, a row for each command and call: exit code, processor seconds (user and
 system), modules imported, which of the packages that take long to start, and kernels compiled. The
-first call finds no kept kernels but those of a wheel.
+first call finds no kept kernels but those of a wheel, if one is installed (see `kernels`). Rows of
+another source of kernels stay in the file.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from tempfile import TemporaryDirectory
 
 import pandas as pd
 from run import machine
+
+from toruscast import _jit
 
 TRAFFIC = "--comm lammps-lj-512 --torus 8x8x8"
 SMALL = "--comm lammps-lj-64 --torus 4x4x4"
@@ -94,17 +97,23 @@ def main() -> None:
     parser.add_argument("commands", nargs="*", help="names of commands; all if none is given")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
-    rows = []
+    kernels = "wheel" if _jit._SHIPPED.is_dir() else "compiled"
+    rows: list[dict[str, object]] = []
     for name in options.commands or COMMANDS:
         with TemporaryDirectory() as folder:
             for file, lines in FILES.items():
                 (Path(folder) / file).write_text("\n".join([*lines, ""]))
             words = shlex.split(COMMANDS[name].replace("FOLDER", folder))
             for call in ("first", "second"):
-                rows.append({"command": name, "call": call, **measure(words, folder)} | machine())
+                row = {"command": name, "call": call, "kernels": kernels}
+                rows.append(row | measure(words, folder) | machine())
                 print(rows[-1])
     options.out.mkdir(parents=True, exist_ok=True)
-    pd.DataFrame(rows).to_csv(options.out / "startup.csv", index=False)
+    file, table = options.out / "startup.csv", pd.DataFrame(rows)
+    if file.exists():
+        old = pd.read_csv(file)
+        table = pd.concat([old[old["kernels"] != kernels], table])
+    table.to_csv(file, index=False)
 
 
 def measure(words: list[str], folder: str) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import io
 import logging
@@ -97,6 +98,8 @@ class Program(CommandGroup):
     def main(self, *args: Any, **options: Any) -> NoReturn:
         """Run the command and exit with 0, 1 (the work failed) or 2 (the input is wrong)."""
         gc.set_threshold(_GC_THRESHOLD)
+        # The last collections scan all modules, which takes as long as importing some of them.
+        atexit.register(gc.freeze)
         options["standalone_mode"] = False
         options.setdefault("prog_name", self.name)
         code = 0

@@ -67,6 +67,7 @@ from .results import (
     default_order,
 )
 from .simulations import (
+    SURE_BOUND,
     CandidateSimulator,
     average_networks,
     bound_candidates,
@@ -112,7 +113,7 @@ def rank(
     several networks that the machine may have and ranked by the mean. A proof then is one on each
     of these networks.
 
-    The first simulation after installation takes 10 to 15 seconds longer because it is compiled.
+    The first simulation after installation takes up to 40 seconds longer because it is compiled.
 
     Parameters
     ----------
@@ -228,20 +229,23 @@ def describe_candidates(
         problem,
         mappings,
         features=tuple(dict.fromkeys((*model.required_columns, *TABLE_FEATURES, BOUND))),
-        extra={ROUNDS_APART: attrgetter(ROUNDS_APART)},
+        extra={name: attrgetter(name) for name in (ROUNDS_APART, SURE_BOUND)},
         n_jobs=n_jobs,
         progress=None if progress is None else lambda n: progress(n, len(mappings)),
     )
     features = pd.concat(blocks)
+    # The first network is that of the problem.
+    bounds = [features.pop(SURE_BOUND).to_numpy(dtype=np.float64)]
     prediction, unseen_traffic = predict_prior(model, features, problem, mappings)
     # The lower bound is that of links and nodes. The release bound is closer to the time, but not a
     # bound in adaptive routing.
     lower, release = (features[name].to_numpy(dtype=np.float64) for name in ("lower_bound", BOUND))
     networks = candidate_networks(problem.torus, problem.routing)
-    bounds = bound_candidates(problem, mappings, networks, n_jobs)
-    simulator = CandidateSimulator(problem, mappings, lower, release, n_jobs, networks, bounds)
+    bounds += [bound_candidates(problem, mappings, each, n_jobs) for each in networks[1:]]
+    columns = np.column_stack(bounds)
+    simulator = CandidateSimulator(problem, mappings, lower, release, n_jobs, networks, columns)
     simulator.spent["bound"] = time.monotonic() - start
-    posterior = Posterior.from_prediction(prediction, average_networks(bounds), seed)
+    posterior = Posterior.from_prediction(prediction, average_networks(columns), seed)
     if len(networks) > 1:
         posterior = machine.with_network_error(posterior)
     return CandidateSet(problem, mappings, model, features, posterior, unseen_traffic), simulator

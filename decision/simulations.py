@@ -124,6 +124,7 @@ class CandidateSimulator:
         """Packets of the mean message."""
         self.problem, self.mappings, self.n_jobs = problem, mappings, n_jobs
         self.networks = networks or candidate_networks(problem.torus, problem.routing)
+        self._problems = [replace(problem, torus=each.torus) for each in self.networks]
         self.bounds = np.zeros((len(mappings), len(self.networks))) if bounds is None else bounds
         self.times = np.full_like(self.bounds, np.nan)
         """Latest simulated seconds on each network, ``(n, n_networks)``."""
@@ -134,8 +135,7 @@ class CandidateSimulator:
         """Return the simulated seconds of candidates, the geometric mean over networks."""
         start = time.monotonic()
         for column, network in enumerate(self.networks):
-            problem = replace(self.problem, torus=network.torus)
-            task = Task(_simulate_mapping, problem, network)
+            task = Task(_simulate_mapping, self._problems[column], network)
             items = [(self.mappings[i], coarsening) for i in candidates]
             self.times[candidates, column] = task.in_order(items, self.n_jobs)
         source = "full" if coarsening == 1 else "coarse"
@@ -203,26 +203,23 @@ def simulate_mean(
 def bound_candidates(
     problem: MappingProblem,
     mappings: Sequence[TaskMapping],
-    networks: Sequence[CandidateNetwork],
+    network: CandidateNetwork,
     n_jobs: int,
 ) -> Floats:
-    """Return lower bounds of the simulated times, ``(n_mappings, n_networks)``.
+    """Return lower bounds of the times simulated on one network, ``(n_mappings,)``.
 
     In dependent rounds, flows may be faster than the sure bound of packets, so they get only the
     bounds of links and nodes.
     """
-    bounds = []
-    for network in networks:
-        has_waits = network.flows and problem.workload.dependent
-        blocks = extract_blocks(
-            replace(problem, torus=network.torus),
-            mappings,
-            features=("lower_bound",) if has_waits else (),
-            extra={} if has_waits else {SURE_BOUND: attrgetter(SURE_BOUND)},
-            n_jobs=n_jobs,
-        )
-        bounds.append(np.concatenate([block.iloc[:, 0] for block in blocks]))
-    return np.column_stack(bounds).astype(np.float64)
+    has_waits = network.flows and problem.workload.dependent
+    blocks = extract_blocks(
+        replace(problem, torus=network.torus),
+        mappings,
+        features=("lower_bound",) if has_waits else (),
+        extra={} if has_waits else {SURE_BOUND: attrgetter(SURE_BOUND)},
+        n_jobs=n_jobs,
+    )
+    return np.concatenate([block.iloc[:, 0] for block in blocks]).astype(np.float64)
 
 
 def _simulate_mapping(

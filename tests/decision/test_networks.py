@@ -64,12 +64,9 @@ def test_times_are_the_geometric_mean_over_the_networks(traffic):
 def test_no_network_is_faster_than_its_bound(traffic, routing):
     problem = MappingProblem(traffic, UNKNOWN, routing)
     networks = candidate_networks(UNKNOWN, routing)
-    simulator = CandidateSimulator(
-        problem,
-        MAPPINGS,
-        *np.ones((2, len(MAPPINGS))),
-        bounds=bound_candidates(problem, MAPPINGS, networks, 1),
-    )
+    bounds = [bound_candidates(problem, MAPPINGS, network, 1) for network in networks]
+    ones = np.ones((2, len(MAPPINGS)))
+    simulator = CandidateSimulator(problem, MAPPINGS, *ones, bounds=np.column_stack(bounds))
     simulator.simulate(np.arange(len(MAPPINGS)))
     assert (simulator.bounds > 0).all()
     assert (simulator.times >= simulator.bounds * (1 - 1e-9)).all()
