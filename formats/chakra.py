@@ -439,8 +439,8 @@ def _decode_node(data: bytes) -> dict[str, Any]:
     node: dict[str, Any] = {"attr": []}
     for key, value in _split_fields(data):
         if key in _SCALARS:
-            is_text = isinstance(value, bytes)
-            node[_SCALARS[key]] = value.decode(errors="replace") if is_text else value
+            text = value.decode(errors="replace") if isinstance(value, bytes) else value
+            node[_SCALARS[key]] = text
         elif key in DEPENDENCIES:
             node.setdefault(DEPENDENCIES[key], []).extend(_decode_numbers(value))
         elif key == ATTRIBUTE and isinstance(value, bytes):

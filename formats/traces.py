@@ -103,8 +103,13 @@ class RankActions:
             self.members,
             collectives,
         )
-        settings = {"name": options.name, "algorithms": options.collectives}
-        build = partial(build_rounds, events, **settings, max_messages=_LISTED)
+        build = partial(
+            build_rounds,
+            events,
+            name=options.name,
+            algorithms=options.collectives,
+            max_messages=_LISTED,
+        )
         with at_file(path):
             result = build(fold=False)
             if result.n_rounds > _LONG:

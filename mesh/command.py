@@ -300,7 +300,7 @@ def _tabulate_placements(
     found: tc.MeshLayouts, placements: Sequence[MeshPlacement]
 ) -> tuple[list[dict[str, Any]], Table]:
     """Return the placements for JSON, and their table."""
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "corner": each.corner,
             "time": each.time,

@@ -18,12 +18,16 @@ from .traffic import MeshAxes
 
 # Rings over small slices, as positions in the numbering of `default_devices`.
 _TRAY = (0, 1, 2, 3, 6, 7, 4, 5)
-_FLAT = {
+_FLAT: dict[int, Sequence[int]] = {
     4: (0, 1, 3, 2),
     8: (0, 1, 2, 3, 7, 6, 5, 4),
     16: (0, 1, 2, 3, 7, 6, 5, 9, 10, 11, 15, 14, 13, 12, 8, 4),
 }
-_RINGS = {"tpu_v5e": _FLAT, "tpu_v6e": _FLAT, "tpu_v5p": {8: (0, 1, 3, 2, 6, 7, 5, 4)}}
+_RINGS: dict[str, dict[int, Sequence[int]]] = {
+    "tpu_v5e": _FLAT,
+    "tpu_v6e": _FLAT,
+    "tpu_v5p": {8: (0, 1, 3, 2, 6, 7, 5, 4)},
+}
 
 
 def lay_out_as_jax(torus: Torus, axes: MeshAxes) -> tuple[Ints, str]:
@@ -34,7 +38,7 @@ def lay_out_as_jax(torus: Torus, axes: MeshAxes) -> tuple[Ints, str]:
     part of the slice in turn, the last axis first. An axis prefers whole dimensions, then many
     whole dimensions, then dimensions that earlier choices have split, then the first dimensions.
     The last of the axes that share a dimension gets neighbouring nodes. Some small slices are rings
-    in a fixed order instead. Slices of TPU v2 and v3 are such rings, or in the order of the numbers.
+    in a fixed order instead. Slices of TPU v2 and v3 are such rings, or in numerical order.
 
     Examples
     --------

@@ -5,7 +5,7 @@ Letters in the comments: N nodes, D dimensions, T tasks, E edges.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -174,7 +174,9 @@ def write_route(
     for i in range(grid.order.size):
         k = grid.order[i]
         size, stride = grid.shape[k], grid.stride[k]
-        coordinate, target = np.int64(grid.coords[src, k]), np.int64(grid.coords[dst, k])
+        # Coordinates may be unsigned, but the steps below go below zero.
+        coordinate: Any = np.int64(grid.coords[src, k])
+        target: Any = np.int64(grid.coords[dst, k])
         is_ring = grid.wrap[k] == 1
         others = sum_other_coordinates(grid, dst, k)
         plus = goes_plus(coordinate, target, size, is_ring, grid.tie, others)

@@ -499,9 +499,8 @@ def _check_provenance(provenance: Any, n_samples: int) -> None:
         found = f"version {provenance['version']}, written by {provenance.get('toruscast')}"
         expected = f"version {VERSION}; a newer toruscast reads it"
         raise InputError("table of samples of a newer toruscast", found=found, expected=expected)
-    expected = provenance.get("n_samples")
-    if n_samples != expected:
-        raise InputError("samples missing", found=n_samples, expected=expected)
+    if n_samples != provenance.get("n_samples"):
+        raise InputError("samples missing", found=n_samples, expected=provenance.get("n_samples"))
 
 
 def _check_labels(table: pd.DataFrame) -> None:
