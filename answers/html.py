@@ -139,7 +139,7 @@ def _make_environment() -> jinja2.Environment:
 
 
 def _cell_html(column: Column, lines: tuple[str, ...]) -> Markup:
-    """Return a cell of a table; labels and cells of several lines do not wrap."""
+    """Return a table cell. The browser does not wrap labels or text that has line breaks."""
     if len(lines) == 1 and column.kind != "label":
         is_long = max(map(len, lines[0].split()), default=0) > _MAX_WORD
         text = bind_units(lines[0])

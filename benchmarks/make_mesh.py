@@ -22,7 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import toruscast as tc
-import toruscast._mesh.jax
+import toruscast.jax
 from toruscast._mesh import step_times
 from toruscast._mesh.devices import default_devices
 from toruscast._mesh.step_times import (

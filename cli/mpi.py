@@ -119,7 +119,7 @@ def launch(traffic: TrafficOptions, options: _LaunchOptions) -> int:
 
 
 def run_program(words: Sequence[str], variables: Mapping[str, str]) -> int:
-    """Run a command with additional environment variables; return its exit status as a shell."""
+    """Run a command with additional environment variables; return the exit status of a shell."""
     try:
         with (
             subprocess.Popen(words, env=os.environ | variables) as process,

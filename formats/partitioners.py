@@ -24,7 +24,7 @@ from .tables import make_table
 
 # Line, vertex from 0, neighbours as numbered in the file, and edge weights of each vertex.
 Rows = Iterable[tuple[int, int, list[int], list[int]]]
-# Number of arcs, task by vertex number in the file, and the rows.
+# Number of arcs, a map from vertex numbers of the file to tasks, and the rows.
 VertexLists = tuple[int, dict[int, int], Rows]
 # Digits for vertex sizes, vertex weights and edge weights (METIS), or for vertex labels, edge loads
 # and vertex loads (Scotch); leading zeros are optional.

@@ -1,4 +1,4 @@
-"""Readers of GOAL and OTF2 traces, and workloads from recorded messages and collectives."""
+"""Read GOAL and OTF2 traces, and build workloads from recorded messages and collectives."""
 
 from __future__ import annotations
 

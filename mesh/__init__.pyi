@@ -1,6 +1,4 @@
 # The public names of this package, each once. lazy_loader reads this file at run time.
-from . import jax as jax
-from . import torch_xla as torch_xla
 from .hlo import read_hlo as read_hlo
 from .layouts import RankedLayout as RankedLayout
 from .ranking import MeshLayouts as MeshLayouts

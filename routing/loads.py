@@ -249,7 +249,8 @@ def _spread_orders(
         for i in range(len(zone)):
             if cell[i] == size[i]:
                 continue
-            # The share of orders that continue along a dimension is its share of remaining hops.
+            # If all orders of hops are equally probable, the next hop is along a dimension with the
+            # probability (hops left along it) / (hops left).
             step_share = share[cell] * (size[i] - cell[i]) / n_left
             link = nodes[cell] * 2 * torus.ndim + port[i]
             np.add.at(load, link, weight * step_share)

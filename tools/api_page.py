@@ -11,8 +11,8 @@ import toruscast
 _OTHERS = (
     "toruscast.notebook.Result",
     "toruscast.answers.figures.Figure",
-    "toruscast._mesh.jax.make_mesh",
-    "toruscast._mesh.torch_xla.mesh_ids",
+    "toruscast.jax.make_mesh",
+    "toruscast.torch_xla.mesh_ids",
 )
 # Groups of the navigation by the packages in which their objects are defined.
 GROUPS = {

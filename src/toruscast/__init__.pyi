@@ -3,10 +3,12 @@ from . import answers as answers
 from . import datasets as datasets
 from . import decision as decision
 from . import formats as formats
+from . import jax as jax
 from . import mapping as mapping
 from . import routing as routing
 from . import scaling as scaling
 from . import simulation as simulation
+from . import torch_xla as torch_xla
 from . import training as training
 from ._features import FEATURES as FEATURES
 from ._features import RoutedTraffic as RoutedTraffic
@@ -19,10 +21,8 @@ from ._features import unregister_feature as unregister_feature
 from ._mesh import MeshAxes as MeshAxes
 from ._mesh import MeshLayouts as MeshLayouts
 from ._mesh import MeshTraffic as MeshTraffic
-from ._mesh import jax as jax
 from ._mesh import mesh as mesh
 from ._mesh import step_time as step_time
-from ._mesh import torch_xla as torch_xla
 from ._mesh import which_slice as which_slice
 from ._mesh.hlo import read_hlo as read_hlo
 from ._search.candidates import candidates as candidates

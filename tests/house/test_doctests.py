@@ -20,7 +20,7 @@ def modules():
         path = importlib.import_module(name).__path__
         names += [info.name for info in pkgutil.walk_packages(path, f"{name}.")]
     # It imports JAX, which may be missing, and has no examples.
-    names.remove("toruscast._mesh.jax")
+    names.remove("toruscast.jax")
     return names
 
 

@@ -14,10 +14,10 @@ import pytest
 import toruscast as tc
 from toruscast._mesh import step_time
 from toruscast._mesh.layouts import keeps_hosts_together
-from toruscast._mesh.torch_xla import mesh_ids
 from toruscast._mesh.traffic import MeshAxes, MeshTraffic
 from toruscast.decision.calibration import read_microbenchmark
 from toruscast.errors import InputError, InputWarning
+from toruscast.torch_xla import mesh_ids
 
 CHIPS = [{"name": f"TPU:{i}", "coords": [i % 4, i // 4, 0], "core_on_chip": 0} for i in range(16)]
 
@@ -79,8 +79,8 @@ def test_the_module_for_jax_is_imported_without_it(monkeypatch):
     for name in {"jax", *sys.modules}:
         if name.partition(".")[0] == "jax":
             monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.delitem(sys.modules, "toruscast._mesh.jax", raising=False)
-    import toruscast._mesh.jax
+    monkeypatch.delitem(sys.modules, "toruscast.jax", raising=False)
+    import toruscast.jax
 
     with pytest.raises(ImportError):
         toruscast.jax.make_mesh((1,), ("x",))
@@ -93,7 +93,7 @@ def jax():
 
 @pytest.fixture
 def make_mesh(jax):
-    import toruscast._mesh.jax
+    import toruscast.jax
 
     return toruscast.jax.make_mesh
 
@@ -102,7 +102,7 @@ PROGRAM = """
 from dataclasses import dataclass
 import numpy as np
 import jax
-import toruscast._mesh.jax
+import toruscast.jax
 
 @dataclass(frozen=True)
 class Chip:
@@ -169,7 +169,7 @@ def test_a_mistyped_axis_is_told_on_every_device(make_mesh, there, traffic):
 
 
 DRY_RUN = """
-import jax, jax.numpy as jnp, json, numpy as np, toruscast._mesh.jax
+import jax, jax.numpy as jnp, json, numpy as np, toruscast.jax
 from jax.sharding import PartitionSpec as P
 plain = jax.sharding.Mesh(np.array(jax.devices()).reshape(4, 4), ("data", "model"))
 mesh = toruscast.jax.make_mesh((4, 4), ("data", "model"), torus="tpu_v5e:4x4")
@@ -235,7 +235,7 @@ def test_traffic_of_a_compiled_step_decides(jax, make_mesh):
         from jax.sharding import NamedSharding, PartitionSpec as P
         sys.path.insert(0, "tests/mesh")
         import test_frameworks as here
-        import toruscast._mesh.jax
+        import toruscast.jax
         mesh = jax.make_mesh((4, 4), ("x", "y"))
         place = NamedSharding(mesh, P(None, "y"))
         x = jax.ShapeDtypeStruct((1024, 4096), jnp.float32, sharding=place)

@@ -11,8 +11,8 @@ import numpy as np
 from toruscast.mapping.machines import TorusLike
 from toruscast.typing import Ints
 
-from .on_devices import group_by_slice, lay_out_mesh
-from .traffic import MeshAxes
+from ._mesh.on_devices import group_by_slice, lay_out_mesh
+from ._mesh.traffic import MeshAxes
 
 
 def mesh_ids(

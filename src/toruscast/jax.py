@@ -14,9 +14,9 @@ from toruscast.mapping.machines import TorusLike
 from toruscast.mapping.omissions import describe_omissions
 from toruscast.typing import Ints
 
-from .hlo import parse_hlo
-from .on_devices import group_by_slice, lay_out_mesh
-from .traffic import MeshAxes, resolve_traffic
+from ._mesh.hlo import parse_hlo
+from ._mesh.on_devices import group_by_slice, lay_out_mesh
+from ._mesh.traffic import MeshAxes, resolve_traffic
 
 
 def make_mesh(
