@@ -365,7 +365,7 @@ class TrafficComparison:
         )
 
     def _make_content(self) -> dict[str, Any]:
-        """Return the numbers of the blocks as JSON entries."""
+        """Return the numbers of the explanation's tables and charts as JSON entries."""
         parts, values, _ = self._list_bounds()
         tables = {
             "hops": self._hop_table,

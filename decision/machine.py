@@ -23,9 +23,10 @@ from .posterior import (
 )
 from .simulations import HOPS_PER_SECOND, MAX_HOPS, CandidateSimulator, coarse_error
 
-# A machine's log time is the simulated one times a slope, plus an error of each candidate. These are
-# the standard deviations of the error and of the slope. Errors grow with the difference in simulated
-# time, from .07 within 5 % to .15 beyond 40 % (`studies/real_mpi`, `studies/emulated_torus`).
+# A machine's log time is the simulated one times a slope, plus an error of each candidate. These
+# are the standard deviations of the error and of the slope. Errors grow with the difference in
+# simulated time, from .07 within 5 % to .15 beyond 40 % (`studies/real_mpi`,
+# `studies/emulated_torus`).
 _MACHINE_STD, _SLOPE = 0.07, 0.35
 _MACHINE_KERNEL = Kernel(0.0, 0.05, 0.95)
 # Standard deviation between the log time on one network and the mean over several.

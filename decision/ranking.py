@@ -430,7 +430,7 @@ def _rank_by_runs(
     candidates = CandidateSet(problem, mappings, model, features, posterior)
     summary = PosteriorSummary.from_posterior(posterior, coverage)
     bounds = candidates.column("lower_bound")
-    # Bounds of the network do not apply if a measured time is below one.
+    # If a measured time is below its lower bound, the machine is faster than the network here.
     is_bounded = np.isfinite(prediction.min_times).all() and not (summary.time < bounds).any()
     is_coarse = bool({*COARSE_FEATURES, *SIMULATED} & set(model.required_columns))
     ranking, _ = _build_ranking(

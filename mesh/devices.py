@@ -465,7 +465,7 @@ def read_layout(name: str, torus: Torus, devices: Devices | None = None) -> Task
             hosts = Hosts(list(map(str, range(devices.nodes.size))), devices.nodes, torus)
         return read_mapping(path, torus, format=form, hosts=hosts)
     except InputError as error:
-        # Replace options that `mesh` does not have.
+        # The message names options of `rank`; name those of `mesh` instead.
         expected = re.sub(
             r"--format (?!for )([\w-]+)", rf"--compare \1={path}", str(error.expected)
         )

@@ -445,7 +445,10 @@ def _keeps_only_slices(one: HloCollective, body: Sequence[_Instruction]) -> bool
 
 
 def _expand_groups(groups: Ints, kind: str, line: str, counts: dict[str, int]) -> Ints:
-    """Return groups of devices from groups that may list replicas or partitions instead."""
+    """Return the groups of devices of a collective whose text may list replicas or partitions.
+
+    Device number = replica * number of partitions + partition.
+    """
     replicas, partitions = counts["replica_count"], counts["num_partitions"]
     has_channel = find_attribute(line, "channel_id") is not None
     lists_partitions = has_channel and kind in ("permute", "alltoall")

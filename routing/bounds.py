@@ -382,7 +382,11 @@ def release_bound(problem: MappingProblem, mapping: TaskMapping) -> float:
 
 
 def _release_seconds(routes: PhaseRoutes) -> float:
-    """Return the release bound of one phase, 0 without network traffic."""
+    """Return the release bound of one phase, 0 without network traffic.
+
+    A link works on its messages from the moment at which the first can reach it: the bound is the
+    latest end of that work over all links. Only runs of nodes that may decide it are examined.
+    """
     torus = routes.problem.torus
     remote, release_range, uncontended = _find_releases(routes)
     n = remote.src.size

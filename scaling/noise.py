@@ -122,11 +122,15 @@ def _find_signs(values: Floats) -> Floats:
 
 
 def _estimate_bounded_shares(log_odds: Floats) -> Floats:
-    """Return the probability of bounded noise for each call path."""
+    """Return the probability that the noise of each call path is bounded rather than normal.
+
+    ``log_odds`` is the log likelihood ratio of the two.
+    """
     bounded, normal = _PRIOR_PATHS
     prior = bounded / (bounded + normal)
     # Expectation maximisation of the share of bounded noise among all call paths.
     for _ in range(20):
+        # The logistic function of the posterior log odds, written without overflow.
         posterior: Floats = (1 + np.tanh((log_odds + np.log(prior / (1 - prior))) / 2)) / 2
         prior = (bounded + posterior.sum()) / (bounded + normal + posterior.size)
     return posterior

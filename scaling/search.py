@@ -340,7 +340,12 @@ class _Moments:
 def _contract(
     terms: Sequence[Floats], weight: Floats, levels: Sequence[NDArray[np.intp]], max_power: int
 ) -> Floats:
-    """Sum weights times products of powers 0..max_power of one term of each parameter."""
+    """Return sums over points of weight times a product of powers of terms.
+
+    ``terms`` has an array (call paths, terms, points) for each parameter. The result has an axis
+    for each parameter, over the powers 0 to ``max_power`` of its terms. The points are a grid, so
+    the sums are computed parameter by parameter.
+    """
     shape = [int(level.max()) + 1 for level in levels]
     order = np.argsort(np.ravel_multi_index(tuple(levels), shape))
     total = weight[:, order]

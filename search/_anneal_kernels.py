@@ -257,7 +257,11 @@ def propose_step(
     random: Random,
     new_node: Int32s,
 ) -> int:
-    """Propose a step, and return the number of tasks that change nodes; 0 for no step."""
+    """Propose a random step, and return the number of tasks that change nodes; 0 for no step.
+
+    The kinds of step, by increasing ``kind``: move a task next to a partner, move it anywhere,
+    rotate three tasks, permute boxes of nodes. A task in the target slot takes the place left.
+    """
     steps.count[0] = 0
     kind = draw_uniform(random)
     if kind >= _P_CHAIN:

@@ -264,15 +264,18 @@ def emptiest_link(state: State, node: int, zone: int) -> int:
 
 @bare_kernel
 def lane_kind(state: State, p: int, out: int, straight_port: int) -> int:
-    """Return the kind of lane, FIRST or SECOND, for a packet in dimension order.
+    """Return the lane, FIRST or SECOND, of a packet that follows the dimension order.
 
-    ``straight_port`` is the port that continues the last hop. With the bubble rule, packets that go
-    straight are FIRST, and packets that enter a ring are SECOND. (The default network computes this
-    when the packet is sent.) With datelines, packets that cross the edge of the ring take the
-    second channel, and packets that cross its middle the first. Each channel has a link that none
-    of its packets crosses, so full buffers cannot wait for each other round the ring. Other packets
-    draw a channel at random. An adaptive packet that returns to dimension order may draw another
-    channel than before. This is safe, because it holds only one buffer at a time.
+    ``straight_port`` is the port that continues the packet's last hop.
+
+    Bubble rule: packets that go straight are FIRST, packets that enter a ring are SECOND. (The
+    default network computes this when the packet is sent.)
+
+    Dateline rule: packets that will cross the edge of the ring take the second channel, packets
+    that will cross its middle the first, and others draw one at random. No packet of the first
+    channel crosses the edge and none of the second crosses the middle, so full buffers cannot form
+    a cycle. An adaptive packet that returns to dimension order may draw another channel than
+    before, because it holds only one buffer at a time.
     """
     packet = state.packets.packet[p]
     link = state.links.link[out]

@@ -23,7 +23,7 @@ GROUPS = {
     "Simulate": ("simulation",),
     "Metrics": ("_features",),
     "Learn": ("training",),
-    "Meshes": ("_mesh",),
+    "Meshes": ("_mesh", "jax", "torch_xla"),
 }
 INDEX = "reference/api.md"
 HEAD = """# Python

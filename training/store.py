@@ -425,9 +425,10 @@ def merge_values(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
 
 
 def join_tables(tables: Sequence[pd.DataFrame], features: Iterable[Feature] = ()) -> pd.DataFrame:
-    """Join tables, the newest first: rows with equal labels, and values with equal keys.
+    """Join tables of samples, given newest first.
 
-    The provenance of the result combines those of the tables.
+    Rows with equal labels are the same sample, and the newest is kept. Its missing features come
+    from older tables. The provenance of the result combines those of the tables.
     """
     current, marks = drop_changed_features(tables, features)
     # Keep the rows of the newest table together, in its order.
