@@ -234,18 +234,17 @@ def describe_candidates(
         progress=None if progress is None else lambda n: progress(n, len(mappings)),
     )
     features = pd.concat(blocks)
+    networks = candidate_networks(problem.torus, problem.routing)
     # The first network is that of the problem.
-    bounds = [features.pop(SURE_BOUND).to_numpy(dtype=np.float64)]
+    others = [bound_candidates(problem, mappings, each, n_jobs) for each in networks[1:]]
+    bounds = np.column_stack([features.pop(SURE_BOUND), *others]).astype(np.float64)
     prediction, unseen_traffic = predict_prior(model, features, problem, mappings)
     # The lower bound is that of links and nodes. The release bound is closer to the time, but not a
     # bound in adaptive routing.
     lower, release = (features[name].to_numpy(dtype=np.float64) for name in ("lower_bound", BOUND))
-    networks = candidate_networks(problem.torus, problem.routing)
-    bounds += [bound_candidates(problem, mappings, each, n_jobs) for each in networks[1:]]
-    columns = np.column_stack(bounds)
-    simulator = CandidateSimulator(problem, mappings, lower, release, n_jobs, networks, columns)
+    simulator = CandidateSimulator(problem, mappings, lower, release, n_jobs, networks, bounds)
     simulator.spent["bound"] = time.monotonic() - start
-    posterior = Posterior.from_prediction(prediction, average_networks(columns), seed)
+    posterior = Posterior.from_prediction(prediction, average_networks(bounds), seed)
     if len(networks) > 1:
         posterior = machine.with_network_error(posterior)
     return CandidateSet(problem, mappings, model, features, posterior, unseen_traffic), simulator

@@ -212,14 +212,10 @@ def bound_candidates(
     bounds of links and nodes.
     """
     has_waits = network.flows and problem.workload.dependent
-    blocks = extract_blocks(
-        replace(problem, torus=network.torus),
-        mappings,
-        features=("lower_bound",) if has_waits else (),
-        extra={} if has_waits else {SURE_BOUND: attrgetter(SURE_BOUND)},
-        n_jobs=n_jobs,
-    )
-    return np.concatenate([block.iloc[:, 0] for block in blocks]).astype(np.float64)
+    bound = {SURE_BOUND: attrgetter("bounds.total" if has_waits else SURE_BOUND)}
+    on_network = replace(problem, torus=network.torus)
+    blocks = extract_blocks(on_network, mappings, features=(), extra=bound, n_jobs=n_jobs)
+    return np.concatenate([block[SURE_BOUND] for block in blocks]).astype(np.float64)
 
 
 def _simulate_mapping(

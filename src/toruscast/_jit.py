@@ -170,9 +170,6 @@ class _KernelCache(_Cache):  # type: ignore[misc]
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         # Initialise only the runtime for cached code, since the compiler takes 0.3 s to import.
         rtsys.initialize(target_context)
-        return self._load_overload(sig, target_context)
-
-    def _load_overload(self, sig: Any, target_context: Any) -> Any:
         overload = super()._load_overload(sig, target_context)
         if overload is None and _supports_shipped_kernels():
             signature, _, code = self._index_key(sig, target_context.codegen())
