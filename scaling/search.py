@@ -130,7 +130,7 @@ def score_hypotheses(problem: Problem, enough: Floats | None, max_pairs: int) ->
         blocks.append(pairs)
         score = np.concatenate([score, pair_score], axis=1)
         number = np.concatenate([number, pair_number], axis=1)
-    picks = [np.broadcast_to(pick, (len(target), pick.shape[1])) for pick in picks]
+    picks = [np.repeat(pick, len(target) // len(pick), axis=0) for pick in picks]
     return HypothesisScores(
         score, number, np.minimum.accumulate(min_residual, axis=1), blocks, picks
     )
@@ -145,7 +145,7 @@ def replace_rows(before: HypothesisScores, again: HypothesisScores, rows: Bools)
 
 
 def select_best(found: HypothesisScores, keep: int) -> Index:
-    """Return the columns, (p, keep), of the largest scores of each row, in any order."""
+    """Return the columns, (p, keep), of the largest scores of each row, in growing order."""
     n_paths, n = found.score.shape
     # The largest scores are in the groups with the largest maxima.
     size = max(1, isqrt(n // keep))
@@ -156,8 +156,7 @@ def select_best(found: HypothesisScores, keep: int) -> Index:
     rest = np.broadcast_to(np.arange(grouped, n), (n_paths, n - grouped))
     columns = np.concatenate([members, rest], axis=1)
     top = np.argpartition(np.take_along_axis(found.score, columns, axis=1), -keep, axis=1)
-    result: Index = np.take_along_axis(columns, top[:, -keep:], axis=1)
-    return result
+    return np.sort(np.take_along_axis(columns, top[:, -keep:], axis=1), axis=1)
 
 
 def decode(found: HypothesisScores, place: Index, log_prior: Sequence[Floats]) -> DecodedHypotheses:
