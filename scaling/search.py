@@ -136,7 +136,7 @@ def score_hypotheses(
         blocks.append(pairs)
         score = np.concatenate([score, pair_score], axis=1)
         number = np.concatenate([number, pair_number], axis=1)
-    picks = [np.broadcast_to(pick, (len(target), pick.shape[1])) for pick in picks]
+    picks = [np.repeat(pick, len(target) // len(pick), axis=0) for pick in picks]
     return HypothesisScores(
         score, number, np.minimum.accumulate(min_residual, axis=1), blocks, picks
     )
@@ -151,9 +151,8 @@ def replace_rows(before: HypothesisScores, again: HypothesisScores, rows: Bools)
 
 
 def select_best(found: HypothesisScores, keep: int) -> Index:
-    """Return the columns, (p, keep), of the largest scores of each row, in any order."""
-    result: Index = np.argpartition(found.score, -keep, axis=1)[:, -keep:]
-    return result
+    """Return the columns, (p, keep), of the largest scores of each row, in growing order."""
+    return np.sort(np.argpartition(found.score, -keep, axis=1)[:, -keep:], axis=1)
 
 
 def decode_hypotheses(
