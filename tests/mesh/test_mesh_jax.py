@@ -53,7 +53,11 @@ def test_the_mesh_of_jax_is_that_of_the_installed_jax():
     [
         ("tpu_v4:4x4x8", (8, 16), "a spans Z; b spans XY"),
         ("tpu_v5p:4x8x8", (4, 64), "a spans X; b spans YZ"),
-        ("tpu_v5e:8x8", (16, 4), "a spans Y and every fourth node along X; b spans blocks of 4 along X"),
+        (
+            "tpu_v5e:8x8",
+            (16, 4),
+            "a spans Y and every fourth node along X; b spans blocks of 4 along X",
+        ),
         ("tpu_v5e:2x2", (4,), "JAX's order of a small slice"),
     ],
 )
