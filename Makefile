@@ -7,7 +7,7 @@ BIN := .venv/bin
 # Rank the candidates of a run, then search for a better mapping.
 RUN := --comm lammps-droplet-128 --torus 4x4x8
 rank: .venv/installed
-	@$(BIN)/toruscast rank $(RUN) --top 2 --report .venv/rank.html
+	@$(BIN)/toruscast rank $(RUN) --top 1 --report .venv/rank.html
 	@$(BIN)/toruscast search $(RUN) --seconds 10 --report .venv/search.html | sed -n '1,2p;$$p' | fold -s -w 80
 
 # Rank, simulate all candidates, and score the prediction.

@@ -54,8 +54,7 @@ def answer(
     chosen = upcoming or []
     if upcoming is None and not plan.is_enough and len(plan.names) > 1:
         chosen = plan.ask(min(_N_NEXT, len(plan.names)))
-    notes = [] if plan.runs is None else [_describe_certainty(plan)]
-    notes.append(describe_noise(plan))
+    notes = []
     if chosen:
         named = ", ".join(shown_name(plan.name_of(mapping)) for mapping in chosen)
         notes.append(f"Run next: {named}.")
@@ -63,6 +62,8 @@ def answer(
         notes.append("The runs are enough.")
     elif len(plan.names) > 1:
         notes.append(f"All {counted(plan.n_runs, 'run')} of --runs are done.")
+    notes += [] if plan.runs is None else [_describe_certainty(plan)]
+    notes.append(describe_noise(plan))
     for path, advice in (written or {}).items():
         use = f"; to use it: {advice}" if advice else ""
         notes.append(f"Written: {shown_name(path)}{use}")

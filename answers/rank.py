@@ -98,8 +98,8 @@ class RankingBlocks:
             lines = [Sentence(line) for line in describe_runs(result.learned)]
             sections.append(Section("Model of the measured times", lines))
         if result.unchecked is not None:
-            check = Sentence(self._describe_check(result.unchecked))
-            sections.append(Section("Check", [check]))
+            lines = [Sentence(line) for line in self._describe_check(result.unchecked)]
+            sections.append(Section("Check", lines))
         if result.networks is None:
             sections.append(self._model_section())
         about = describe_problem(result.problem)
@@ -209,24 +209,26 @@ class RankingBlocks:
             blocks.append(scatter_chart("check", title, lead, *axes, rows["mapping"].tolist()))
         return Section("Model and its accuracy", blocks, folded=True)
 
-    def _describe_check(self, before: Ranking) -> str:
+    def _describe_check(self, before: Ranking) -> list[str]:
         result = self.result
         scores = result.scores
         if "rcc" not in scores:
-            return "A single candidate has no order to score."
+            return ["A single candidate has no order to score."]
         answer = shown_name(before.table["mapping"].iloc[0])
-        text = (
+        lines = [
             f"Before the check the answer was {answer}. {describe_confidence(before)} The check "
             f"simulated all {len(result.table)} candidates, of which {result.cost.simulated} were "
-            f"known before. Scores: RCC {scores['rcc']:.3f}, tau-b {scores['tau_b']:.3f}, "
-            f"R^2 {scores['r2']:.3f}, regret@1 {percent(scores['regret_1'], 1)}."
-        )
+            "known before.",
+            f"Prediction: RCC {scores['rcc']:.3f}, R^2 {scores['r2']:.3f}, tau-b "
+            f"{scores['tau_b']:.3f}, regret@1 {percent(scores['regret_1'], 1)}. Lower bound alone: "
+            f"RCC {scores['rcc_of_bound']:.3f}, R^2 {scores['r2_of_bound']:.3f}.",
+        ]
         if "within_interval" in scores:
-            text += (
-                f" The {percent(result.coverage)} intervals contain "
+            lines.append(
+                f"The {percent(result.coverage)} intervals contain "
                 f"{percent(scores['within_interval'])} of the other times."
             )
-        return f"{text} The lower bound alone has an RCC of {scores['rcc_of_bound']:.3f}."
+        return lines
 
     def _make_content(self) -> dict[str, object]:
         result = self.result

@@ -119,7 +119,7 @@ def _draw_chips(found: MeshLayouts) -> list[Section]:
     ranking, named = _rank_candidates(found)
     return [
         Section(
-            f"{ranking.names[i].capitalize()}: position of the chips along each axis",
+            f"Position of the chips along each axis: {ranking.names[i]}",
             [_chip_chart(found, named[i], k, suffix) for k in range(len(found.axes.names))],
             "Each cell is a chip at its coordinates. Darker chips are farther along the axis. "
             "Chips of the same colour hold the same shard.",

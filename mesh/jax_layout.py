@@ -38,7 +38,7 @@ def lay_out_as_jax(torus: Torus, axes: MeshAxes) -> tuple[Ints, str]:
     part of the slice in turn, the last axis first. An axis prefers whole dimensions, then many
     whole dimensions, then dimensions that earlier choices have split, then the first dimensions.
     The last of the axes that share a dimension gets neighbouring nodes. Some small slices are rings
-    in a fixed order instead. Slices of TPU v2 and v3 are such rings, or in numerical order.
+    in a fixed order instead, and other slices of TPU v2 and v3 are in the order of their numbers.
 
     Examples
     --------

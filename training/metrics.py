@@ -160,6 +160,7 @@ def score_answer(table: pd.DataFrame, bound: Floats) -> dict[str, float]:
     if len(table) > 1:
         scores = {name: metric(observed, predicted) for name, metric in METRICS.items()}
         scores["rcc_of_bound"] = rcc_ties_halved(observed, bound)
+        scores["r2_of_bound"] = r2(observed, bound)
     rows = table[table["source"] == "predicted"]
     if len(rows):
         is_covered = rows["observed_time"].between(rows["low"], rows["high"])
