@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from toruscast._jit import kernel
 from toruscast._lazy import lazy
-from toruscast._slow import scipy
 from toruscast.training.residuals import PriorPrediction
 from toruscast.typing import Floats
 from toruscast.workers import SingleBlasThread
@@ -461,8 +460,13 @@ class Posterior:
 
 def student_t_scales(n: int = 5) -> Floats:
     """Return equally likely scales of a Student-t with four degrees of freedom and variance 1."""
-    # A Student-t value is a normal one times sqrt(4 / X), with X from a chi-square distribution.
-    scales = np.sqrt(4 / scipy.special.chdtri(4, (np.arange(n) + 0.5) / n))
+    # A Student-t value is a normal one times sqrt(4 / X), with X from a chi-square distribution of
+    # four degrees of freedom. X / 2 exceeds h with probability exp(-h) (1 + h), which Newton's
+    # method solves for h. The import of scipy.special would take longer than the rest.
+    probability, half = (np.arange(n) + 0.5) / n, np.ones(n)
+    for _ in range(50):
+        half += (np.log1p(half) - half - np.log(probability)) * (1 + half) / half
+    scales = np.sqrt(2 / half)
     return np.asarray(scales / np.sqrt(np.mean(scales**2)))
 
 

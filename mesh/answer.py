@@ -14,7 +14,7 @@ from toruscast.answers import svg
 from toruscast.answers.blocks import Answer, Chart, File, Headline, Section, Sentence
 from toruscast.answers.candidates import CandidateRanking, compare_times
 from toruscast.answers.links import LinkMap, LinkUse
-from toruscast.answers.table import Column, Table, records
+from toruscast.answers.table import Column, Table
 from toruscast.text import counted, percent, seconds, shown_name, time_unit
 
 # Maximum devices for a program on a page or in a terminal, and nodes for a picture of the chips.
@@ -255,7 +255,10 @@ def _content(found: MeshLayouts) -> dict[str, object]:
         "all_considered": found.all_considered,
         "idle": found.idle,
         "not_simulated": list(found.not_simulated),
-        "ranking": records(found.table),
+        "ranking": [
+            {"layout": each.description, "time": each.time, "source": each.source}
+            for each in found.layouts
+        ],
         "default": {
             "name": found.default_name,
             "layout": found.default.description,

@@ -303,9 +303,9 @@ def mesh(
     Examples
     --------
     >>> from toruscast.formats import torus
-    >>> answer = mesh(torus("tpu_v5e:2x2"), {"x": 4}, "x:exchange:4MB")
+    >>> answer = mesh(torus("tpu_v5e:2x4"), {"x": 8}, "x:exchange:4MB")
     >>> answer.ids.tolist(), round(answer.gain, 2)
-    ([0, 2, 3, 1], 1.96)
+    ([0, 2, 4, 6, 7, 5, 3, 1], 1.96)
     """
     torus = as_torus(torus)
     check_type(overlap, "overlap", bool | np.bool_, "True or False")

@@ -165,7 +165,8 @@ def check_positive(**values: Any) -> None:
     for name, value in values.items():
         number = math.nan if isinstance(value, str) else to_float(value)
         if not 0 < number < math.inf:
-            raise InputError(f"bad {name}", found=f"{value}", expected="a finite number above 0")
+            found = f"{value if math.isnan(number) else number}"
+            raise InputError(f"bad {name}", found=found, expected="a finite number above 0")
 
 
 _MAX_TOML, _MAX_JSON = 1_000_000, 50_000_000

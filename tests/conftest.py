@@ -8,11 +8,13 @@ from hypothesis import HealthCheck, settings
 
 from toruscast.cli.output import Output
 
-# How long an example takes says how busy the machine is. The usual examples are the same in each
-# run, so that a change that touches nothing fails nothing; EXAMPLES=N (`make laws`) draws new ones.
+# How long an example takes says how busy the machine is. The usual examples are few, and the same
+# in each run, so that a change that touches nothing fails nothing; EXAMPLES=N (`make laws`) draws
+# more.
 settings.register_profile(
     "toruscast",
     deadline=None,
+    max_examples=50,
     derandomize="EXAMPLES" not in os.environ,
     suppress_health_check=[HealthCheck.too_slow],
 )

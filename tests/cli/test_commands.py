@@ -248,7 +248,7 @@ def test_the_target_of_train(run, folder, features, target, learned):
 def test_rank_announces_long_simulations(run, monkeypatch):
     line = "rank --comm halo.csv --torus 4x4 --candidates 5"
     assert run(f"{line} --check").stderr == ""
-    monkeypatch.setattr("toruscast.cli.rank._LONG", 0.0)
+    monkeypatch.setattr("toruscast.cli.rank._LONG_MINUTES", 0.0)
     budgets, really = [], toruscast.rank
 
     def noted(*words, budget, **more):
@@ -608,6 +608,7 @@ def test_rank_forecasts_the_others_from_measured_times(run, folder, tmp_path):
     assert "over all mappings is unknown. 'toruscast search' may" in out
 
 
+@pytest.mark.slow
 def test_times_below_the_bound_remove_it(run, folder, tmp_path):
     times, given = measured_case(tmp_path)
     write_times(tmp_path, [(name, (time - 1e-5) / 5) for name, time in times.items()])
@@ -641,6 +642,7 @@ def test_uninformative_times_are_refused_in_one_line(run, folder, tmp_path, chan
         assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("always")
 def test_times_in_another_unit_are_asked_about_once(run, folder, tmp_path):
     times, given = measured_case(tmp_path)

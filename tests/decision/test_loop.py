@@ -155,6 +155,7 @@ def test_what_is_proved_is_true(seed, n, tight):
         assert found.best_time == times.min()
 
 
+@pytest.mark.slow
 def test_a_sure_answer_is_right_as_often_as_it_says():
     rng = np.random.default_rng(3)
     right, certainties = [], []

@@ -50,6 +50,7 @@ def test_a_saved_model_forecasts_the_same(answer, tmp_path):
         tc.rank(larger, TORUS, MAPPINGS, model=answer.model)
 
 
+@pytest.mark.slow
 def test_noise_makes_ties():
     rng = np.random.default_rng(0)
     runs = {

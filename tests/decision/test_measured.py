@@ -116,6 +116,7 @@ def test_equal_times_and_few_mappings_teach_nothing():
     ).line.slope == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_times_that_have_nothing_to_do_with_the_network_are_refused():
     # Each of these orders follows one of the forecasts that are tried, by chance.
     halo = tc.patterns.halo_2d((8, 8), 16384)

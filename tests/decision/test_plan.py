@@ -173,6 +173,7 @@ def test_runs_that_gain_too_little_in_the_mean_end_the_plan():
         assert plan(COMM, TORUS, CANDIDATES, runs.runs, **other).verdict.kind == "undecided"
 
 
+@pytest.mark.slow
 def test_sure_answers_are_right_as_often_as_they_say():
     right, certainties = [], []
     prior = plan(COMM, TORUS, CANDIDATES, noise=0.01)._prior
@@ -275,6 +276,7 @@ def test_a_table_of_runs_is_taken_as_a_file_is():
     assert plan(COMM, TORUS, CANDIDATES, rows).n_runs == 3
 
 
+@pytest.mark.slow
 def test_of_many_those_that_are_not_looked_at_count_too():
     rng = np.random.default_rng(4)
     torus = Torus((4, 4))

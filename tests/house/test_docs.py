@@ -60,8 +60,15 @@ def run(line):
     assert ended.value.code == 0, line
 
 
+FIRST = [README, *ROOT.glob("docs/tutorials/*.md")]
+WALK_THROUGHS = [
+    pytest.param(page, marks=() if page in FIRST else pytest.mark.slow, id=page.stem)
+    for page in (README, *GUIDE)
+]
+
+
 @pytest.mark.filterwarnings("ignore:most mappings are outside")
-@pytest.mark.parametrize("page", [README, *GUIDE], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", WALK_THROUGHS)
 def test_walk_throughs_can_be_repeated(page, tmp_path, monkeypatch, capsys):
     """Blocks run in order; one behind which a file is named is that file."""
     monkeypatch.chdir(tmp_path)

@@ -10,7 +10,7 @@ TOOL = Path(__file__).parents[2] / "tools" / "kills.py"
 
 
 # Each kill costs a run of the command.
-CASES = [("train", 1), pytest.param("plan-run", 1, marks=pytest.mark.slow)]
+CASES = [pytest.param(name, 1, marks=pytest.mark.slow) for name in ("train", "plan-run")]
 CASES += [
     pytest.param(name, 3, marks=pytest.mark.slow)
     for name in ("train", "train-workers", "plan-run", "search", "studies-build")

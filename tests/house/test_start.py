@@ -41,7 +41,15 @@ open(sys.argv[1], "w").write(json.dumps(list(sys.modules)))
 """
 
 
-@pytest.mark.parametrize("command", MAY_IMPORT, ids=lambda line: line.split()[0].strip("-"))
+# The commands of the front page; the others are slow to start one after the other.
+FIRST = ("rank", "search", "mesh", "pmnf", "--help")
+COMMANDS = [
+    pytest.param(line, marks=() if line.startswith(FIRST) else pytest.mark.slow)
+    for line in MAY_IMPORT
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda line: line.split()[0].strip("-"))
 def test_a_command_imports_no_slow_package_in_vain(command, tmp_path):
     ring = [f"{i},{(i + 1) % 8},4096,1" for i in range(8)]
     (tmp_path / "ring.csv").write_text("\n".join(["src,dst,nbytes,n_messages", *ring]))

@@ -69,13 +69,13 @@ def test_the_default_is_the_mesh_of_jax_if_it_fills_the_slice():
     asked = {"data": 4, "model": 4}, "model:allreduce:1MB"
     names = {
         text: tc.mesh(tc.torus(text), *asked, simulate=0).default_name
-        for text in ("tpu_v4:2x2x4", "tpu_v4:4x4x4", "trainium2", "4x4")
+        for text in ("tpu_v4:2x2x4", "tpu_v4:4x4x4", "trainium2:4x4", "4x4")
     }
     in_order = "devices in order"
     assert names == {
         "tpu_v4:2x2x4": "JAX's own",
         "tpu_v4:4x4x4": in_order,
-        "trainium2": "JAX's own",
+        "trainium2:4x4": "JAX's own",
         "4x4": "JAX's own",
     }
 

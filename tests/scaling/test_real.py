@@ -48,6 +48,7 @@ def test_as_many_regions_are_near_at_the_corner_as_by_extra_p(measured, tmp_path
     assert all(float(ours[name]) >= theirs[name] for name in columns)
 
 
+@pytest.mark.slow
 def test_published_models_come_back_as_well():
     rows = pd.DataFrame(ms2.measure(None, draws=20, seed=1))
     place, figures = ["model", "variation_pct", "fitter"], ["exact", "active", "error_pct"]

@@ -27,7 +27,7 @@ LARGEST = {("sub_all_to_all", 2048, 32): 0.048}
     ("pattern", "packets"),
     [
         ("halo_2d", 2048),
-        ("sub_all_to_all", 2048),
+        pytest.param("sub_all_to_all", 2048, marks=pytest.mark.slow),
         pytest.param("halo_2d", 8192, marks=pytest.mark.slow),
         pytest.param("halo_3d", 2048, marks=pytest.mark.slow),
         pytest.param("halo_3d", 8192, marks=pytest.mark.slow),

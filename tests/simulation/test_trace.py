@@ -250,9 +250,3 @@ def test_time_alone_of_packets_of_no_bytes():
     result = simulate(CommGraph(2, [0], [1], [0], [2]), torus, TaskMapping([0, 1], torus))
     slowest = slowest_messages(result).iloc[0]
     assert slowest["alone"] == pytest.approx(slowest["took"], rel=1e-3)
-
-
-@pytest.mark.parametrize("options", [{"longest": -1}, {"busiest": -1}, {"longest": 1.5}])
-def test_numbers_of_a_trace_that_are_none(rounds, options):
-    with pytest.raises(InputError, match=f"bad {next(iter(options))}"):
-        trace_events(rounds, **options)

@@ -147,6 +147,7 @@ def test_a_file_that_cannot_be_used_stops_no_other(tmp_path):
         static_routes.run(Inputs(data=tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", PARTS)
 def test_runs_on_the_real_files(shared_data, part):
     targets = {target.what: target for target in part(Inputs(data=shared_data)).targets}

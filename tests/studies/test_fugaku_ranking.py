@@ -78,6 +78,7 @@ def run_on(tmp_path, tables):
     return part(Inputs(data=tmp_path))
 
 
+@pytest.mark.slow
 def test_what_was_measured_twice_counts_by_the_median(tmp_path):
     both = [rows_of(s, RUN, slower) for s in ("2x2x2", "4x4x4") for slower in (1.0, 3.0)]
     times = run_on(tmp_path, both).tables["fugaku-times"]
@@ -86,6 +87,7 @@ def test_what_was_measured_twice_counts_by_the_median(tmp_path):
     assert one["time"].tolist() == pytest.approx([2 * (40e-6 + 2048 / 5 * 1e-9)] * 2)
 
 
+@pytest.mark.slow
 def test_what_cannot_run_is_left_out_and_counted(tmp_path):
     odd = "".join(
         f"{collective},2048,{name},9000,{shape},1\n"

@@ -10,6 +10,7 @@ def pairs():
     return [layouts.compare(row) for row in layouts.rows()]
 
 
+@pytest.mark.slow
 def test_the_faster_layout_is_named_in_nine_of_ten(pairs):
     signs = [pair.sign for pair in pairs]
     assert len(signs) >= 10

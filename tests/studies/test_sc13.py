@@ -209,8 +209,8 @@ def short(monkeypatch):
         monkeypatch.setattr(
             module,
             "load",
-            lambda inputs, tasks, sizes=None, **options: load(
-                inputs, tasks, sizes or ("512 B", "16 KB"), **options
+            lambda inputs, tasks, sizes=None, *names, **options: load(
+                inputs, tasks, sizes or ("512 B", "16 KB"), *names, **options
             ),
         )
 
@@ -222,9 +222,9 @@ def short(monkeypatch):
         pytest.param(
             lambda inputs: hybrids.hybrid_sets(inputs, plan.SMALL), marks=pytest.mark.slow
         ),
-        own.own_row,
-        together.mixture,
-        reach.learning_curve,
+        pytest.param(own.own_row, marks=pytest.mark.slow),
+        pytest.param(together.mixture, marks=pytest.mark.slow),
+        pytest.param(reach.learning_curve, marks=pytest.mark.slow),
     ],
 )
 def test_parts_of_the_study_run(part, short):
@@ -240,6 +240,7 @@ def test_single_features_are_never_bounds_of_the_time(short):
     assert not table["best"].str.endswith("_bound").any()
 
 
+@pytest.mark.slow
 def test_the_feature_behind_the_slowdown_matters_most(monkeypatch):
     table = load(INPUTS, plan.SMALL, ("16 KB",), ("2D Halo",))
     planted = table.assign(time=table["lower_bound"] * (1 + table["link_share"]))

@@ -208,6 +208,7 @@ def test_named_columns_may_come_in_any_order_with_others():
     assert model.feature_importances_.sum() == pytest.approx(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 def test_intervals_hold_about_the_stated_share(target):
     # Within a split the share held has a standard deviation of about 0.04 (a quantile of 120
