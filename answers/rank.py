@@ -151,7 +151,9 @@ class RankingBlocks:
         text = f"No mapping can be faster than {seconds(self.lower_bound)}"
         if gap < _NO_GAP:
             scope = describe_proof_scope(self.result.problem.workload)
-            return f"{text}, so this one is optimal{scope}."
+            # Without a proof on each network, a machine may still prefer another mapping.
+            in_simulation = "" if self.result.verdict.kind == "proved" else " in simulation"
+            return f"{text}, so this one is optimal{in_simulation}{scope}."
         longer = f"{percent(gap)} longer" if gap < 1 else f"{1 + gap:.1f} times as long"
         text = f"{text}; this one takes {longer}."
         return text if gap <= _WIDE_GAP else f"{text} 'toruscast search' may find a faster one."
