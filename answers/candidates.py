@@ -140,8 +140,8 @@ class TrafficComparison:
         kind = "Estimated" if self.estimated else "Minimum"
         title, names = f"{kind} time for each part of the network", self.names
         lead = (
-            f"{title}, {unit}, under {joined(names)}. The longest bar, solid, is the limit. The "
-            "last bar is the rest of the whole time, which a line marks."
+            f"{title}, {unit}, under {joined(names)}. The longest bar, solid, is the limit. A "
+            "vertical line marks the whole time, and the last bar the rest of it."
         )
         limited = [
             " and ".join(name for name, limit in zip(names, limits, strict=True) if limit == i)
@@ -386,7 +386,8 @@ class TrafficComparison:
         """Return the best mapping as a launcher file, or None if it is too long for a page."""
         if self.problem.workload.n_tasks > _MAX_LAUNCHER_LINES:
             return None
-        return File("best.map", format_bluegene(self.best, self.problem.torus))
+        title = f"launcher file of {shortened(self.names[0], 24)}"
+        return File("best.map", format_bluegene(self.best, self.problem.torus), title)
 
 
 def describe_problem(problem: MappingProblem) -> str:

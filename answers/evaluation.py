@@ -21,7 +21,7 @@ from toruscast.training.evaluation import (
 
 from . import svg
 from .blocks import Answer, Chart, Headline, Section
-from .learned import METRICS, describe_runs, observed_chart, runs_content
+from .learned import METRICS, describe_runs, observed_chart, runs_content, sample_badge
 from .table import Column, Kind, Table, records
 
 # Rows of the table of single features.
@@ -71,7 +71,7 @@ def answer(result: Evaluation) -> Answer:
         Section("", [set_table], only="terminal"),
         Section("Feature sets", [*charts, set_table], only="page"),
         *([] if largest is None else [_small_to_large_section(largest)]),
-        Section("Order by a single feature, without learning", [single_table]),
+        Section("Order by a single feature of all samples, without learning", [single_table]),
     ]
     content: dict[str, Any] = {
         "n_samples": len(samples),
@@ -90,6 +90,7 @@ def answer(result: Evaluation) -> Answer:
         content["learned"] = runs_content(learned)
     return Answer(
         title="Feature sets on held-out mappings",
+        badge="measured times" if learned else sample_badge(samples),
         headline=Headline(
             "", str(best["features"]), _describe_best(scores, best, result.baselines)
         ),
@@ -137,10 +138,14 @@ def _describe_best(
         return text
     gain = rcc_gains(pd.concat([scores, baselines]), name)
     mean = baselines.groupby("predictor")["rcc"].mean()
-    better = [f"{each} ({mean[each]:.3f})" for each in mean.index if gain["low"][each] > 0]
-    if better:
-        text += f"; without learning, {joined(better)} {'orders' if len(better) == 1 else 'order'}"
-        text += " them better"
+    better = mean.index[gain.loc[mean.index, "low"] > 0]
+    # A set that learns must beat orders that need no samples.
+    equal = mean.index[mean >= best["mean"]].difference(better)
+    for names, word in ((better, "better"), (equal, "as well")):
+        if len(names):
+            listed = joined([f"{each} ({mean[each]:.3f})" for each in names])
+            verb = "orders" if len(names) == 1 else "order"
+            text += f"; without learning, {listed} {verb} them {word}"
     return text
 
 

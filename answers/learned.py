@@ -44,6 +44,11 @@ def _is_measured(result: Training | RunModel) -> TypeGuard[RunModel]:
     return hasattr(result, "runs")
 
 
+def sample_badge(samples: pd.DataFrame) -> str:
+    """Return the badge for scores on samples, or nothing for a table that was made elsewhere."""
+    return "" if "source" in samples.attrs.get("provenance", {}) else "simulated times"
+
+
 def runs_content(result: RunModel | None) -> dict[str, Any] | None:
     """Return a model of measured times as JSON entries, or None without one."""
     if result is None:
@@ -155,6 +160,7 @@ def answer(
     title = f"Model trained on {model.n_samples_} {source}"
     importances = Section("Feature importances", _importance_blocks(result))
     if _is_measured(result):
+        badge = source
         first, *notes = describe_runs(result)
         errors = Section("Held-out times", [observed_chart(result), _error_table(result)])
         scores = [] if quality is None else [_score_section(quality)]
@@ -163,16 +169,13 @@ def answer(
         trained = cast("Training", result)
         quality = trained.table
         rcc = quality[quality["metric"] == "rcc"].iloc[0]
-        first = (
-            f"{percent(rcc['mean'])} of the pairs of held-out mappings are in the right order "
-            f"(RCC {rcc['mean']:.3f}"
-        )
+        first = f"{percent(rcc['mean'])} of the pairs of held-out mappings are in the right order"
+        score = f"RCC {rcc['mean']:.3f}"
         if np.isfinite(rcc["low"]):
-            first += f"; {rcc['low']:.3f} to {rcc['high']:.3f} in 95 % of the splits"
-        first += ")."
-        notes = []
-        # The provenance has a source only if the samples are a table made elsewhere.
-        if "source" not in trained.samples.attrs.get("provenance", {}):
+            score += f"; {rcc['low']:.3f} to {rcc['high']:.3f} in 95 % of the splits"
+        badge = sample_badge(trained.samples)
+        notes = [f"{score}."]
+        if badge:
             notes.append("Times are simulated. Their agreement with a machine is unknown.")
         sections = [_score_section(quality), importances]
         if len(trained.samples) >= _MIN_SAMPLES:
@@ -181,6 +184,7 @@ def answer(
     return Answer(
         setting=setting or title,
         headline=Headline(first),
+        badge=badge,
         notes=notes,
         sections=sections,
         content=_make_content(result, quality, file),

@@ -55,12 +55,13 @@ def answer(
     if upcoming is None and not plan.is_enough and len(plan.names) > 1:
         chosen = plan.ask(min(_N_NEXT, len(plan.names)))
     notes = []
-    if chosen:
-        named = ", ".join(shown_name(plan.name_of(mapping)) for mapping in chosen)
+    named = ", ".join(shown_name(plan.name_of(mapping)) for mapping in chosen)
+    headline = _make_headline(plan, ranking, named)
+    if chosen and named != headline.name:
         notes.append(f"Run next: {named}.")
-    elif plan.is_enough:
+    elif not chosen and plan.is_enough:
         notes.append("The runs are enough.")
-    elif len(plan.names) > 1:
+    elif not chosen and len(plan.names) > 1:
         notes.append(f"All {counted(plan.n_runs, 'run')} of --runs are done.")
     notes += [] if plan.runs is None else [_describe_certainty(plan)]
     notes.append(describe_noise(plan))
@@ -80,7 +81,7 @@ def answer(
     about = describe_problem(plan.problem)
     runs = _count_runs(plan, times)
     return traffic.answer(
-        _make_headline(plan, ranking),
+        headline,
         setting=f"{setting}; {runs}." if setting else f"{about}, {runs}",
         title=f"Plan of runs: {about}",
         badge=certainty_badge(plan.verdict, plan.problem.workload) if len(plan.names) > 1 else "",
@@ -147,7 +148,7 @@ def _rank_candidates(plan: Plan) -> CandidateRanking:
     )
 
 
-def _make_headline(plan: Plan, ranking: CandidateRanking) -> Headline:
+def _make_headline(plan: Plan, ranking: CandidateRanking, upcoming: str) -> Headline:
     best, gain = shown_name(ranking.names[ranking.best]), ""
     is_kept = ranking.yours == ranking.best
     if ranking.yours is not None and not is_kept:
@@ -159,14 +160,13 @@ def _make_headline(plan: Plan, ranking: CandidateRanking) -> Headline:
         if len(plan.names) == 1:
             return Headline("", best, " is the only mapping, so there is nothing to choose.")
         return Headline("No runs yet; ", best, f" is predicted to be the fastest{gain}.")
-    before, after = "Use ", ": "
-    if plan.verdict.kind == "undecided":
-        before, after = "", " leads: "
-    elif is_kept:
-        before = f"Keep {DEFAULT_ORDER}, "
     row = _sorted_table(plan).iloc[ranking.best]
     time = f"{seconds(row['measured'])} measured in {counted(int(row['runs']), 'run')}"
-    return Headline(before, best, f"{after}{time}{gain}")
+    if plan.verdict.kind != "undecided":
+        return Headline(f"Keep {DEFAULT_ORDER}, " if is_kept else "Use ", best, f": {time}{gain}")
+    if upcoming:
+        return Headline("Run next: ", upcoming, f". {best} leads: {time}{gain}")
+    return Headline("", best, f" leads: {time}{gain}")
 
 
 def _describe_certainty(plan: Plan) -> str:

@@ -100,6 +100,7 @@ def _describe_certainty(result: SearchResult) -> tuple[str, list[str]]:
     if result.verdict is not None and result.verdict.kind != "proved" and not badge:
         badge = certainty_badge(result.verdict, workload)
         notes.append(describe_certainty(result.verdict, "shortlisted mapping"))
+    badge = badge or str(result.table["source"].iloc[0])
     proposals = f"{result.proposals:,} proposal{'' if result.proposals == 1 else 's'}"
     notes.append(f"{proposals} tested, {counted(len(result.table), 'mapping')} compared.")
     if result.interrupted:
@@ -201,9 +202,9 @@ def explanation_answer(result: Explanation, *, setting: str = "", top: int = 5) 
         link = result.table.iloc[0]
         notes.append(
             f"Busiest link {link['label']}: {nbytes(link['nbytes'])}, {link['over_mean']:.1f} "
-            f"times the mean; {nbytes(link['against'])} under {other}."
+            f"times the mean. Under {other} the same link carries {nbytes(link['against'])}."
         )
-    notes.append(_describe_swap(result))
+    notes.insert(0, _describe_swap(result))
     link_map, spread, *_ = traffic.link_sections()
     sections = [
         Section("", [_dimension_table(traffic)], wide=False),
@@ -218,6 +219,7 @@ def explanation_answer(result: Explanation, *, setting: str = "", top: int = 5) 
         head,
         setting=setting or describe_problem(result.problem),
         title=f"Explanation of {name}: {describe_problem(result.problem)}",
+        badge="simulated",
         notes=notes,
         sections=sections,
         content={

@@ -130,6 +130,7 @@ def answer(result: Simulation, why: Reasons | None = None, *, setting: str = "")
         Headline("", name, head),
         setting=setting or f"{about}, mapping {name}",
         title=f"Simulation of {name}: {about}",
+        badge="simulated",
         notes=_make_notes(result, reasons, traffic.estimated),
         sections=sections,
         content=content,

@@ -205,9 +205,12 @@ def draw_bars(
         for (_, kind, _), total in zip(series, totals, strict=False)
     ]
     for i, ((name, kind, _), total) in enumerate(zip(series, totals, strict=False)):
-        anchor = "end" if x(total) > WIDTH * 0.6 else "start"
+        anchor, end = ("end", x(total)) if x(total) > WIDTH * 0.6 else ("start", x(total))
         text = f"{shortened(shown_name(name), 30)}, whole time {with_unit(total)}"
-        parts.append(draw_label(x(total), y + 9 + 14 * i, text, kind, anchor))
+        if anchor == "end":
+            # A long text begins at the left edge.
+            end = max(end, _LETTER_WIDTH * len(text))
+        parts.append(draw_label(end, y + 9 + 14 * i, text, kind, anchor))
     description = "; ".join(
         f"{name}: "
         + ", ".join(f"{group} {with_unit(v)}" for group, v in zip(groups, values, strict=True))

@@ -55,7 +55,8 @@ def _headline(found: MeshLayouts) -> tuple[Headline, str]:
     best, baseline = found.best, found.compared or found.default
     against = _rank_candidates(found)[0].baseline_name
     gain = 1 - best.time / baseline.time if baseline.time else 0.0
-    badge = f"best of {'all' if found.all_considered else 'those compared'}"
+    all_or_some = "all " if found.all_considered else ""
+    badge = f"{best.source}, best of {all_or_some}{counted(found.considered, 'layout')}"
     if gain >= _MIN_GAIN:
         source = " (predicted)" * ("predicted" in (best.source, baseline.source))
         change = compare_times(best.time, baseline.time, against)
@@ -185,16 +186,18 @@ def layouts(found: MeshLayouts) -> Table:
 
 def _collective_chart(found: MeshLayouts) -> Chart:
     rows = found.collective_rows(found.best)
-    scale, unit = time_unit([max(row["time"] for row in rows)])
+    baseline = found.collective_rows(found.default)
+    scale, unit = time_unit([max(row["time"] for row in (*rows, *baseline))])
     groups = [shown_name(row["what"]) for row in rows]
     series = [
-        ("time", "best", [row["time"] for row in rows]),
-        ("bound", "other", [row["bound"] for row in rows]),
+        ("layout 1", "best", [row["time"] for row in rows]),
+        (found.default_name, "yours", [row["time"] for row in baseline]),
+        ("lower bound", "other", [row["bound"] for row in rows]),
     ]
     return Chart(
         "collectives",
         "",
-        f"Time of all runs in a step, {unit}. Grey: lower bound over all layouts.",
+        f"Time of all runs in a step, {unit}. The lower bound holds for all layouts.",
         lambda: svg.draw_bars(groups, series, scale, unit),
     )
 
