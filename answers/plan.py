@@ -32,6 +32,7 @@ from .table import Column, Table, records
 
 # Maximum number of next runs on a page.
 _N_NEXT = 3
+_RUN_NEXT = "Run next: "
 # With fewer runs there is no chart of the runs.
 _MIN_RUNS = 5
 
@@ -57,7 +58,7 @@ def answer(
     notes = []
     named = ", ".join(shown_name(plan.name_of(mapping)) for mapping in chosen)
     headline = _make_headline(plan, ranking, named)
-    if chosen and named != headline.name:
+    if chosen and headline.before != _RUN_NEXT:
         notes.append(f"Run next: {named}.")
     elif not chosen and plan.is_enough:
         notes.append("The runs are enough.")
@@ -165,7 +166,7 @@ def _make_headline(plan: Plan, ranking: CandidateRanking, upcoming: str) -> Head
     if plan.verdict.kind != "undecided":
         return Headline(f"Keep {DEFAULT_ORDER}, " if is_kept else "Use ", best, f": {time}{gain}")
     if upcoming:
-        return Headline("Run next: ", upcoming, f". {best} leads: {time}{gain}")
+        return Headline(_RUN_NEXT, upcoming, f". {best} leads: {time}{gain}")
     return Headline("", best, f" leads: {time}{gain}")
 
 

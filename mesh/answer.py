@@ -267,6 +267,7 @@ def _content(found: MeshLayouts) -> dict[str, object]:
             "layout": found.default.description,
             "time": found.default.time,
             "source": found.default.source,
+            "traffic": found.collective_rows(found.default),
         },
         "gain": found.gain,
         "yours": found.compared and {"time": found.compared.time, "source": found.compared.source},

@@ -314,7 +314,10 @@ CHILDREN = Path(f"/proc/self/task/{os.getpid()}/children")
 @pytest.mark.parametrize("n_children", [1, 3], ids=["first", "all"])
 @pytest.mark.parametrize(
     "number",
-    [signal.SIGTERM, signal.SIGKILL, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)],
+    [
+        signal.SIGTERM,
+        *(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGKILL, signal.SIGHUP)),
+    ],
 )
 def test_a_signal_ends_the_workers_too(inputs, number, n_children):
     line = f"train --comm halo.csv --torus 4x4 -n 6 --splits 90000 --jobs 2 -q --out {number}.npz"

@@ -622,7 +622,11 @@ def test_times_below_the_bound_remove_it(run, folder, tmp_path):
     ("change", "message"),
     [
         (lambda i, time: 1e-3, "nothing to learn: all 14 times are equal"),
-        (lambda i, time: 1e-3 * (1 + i), "they increase from row to row"),
+        pytest.param(
+            lambda i, time: 1e-3 * (1 + i),
+            "they increase from row to row",
+            marks=pytest.mark.slow,
+        ),
         (lambda i, time: -time, "bad time"),
         (lambda i, time: time * (1000 if i == 3 else 1), "are all times in one unit?"),
     ],

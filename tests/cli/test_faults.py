@@ -142,6 +142,7 @@ def test_lists_of_very_many_hosts_are_split_in_linear_time(line):
     assert len(split_list(",".join(line.format(i) for i in range(60_000)))) >= 60_000
 
 
+@pytest.mark.slow
 def test_tables_of_very_many_columns(tmp_path):
     from toruscast.scaling import read_jobs, read_measurements
 

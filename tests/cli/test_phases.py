@@ -164,6 +164,7 @@ def test_all_commands_and_the_library_agree(sent):
 
 
 # Two sources suffice, because training takes long.
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", ["goal", "phases"], indirect=True)
 def test_samples_simulate_the_phases(sent):
     words, workload = sent

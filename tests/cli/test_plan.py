@@ -114,6 +114,7 @@ def test_a_script_runs_until_the_runs_suffice(run, progress_calls):
     assert Path("runs.csv").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_budget_counts_the_runs_of_the_file(run):
     busy = ("--run", MACHINE, "--noise", "0.3", "--tolerance", "0.0001", "--quiet")
     result = run(*busy, "--runs", "3")

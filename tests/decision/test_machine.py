@@ -102,6 +102,7 @@ def test_forecasts_that_times_exclude(answer):
         tc.rank(HALO, TORUS, twins, times=TIMES)
 
 
+@pytest.mark.slow
 def test_a_slope_that_no_network_has_is_asked_about():
     milliseconds = {name: 1e3 * time for name, time in NETWORK.items()}
     with pytest.warns(UserWarning, match="1,000 times those of the simulated time: are they in"):

@@ -43,6 +43,7 @@ def test_a_line_is_found_whatever_its_constants(constant, slope):
     assert all(rcc_told_apart(times, said) > 0.99 for said in found.predicted)
 
 
+@pytest.mark.slow
 def test_features_count_where_they_help_and_only_there():
     table = samples(60)
     plain = 1e-3 + table["release_bound"]

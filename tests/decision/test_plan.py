@@ -35,6 +35,7 @@ def prior_of(n, rng, noise=None, width=0.1):
     return machine_posterior(posterior, noise=noise)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**31), st.integers(1, 8), st.booleans())
 def test_weights_are_those_of_every_run_taken_singly(seed, n_runs, known):

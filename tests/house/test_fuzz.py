@@ -34,6 +34,7 @@ def test_hostile_files_are_read_or_refused(tmp_path, name):
         assert fault is None, (fault, data[:500])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in FAMILIES if name not in ("any", "words")])
 def test_what_small_files_claim_takes_little(tmp_path, name):
     judge = Judge(FAMILIES[name], tmp_path)

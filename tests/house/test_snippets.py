@@ -60,6 +60,7 @@ def test_features_of_many_mappings():
         tc.features(COMM, "4x4", mappings, features=["max_byte"])
 
 
+@pytest.mark.slow
 def test_trees_trained_on_my_runs_and_used_on_a_larger_torus(tmp_path):
     mappings = tc.strategies.sample(COMM, "4x4", n=12)
     times = {each.name: 2 * tc.simulate(COMM, "4x4", each).time + 1e-5 for each in mappings}

@@ -42,7 +42,7 @@ open(sys.argv[1], "w").write(json.dumps(list(sys.modules)))
 
 
 # The commands of the front page; the others are slow to start one after the other.
-FIRST = ("rank", "search", "mesh", "pmnf", "--help")
+FIRST = ("rank", "mesh", "pmnf", "--help")
 COMMANDS = [
     pytest.param(line, marks=() if line.startswith(FIRST) else pytest.mark.slow)
     for line in MAY_IMPORT

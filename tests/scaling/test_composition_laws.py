@@ -199,6 +199,7 @@ def test_formula_reads_back(drawn):
 @example([(-1.0, 0, 1), (16.0, 0, 2)], 1.0, 256.0)
 @example([(1.0, 1, 1), (-30.0, -1, 2)], 1.0, 1000.0)
 # The logarithm's pole hides that the powers cancel at 1.
+@pytest.mark.slow
 @example([(1.0, 1, 0), (-1.0, 0, 0), (-900.0, 0, 2)], 1.0, 1000.0)
 @example([(7.0, 0.25, 1), (-9.0, 1, 0.5), (2.0, -1, 0)], 1.000001, 10.0)
 def test_crossings_against_a_fine_grid(drawn, low, ratio):

@@ -32,6 +32,7 @@ def measured(shared_data):
     return shared_data / "extrap"
 
 
+@pytest.mark.slow
 def test_largest_values_held_out(measured):
     check(pmnf.held_out(OURS, measured), "pmnf-real.csv", ["median_error", "p90_error"])
 

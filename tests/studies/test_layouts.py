@@ -18,6 +18,7 @@ def test_the_faster_layout_is_named_in_nine_of_ten(pairs):
     assert signs.count("depends") <= 1
 
 
+@pytest.mark.slow
 def test_what_is_not_right_is_explained(pairs):
     assert all("why" in pair.row for pair in pairs if pair.sign != "right")
 

@@ -218,7 +218,7 @@ def short(monkeypatch):
 @pytest.mark.parametrize(
     "part",
     [
-        hybrids.single,
+        pytest.param(hybrids.single, marks=pytest.mark.slow),
         pytest.param(
             lambda inputs: hybrids.hybrid_sets(inputs, plan.SMALL), marks=pytest.mark.slow
         ),
@@ -235,6 +235,7 @@ def test_parts_of_the_study_run(part, short):
     assert all(len(table) for table in (*found.tables.values(), *found.shown.values()))
 
 
+@pytest.mark.slow
 def test_single_features_are_never_bounds_of_the_time(short):
     table = hybrids.single(INPUTS).tables["single-features"]
     assert not table["best"].str.endswith("_bound").any()

@@ -141,6 +141,7 @@ def run(*options):
     return CliRunner().invoke(main, ["evaluate", *options])
 
 
+@pytest.mark.slow
 def test_the_command_says_which_set_orders_best(file):
     given = ["--samples", file, "--hold-out", "application", "--features", "max_bytes"]
     result = run(*given, "--json", "-")

@@ -59,6 +59,7 @@ def test_it_stands_beside_learners(samples):
         hold_out(table[:8], learners, "size")
 
 
+@pytest.mark.slow
 def test_the_command_shows_both(samples):
     path, _ = samples
     given = ["evaluate", "--samples", str(path), "--baseline", "pmnf", "--features", "prior"]
