@@ -137,7 +137,7 @@ def progress_chart(result: SearchResult) -> Chart:
     is_time = result.objective == TIME
     values = np.array([value for _, value in result.history])
     scale, unit = time_unit(values) if is_time else (1.0, "")
-    # Draw steps, because the best is constant between two improvements.
+    # Draw a step function: the best value is constant between two improvements.
     elapsed = np.repeat([time for time, _ in result.history], 2)[1:]
     best = np.repeat(values / scale, 2)[:-1]
     label = f"{result.objective}{f', {unit}' if unit else ''}"

@@ -426,7 +426,7 @@ def _choose_range(values: Floats, from_zero: bool) -> tuple[float, float]:
     if not values.size:
         return 0.0, 1.0
     low = min(low, 0.0) if from_zero else low
-    # Values that differ less are equal except for rounding errors.
+    # Values that differ by less than this are equal except for rounding errors.
     if high - low > 1e-9 * max(abs(low), abs(high)):
         return low, high
     return low - abs(low or 1.0) / 2, high + abs(high or 1.0) / 2

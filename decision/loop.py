@@ -51,8 +51,8 @@ MAX_PROOF = 10
 # Candidates simulated between two updates of the posterior. The number is constant, because the
 # answer must not depend on the number of cores.
 _BATCH = 2
-# Maximum number of candidates in a coarse sweep, and maximum cost of a coarse simulation over a
-# full one. A finer sweep would cost as much as the full simulations that it avoids.
+# Maximum number of candidates in a coarse sweep, and maximum cost of a coarse simulation as a
+# share of a full one. A finer sweep would cost as much as the full simulations that it avoids.
 _MAX_SWEPT, _SWEEP_COST = 200, 0.07
 # Default budgets: seconds to find the order, simulations to find the fastest.
 _ORDER_SECONDS = 30.0

@@ -138,7 +138,7 @@ _DEFAULT_ALGORITHMS = {
 }
 COLLECTIVES = tuple(_DEFAULT_ALGORITHMS)
 """Collectives that are expanded to the messages of an algorithm."""
-# Algorithms that are one or two algorithms of other collectives.
+# Algorithms that run one or two algorithms of other collectives in turn.
 _COMPOSED = {
     "allreduce/nonoverlapping": "reduce/binomial+bcast/binomial",
     "bcast/scatter_doubling": "scatter/binomial+allgather/recursive_doubling",

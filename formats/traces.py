@@ -488,7 +488,7 @@ def buffer_size(collective: str, n_ranks: int, sent: int, received: int) -> floa
 
 
 def _constant_name(constant: Any) -> str:
-    """Return the name of a constant; those of the package otf2 are not enums."""
+    """Return the name of a constant; the constants of the otf2 package are not enums."""
     return str(constant).rpartition(".")[2]
 
 

@@ -420,7 +420,7 @@ class Torus(NotebookCard, PickledByFields):
         return hops
 
     def twisted_hops(self, src: NDArray[np.integer], dst: NDArray[np.integer]) -> Int32s:
-        """Return the hops along each dimension of messages on a twisted torus.
+        """Return the hops of each message along each dimension of a twisted torus.
 
         Hops in the minus direction are negative; ``(n,) (n,) -> (n, D)``.
 

@@ -331,7 +331,7 @@ class Models:
         return relative
 
     def _evaluate_hypotheses(self, places: Floats, n_best: int | None = None) -> Floats:
-        """Return values of the `n_best` hypotheses, by default of all; shape (p, h, m)."""
+        """Return the values of the `n_best` hypotheses, or of all by default; shape (p, h, m)."""
         terms = [
             np.vstack([np.ones(len(places)), space.values(column)])
             for space, column in zip(self._spaces.values(), places.T, strict=True)

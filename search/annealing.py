@@ -1,4 +1,4 @@
-"""Simulated annealing of mappings to lower loads, from several starts."""
+"""Simulated annealing that searches for mappings with lower loads, from several starts."""
 
 from __future__ import annotations
 

@@ -187,7 +187,8 @@ def _larger() -> Finding:
 predict 512 and 1,024
 nodes. Features of the routes reach RCC {mean["routes"]:.3f}, the release bound without learning
 {mean["release bound"]:.3f}, and a corrected coarse simulation {mean["coarse simulation"]:.3f}.
-Their 90 % intervals hold {_percent(held["routes"])} and {_percent(held["coarse simulation"])}."""
+The nominal 90 % intervals of these two models contain {_percent(held["routes"])} and
+{_percent(held["coarse simulation"])} of the times."""
     return Finding(
         "Larger machines from small ones", mean.to_dict(), "RCC", text, ("small_large/cases.csv",)
     )
@@ -272,9 +273,9 @@ def _meshes() -> Finding:
     table = pd.read_csv(_RESULTS / "meshes.csv")
     gain = table.groupby("step")["jax_over_ours"].agg(["mean", "max"])
     text = f"""Layouts of {len(table.drop_duplicates(["slice", "mesh"]))} meshes beside those of
-`jax.experimental.mesh_utils`, on TPU slices. Ours are
-{gain["mean"].min():.2f} to {gain["mean"].max():.2f} times as fast in the mean of each kind of
-step, {gain["max"].max():.2f} times at most, and never slower. The gain is largest for rings over
+`jax.experimental.mesh_utils`, on TPU slices. Averaged
+over each kind of step, ours are {gain["mean"].min():.2f} to {gain["mean"].max():.2f} times as fast.
+The largest gain is {gain["max"].max():.2f} times, and none is slower. The gain is largest for rings over
 part of a dimension that does not wrap."""
     names = ("benchmarks/results/meshes.csv", "benchmarks/results/make_mesh.csv")
     return Finding(

@@ -244,8 +244,8 @@ def read_machine(content: dict[str, Any], name: str) -> Machine:
     """Return the machine described by the content of a file.
 
     The keys are the parameters of `Torus`, with those of `Network` in a table ``network`` and those
-    of `ShapeRules` in a table ``shapes``. ``title``, ``about``, ``called`` and the tables
-    ``sources`` describe the machine.
+    of `ShapeRules` in a table ``shapes``. ``title``, ``about``, ``called`` and the
+    ``[[sources]]`` tables describe the machine.
     """
     content = dict(content)
     texts = {key: content.pop(key) for key in DESCRIPTION_KEYS if key in content}
