@@ -24,7 +24,7 @@ from these tables. The full texts are in the repository, in `studies/results` an
 
 RCC is the share of pairs of mappings in the right order: 1 is all of them, 0.5 is chance. Where a
 study says so, only pairs whose times differ by more than 5 % count. Regret is how much longer the
-mapping that is named takes than the fastest one. Times are simulated unless *measured*.
+chosen mapping takes than the fastest one. Times are simulated unless *measured*.
 """
 TAIL = """
 ## Without a chart
@@ -79,16 +79,13 @@ def _live() -> Finding:
     named = _table("real_mpi_live/named").set_index("program")[_ROUNDS]
     here = gains[gains.index.str.endswith(", 4x4")].sort_values(ascending=False)
     other = gains.drop(here.index)
-    text = f"""{len(here)} MPI programs on an emulated 4x4 torus of real TCP links, traced, searched
-and launched:
-measured times fell by up to {_percent(here.max())} and rose by at most {_percent(-here.min())},
-median {_percent(here.median())} less. On other tori, measured with earlier versions of the search,
-the
-best gained {_percent(other.max())} and one took {_percent(-other.min())} longer ({other.idxmin()}).
-Over all
-{len(order)} runs the RCC of pairs more than 5 % apart is {order.mean():.3f}, {order.min():.3f} at
-worst; the mapping that was named first took {_percent(named.max())} longer than the best at
-worst."""
+    text = f"""{len(here)} MPI programs on an emulated 4x4 torus of real TCP links, traced,
+searched and launched: measured times fell by up to {_percent(here.max())} and rose by at most
+{_percent(-here.min())}, median {_percent(here.median())} less. On other tori, measured with
+earlier versions of the search, the best gained {_percent(other.max())} and one took
+{_percent(-other.min())} longer ({other.idxmin()}). Over all {len(order)} runs, the mean RCC of
+pairs more than 5 % apart is {order.mean():.3f} and the lowest {order.min():.3f}; the mapping
+ranked first took at most {_percent(named.max())} longer than the best."""
     bars = {name.removesuffix(", 4x4").replace("LAMMPS, ", ""): gain for name, gain in here.items()}
     return Finding(
         "Real MPI programs, launched and measured",
@@ -108,13 +105,12 @@ def _real_mpi() -> Finding:
         "trace, one network": mean["rounds, simulated"],
         "trace, many networks": mean[_ROUNDS],
     }
-    text = f"""Four MPI programs under 16 to 19 measured mappings each: how much a trace gains over
-a profile.
-A profile that sums all bytes orders {mean[_SUM]:.3f} of the pairs right, a trace with its rounds
-{mean["rounds, simulated"]:.3f}, and the mean over networks with other rules {mean[_ROUNDS]:.3f}.
-These networks were chosen on the same programs. The mapping named from a trace took at most
-{_percent(named[_ROUNDS].max(), 1)} longer than the best measured one, from a profile up to
-{_percent(named[_SUM].max())}."""
+    text = f"""Traces are compared with profiles for four MPI programs, with 16 to 19 measured
+mappings each. RCC is {mean[_SUM]:.3f} for a profile that sums all bytes,
+{mean["rounds, simulated"]:.3f} for a trace with its rounds, and {mean[_ROUNDS]:.3f} for the mean
+over networks with other rules, which were chosen on the same programs. The mapping chosen from a
+trace took at most {_percent(named[_ROUNDS].max(), 1)} longer than the best measured one; the
+mapping chosen from a profile, up to {_percent(named[_SUM].max())}."""
     return Finding(
         "Profile or trace, measured",
         bars,
@@ -128,9 +124,8 @@ def _emulated() -> Finding:
     table = _table("emulated_torus/forecasts")
     lines = table[table["method"] == "line and features"].set_index("case")
     text = f"""57 mappings of two patterns were measured on an emulated 4x4x4 torus of TCP links.
-Two thirds of them
-train, the others are predicted: RCC {lines["rcc_apart"].min():.3f} to
-{lines["rcc_apart"].max():.3f} for pairs more than 5 % apart. The 90 % intervals hold
+A model trained on two thirds of them predicts the others with RCC {lines["rcc_apart"].min():.3f}
+to {lines["rcc_apart"].max():.3f} for pairs more than 5 % apart. The 90 % intervals hold
 {_percent(lines["within"].min())} to {_percent(lines["within"].max())} of the held-out times."""
     return Finding(
         "Learned from measured runs",
@@ -145,13 +140,12 @@ def _decisions() -> Finding:
     race = pd.read_csv(_RESULTS / "race-summary.csv").set_index("candidates")
     sets = int(race["sets"].sum())
     decided = {n: round(float((race[n] * race["sets"]).sum())) for n in ("proved", "sure")}
-    text = f"""`rank` named the fastest of 84 mappings in {_percent(race["fastest"].mean())} of
-{sets} sets of five captured
-applications, after {race["simulations"].min():.0f} to {race["most_simulations"].max():.0f}
-simulations. {decided["proved"]} answers were proved, {decided["sure"]} sure. RCC over all
-candidates is {race["rcc"].min():.2f} to {race["rcc"].max():.2f}, and 90 % intervals hold
-{_percent(race["coverage"].min())} to {_percent(race["coverage"].max())} of the times that were not
-simulated."""
+    text = f"""`rank` found the fastest of 84 mappings in {_percent(race["fastest"].mean())} of
+{sets} sets, from five captured applications, after {race["simulations"].min():.0f} to
+{race["most_simulations"].max():.0f} simulations. {decided["proved"]} answers were proved,
+{decided["sure"]} sure. RCC over all candidates is {race["rcc"].min():.2f} to
+{race["rcc"].max():.2f}, and 90 % intervals hold {_percent(race["coverage"].min())} to
+{_percent(race["coverage"].max())} of the times that were not simulated."""
     bars = race["simulations"].to_dict()
     title = "Simulations until the fastest is known"
     return Finding(
@@ -164,12 +158,12 @@ def _unseen() -> Finding:
     mean = cases.groupby("orders")["rcc_5"].mean()
     regret = cases.groupby("orders")["regret"].mean()
     orders = ["release bound", "default model", "16 packets in one", "4 packets in one"]
-    text = f"""{cases["case"].nunique()} applications that the default model has never seen, drawn
-at random, against simulations with
-real packets. Without a simulation RCC is {mean["default model"]:.3f} and the regret
-{_percent(regret["default model"], 1)}; packets merged by sixteen reach
-{mean["16 packets in one"]:.3f} and {_percent(regret["16 packets in one"], 1)}. Long messages
-and adaptive routing are the hard cases."""
+    text = f"""The default model is compared with simulations with real packets on
+{cases["case"].nunique()} randomly drawn applications that it has never seen. Without a simulation, RCC is
+{mean["default model"]:.3f} and regret {_percent(regret["default model"], 1)}; simulations that
+merge sixteen packets into one reach {mean["16 packets in one"]:.3f} and
+{_percent(regret["16 packets in one"], 1)}. Long messages and adaptive routing are the hard
+cases."""
     return Finding(
         "Applications never seen",
         mean[orders].to_dict(),
@@ -184,11 +178,10 @@ def _larger() -> Finding:
     mean = cases.groupby("orders")["rcc"].mean()
     held = cases.groupby("orders")["held"].mean()
     text = f"""Models that learned from 24 mappings of six families of graphs on 64 and 128 nodes
-predict 512 and 1,024
-nodes. Features of the routes reach RCC {mean["routes"]:.3f}, the release bound without learning
-{mean["release bound"]:.3f}, and a corrected coarse simulation {mean["coarse simulation"]:.3f}.
-The nominal 90 % intervals of these two models contain {_percent(held["routes"])} and
-{_percent(held["coarse simulation"])} of the times."""
+predict 512 and 1,024 nodes. Features of the routes reach RCC {mean["routes"]:.3f}, the release
+bound without learning {mean["release bound"]:.3f}, and a corrected coarse simulation
+{mean["coarse simulation"]:.3f}. The nominal 90 % intervals of these two models contain
+{_percent(held["routes"])} and {_percent(held["coarse simulation"])} of the times."""
     return Finding(
         "Larger machines from small ones", mean.to_dict(), "RCC", text, ("small_large/cases.csv",)
     )
@@ -199,11 +192,11 @@ def _sc13() -> Finding:
     moves = best[best["varies"] > 1.3]
     transfer = _table("sc13/transfer").set_index("learner")
     text = f"""The experiments of Jain et al. (SC'13), with simulated times. For 16,384 tasks the
-best hybrid feature
-set reaches RCC {best["rcc"].min():.2f} to {best["rcc"].max():.2f} (published: .96 to .98, on
-measured times) and is above the prior features in {(moves["rcc"] > moves["prior"]).sum()} of
-{len(moves)} blocks whose times vary. A corrected coarse simulation, learned on 16,384 tasks, orders
-65,536 tasks at RCC {transfer.loc["sketch, corrected", "rcc"]:.3f}; the best of the hybrids gives
+best hybrid feature set reaches RCC {best["rcc"].min():.2f} to {best["rcc"].max():.2f}
+(published: .96 to .98, on measured times) and is above the prior features in
+{(moves["rcc"] > moves["prior"]).sum()} of {len(moves)} blocks whose times vary. A coarse
+simulation with a correction learned on 16,384 tasks reaches RCC
+{transfer.loc["sketch, corrected", "rcc"]:.3f} on 65,536 tasks; the best hybrid reaches
 {transfer.loc["H5", "rcc"]:.3f}."""
     bars = {f"{row.benchmark}, {row.size}": row.rcc for row in best.itertuples()}
     names = ("sc13/hybrids-16384-best.csv", "sc13/transfer.csv", "sc13/figures.csv")
@@ -213,10 +206,10 @@ measured times) and is above the prior features in {(moves["rcc"] > moves["prior
 def _simgrid() -> Finding:
     table = _table("simgrid/applications").set_index("application")
     text = f"""SimGrid and our simulators order 24 mappings of each shipped application. With the
-same assumptions the
-order is the same (RCC {table["links alone"].min():.3f}); with headers, software, FIFOs and
-reception it is {table["whole machine"].min():.3f} or more. Packets, whose buffers are finite, give
-{table["packets"].min():.3f} to {table["packets"].max():.3f}."""
+same assumptions the order is the same (RCC {table["links alone"].min():.3f}); with headers,
+software, FIFOs and reception it is {table["whole machine"].min():.3f} or more. The packet
+simulator, which has finite buffers, gives {table["packets"].min():.3f} to
+{table["packets"].max():.3f}."""
     names = ("simgrid/applications.csv", "simgrid/single-messages.csv")
     return Finding("Another simulator", table["packets"].to_dict(), "RCC", text, names)
 
@@ -224,10 +217,9 @@ reception it is {table["whole machine"].min():.3f} or more. Packets, whose buffe
 def _fugaku() -> Finding:
     table = _table("fugaku/fugaku-summary")
     model = table[table["method"] == "model"].set_index("shape")
-    text = f"""Algorithms of collectives on Fugaku, ranked with constants from eight nodes, beside
-public measurements.
-The mean RCC is {model.loc["4x4x4", "mean RCC"]:.3f} on 4x4x4 and
-{model.loc["64x64", "mean RCC"]:.3f} on 64x64. The algorithm that is named takes
+    text = f"""Collective algorithms on Fugaku are ranked with constants from eight nodes, and
+compared with public measurements. The mean RCC is {model.loc["4x4x4", "mean RCC"]:.3f} on 4x4x4
+and {model.loc["64x64", "mean RCC"]:.3f} on 64x64. The algorithm ranked first takes
 {_percent(model.loc["64x64", "median regret@1"], 1)} longer than the fastest one on 64x64
 (median)."""
     names = ("fugaku/fugaku-summary.csv", "fugaku/fugaku-collectives.csv")
@@ -240,11 +232,11 @@ def _blue_gene() -> Finding:
     routes = _table("blue_gene/static-routes")
     counts = _table("blue_gene/link-counts").set_index("region")["correlation_all"]
     share = routes["reproduced"].sum() / routes["routes"].sum()
-    text = f"""Routes that Blue Gene/Q recorded, and packets that Blue Gene/P counted, beside
-computed ones.
-{_percent(share)} of {routes["routes"].sum():,} routes are equal link for link. Link loads correlate
-with the counted packets at {counts.max():.4f} in the code region whose pattern is known; where
-the pattern is a guess, at {counts.min():.2f} to {counts.drop(counts.idxmax()).max():.2f}."""
+    text = f"""Routes recorded on Blue Gene/Q and packets counted on Blue Gene/P are compared
+with computed ones. {_percent(share)} of {routes["routes"].sum():,} routes are equal link for
+link. The correlation of link loads with counted packets is {counts.max():.4f} in the code region
+whose pattern is known, and {counts.min():.2f} to {counts.drop(counts.idxmax()).max():.2f} where
+the pattern is a guess."""
     bars = {f"region {region}": value for region, value in counts.items()}
     names = ("blue_gene/static-routes.csv", "blue_gene/link-counts.csv")
     return Finding(
@@ -260,11 +252,11 @@ def _blue_waters() -> Finding:
     table = _table("blue_waters/contention-bandwidths")
     mean = table[table["n_ranks"] == 128].groupby("dimension")["bandwidth"].max()
     grid = _table("blue_waters/multigrid").query("rows == 'all'").set_index("forecast")["rcc"]
-    text = f"""Published times of Blue Waters, whose torus has another bandwidth along each
-dimension: X
-{mean["x"]:.2f}, Y {mean["y"]:.2f}, Z {mean["z"]:.2f} GB/s. Of 376 times of a multigrid solver,
-byte-hops order {grid["byte-hops alone"]:.3f} right, fitted constants {grid["constants alone"]:.3f},
-trees {grid["trees on the columns"]:.3f}."""
+    text = f"""Published times of Blue Waters, whose torus has a different bandwidth along each
+dimension: X {mean["x"]:.2f}, Y {mean["y"]:.2f}, Z {mean["z"]:.2f} GB/s. For 376 times of a
+multigrid solver, RCC is {grid["byte-hops alone"]:.3f} with byte-hops,
+{grid["constants alone"]:.3f} with fitted constants and {grid["trees on the columns"]:.3f} with
+trees."""
     names = ("blue_waters/contention-bandwidths.csv", "blue_waters/multigrid.csv")
     return Finding("Contention on Blue Waters, measured", grid.to_dict(), "RCC", text, names)
 
@@ -273,10 +265,10 @@ def _meshes() -> Finding:
     table = pd.read_csv(_RESULTS / "meshes.csv")
     gain = table.groupby("step")["jax_over_ours"].agg(["mean", "max"])
     text = f"""Layouts of {len(table.drop_duplicates(["slice", "mesh"]))} meshes beside those of
-`jax.experimental.mesh_utils`, on TPU slices. Averaged
-over each kind of step, ours are {gain["mean"].min():.2f} to {gain["mean"].max():.2f} times as fast.
-The largest gain is {gain["max"].max():.2f} times, and none is slower. The gain is largest for rings over
-part of a dimension that does not wrap."""
+`jax.experimental.mesh_utils`, on TPU slices. Averaged over each kind of step, ours are
+{gain["mean"].min():.2f} to {gain["mean"].max():.2f} times as fast. The largest gain is
+{gain["max"].max():.2f} times, and none is slower. The gain is largest for rings over part of a
+dimension that does not wrap."""
     names = ("benchmarks/results/meshes.csv", "benchmarks/results/make_mesh.csv")
     return Finding(
         "Meshes beside JAX's own order", gain["mean"].to_dict(), "times as fast, mean", text, names
@@ -290,11 +282,11 @@ def _search() -> Finding:
     ours = value["search in 30 s"].fillna(value["search in 10 s"])
     bound = table.groupby("case")["bound"].min()
     gain = (1 - ours / value["scotch"]).sort_values(ascending=False)
-    text = f"""Times of mappings that `toruscast search` finds in 30 s, beside the best of 20 runs
-of Scotch on the same
-graphs. They are {_percent(gain.median())} shorter in the median and {_percent(gain.max())} at
-most; {(gain < 0).sum()} of {len(gain)} are longer. On {(ours <= 1.001 * bound).sum()} of the graphs
-the search ends at the lower bound, so no mapping is faster."""
+    text = f"""Mappings that `toruscast search` finds in 30 s are compared with the best of 20
+runs of Scotch on the same graphs. Their times are {_percent(gain.median())} shorter in the
+median and {_percent(gain.max())} at most; {(gain < 0).sum()} of {len(gain)} are longer. On
+{(ours <= 1.001 * bound).sum()} of the graphs the search ends at the lower bound, so no mapping
+is faster."""
     names = ("benchmarks/results/search.csv",)
     return Finding("Search beside Scotch, time saved", gain.to_dict(), "time saved, %", text, names)
 
