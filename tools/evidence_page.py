@@ -160,9 +160,9 @@ def _unseen() -> Finding:
     orders = ["release bound", "default model", "16 packets in one", "4 packets in one"]
     text = f"""The default model is compared with simulations with real packets on
 {cases["case"].nunique()} randomly drawn applications that it has never seen. Without a
-simulation, RCC is {mean["default model"]:.3f} and regret {_percent(regret["default model"], 1)}; simulations that
-merge sixteen packets into one reach {mean["16 packets in one"]:.3f} and
-{_percent(regret["16 packets in one"], 1)}. Long messages and adaptive routing are the hard
+simulation, RCC is {mean["default model"]:.3f} and regret
+{_percent(regret["default model"], 1)}; simulations that merge sixteen packets into one reach
+{mean["16 packets in one"]:.3f} and {_percent(regret["16 packets in one"], 1)}. Long messages and adaptive routing are the hard
 cases."""
     return Finding(
         "Applications never seen",

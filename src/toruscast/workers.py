@@ -184,15 +184,18 @@ class Task(Generic[R]):
                 results.get()
 
     def _run_in_processes(self, items: Iterable[Any], n_jobs: int) -> Iterator[tuple[int, R]]:
-        from joblib.externals.loky import get_reusable_executor
+        from joblib.executor import get_memmapping_executor
         from joblib.externals.loky.backend.resource_tracker import ensure_running
 
         # Its start takes long enough for a signal, which would leave a lock registered for ever.
         ensure_running()
         share = str(max(joblib.cpu_count() // n_jobs, 1))
         limits = {name: os.environ.get(name, share) for name in _THREADS}
+        # joblib has one pool in a process. Ours must be of its class, because scikit-learn may use
+        # joblib next. Without max_nbytes nothing is written to temporary files.
         settings = {"timeout": _IDLE, "env": limits, "initializer": _end_with_parent}
-        start = partial(get_reusable_executor, n_jobs, **settings, initargs=(os.getpid(),))
+        settings |= {"initargs": (os.getpid(),), "max_nbytes": None}
+        start = partial(get_memmapping_executor, n_jobs, **settings)
         try:
             yield from _run_in_pool(items, start, self._make_call(), lambda: n_jobs)
         except BaseException:

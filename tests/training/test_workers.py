@@ -13,6 +13,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.linalg import cholesky
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import cross_val_score
 from threadpoolctl import threadpool_info, threadpool_limits
 from waiting import PATIENCE, until
 from worker_tasks import double, end_always, end_once, links, refuse
@@ -140,6 +142,14 @@ def test_an_error_in_a_thread_is_raised():
 def test_processes_say_the_same(alone):
     with joblib.parallel_config("loky", n_jobs=2):
         assert_equal(answers(), alone)
+
+
+def test_scikit_learn_uses_processes_before_and_after():
+    rows = np.arange(40.0)[:, None]
+    with joblib.parallel_config("loky", n_jobs=2):
+        for _ in range(2):
+            assert Task(double).in_order(range(4), 2, processes=True) == [0, 2, 4, 6]
+            assert cross_val_score(LinearRegression(), rows, rows[:, 0]).min() > 0.99
 
 
 def test_a_lost_process_costs_only_its_tasks(tmp_path):
