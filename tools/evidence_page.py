@@ -162,8 +162,8 @@ def _unseen() -> Finding:
 {cases["case"].nunique()} randomly drawn applications that it has never seen. Without a
 simulation, RCC is {mean["default model"]:.3f} and regret
 {_percent(regret["default model"], 1)}; simulations that merge sixteen packets into one reach
-{mean["16 packets in one"]:.3f} and {_percent(regret["16 packets in one"], 1)}. Long messages and adaptive routing are the hard
-cases."""
+{mean["16 packets in one"]:.3f} and {_percent(regret["16 packets in one"], 1)}.
+Long messages and adaptive routing are the hard cases."""
     return Finding(
         "Applications never seen",
         mean[orders].to_dict(),
