@@ -382,12 +382,14 @@ class TrafficComparison:
             },
         }
 
-    def launcher_file(self) -> File | None:
-        """Return the best mapping as a launcher file, or None if it is too long for a page."""
+    def launcher_file(self, mapping: TaskMapping | None = None) -> File | None:
+        """Return a mapping, by default the best, as a launcher file, or None if it is too long."""
         if self.problem.workload.n_tasks > _MAX_LAUNCHER_LINES:
             return None
-        title = f"launcher file of {shortened(self.names[0], 24)}"
-        return File("best.map", format_bluegene(self.best, self.problem.torus), title)
+        name = self.names[0] if mapping is None else shown_name(mapping.name)
+        content = format_bluegene(self.best if mapping is None else mapping, self.problem.torus)
+        file = "best.map" if mapping is None else "next.map"
+        return File(file, content, f"launcher file of {shortened(name, 24)}")
 
 
 def describe_problem(problem: MappingProblem) -> str:

@@ -106,7 +106,7 @@ def answer(
             "enough": plan.is_enough,
             "mappings": records(table),
         },
-        file=traffic.launcher_file(),
+        file=traffic.launcher_file(chosen[0] if headline.before == _RUN_NEXT else None),
     )
 
 

@@ -344,7 +344,7 @@ def _write_answer(
     below: Sequence[str] = (),
     charts: Sequence[Chart] = (),
 ) -> None:
-    """Write an answer whose CSV has all columns, and print why values are missing."""
+    """Print a table, write all its columns as CSV, and print the reasons for missing values."""
     head, *notes = lines
     tables = (Table(table, ()), printed)
     title = "Requirements of applications"

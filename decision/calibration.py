@@ -455,7 +455,10 @@ class _TransferModel:
             yield 3, "bandwidth is kept because all messages have one size"
 
     def calibration(self, fit: _ConstantFit, is_held_out: Mask) -> Calibration:
-        """Return constants, intervals, residuals and notes."""
+        """Return the calibrated torus, its constants, the residuals of the times, and notes.
+
+        The constants are start, overhead, hop latency and seconds per byte, in this order.
+        """
         predicted = self.design_matrix(fit.values) @ fit.values
         error = self.time / predicted - 1
         median = float(np.median(np.abs(error[~is_held_out & ~fit.is_outlier])))

@@ -159,7 +159,8 @@ class CandidateSimulator:
     ) -> Posterior:
         """Return the posterior conditioned on coarse times.
 
-        Times are moved towards the release bounds, further if messages have fewer coarse packets.
+        The fewer coarse packets a message has, the more its log time is moved towards the release
+        bound, which orders such candidates better. The mean of the log times stays the same.
         """
         std = np.zeros(posterior.n)
         scale = correction_scale(times, self.lower[candidates])

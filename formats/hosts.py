@@ -213,7 +213,10 @@ def _check_slurm(options: WriteOptions, *_: int) -> None:
 
 
 def _read_rankfile(source: Source, options: MappingOptions) -> TaskMapping:
-    """Read the host of each rank, and its slot if the slots can be used as slots on the node."""
+    """Read the host of each rank.
+
+    Slots become slots of the node if they are distinct numbers on each host and fit its capacity.
+    """
     text = source.text
     rows = list(text.matches(RANK_LINE, "line of a rankfile", "rank N=HOST slot=S"))
     lines = [number for number, _ in rows]

@@ -67,7 +67,10 @@ def _graph_from_vertices(text: TextFile, content: VertexLists, options: GraphOpt
 
 
 def _average_directions(comm: CommGraph) -> tuple[int, list[list[tuple[int, int]]]]:
-    """Return the number of arcs, and the neighbours and weights of each task; warn about losses."""
+    """Return the undirected graph: its number of arcs, and (neighbour, weight) pairs by task.
+
+    Each edge counts as two arcs, as in the files of METIS and Scotch. Warn about lost details.
+    """
     graph = comm.without_self_messages()
     # Each direction of an edge gets the mean of both.
     mean = sum_edges(comm.n_tasks, *with_reverse_edges(graph.src, graph.dst, graph.nbytes / 2))

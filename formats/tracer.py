@@ -233,7 +233,10 @@ def _select_region(records: NDArray[np.void], region: object) -> Bools:
 def _join_communicators(
     of_ranks: list[list[tuple[int, tuple[int, ...]]]],
 ) -> tuple[dict[int, tuple[int, ...]], list[Ints]]:
-    """Return the members of each communicator, and its number by the local numbers of each rank.
+    """Give communicators global numbers.
+
+    Return the members of each communicator by its global number, and for each rank an array that
+    maps the rank's own numbers to global ones, -1 where it has none.
 
     Ranks create the communicators of a group in the same order, so the n-th ones are the same.
     """

@@ -370,7 +370,21 @@ def step_time(
     *,
     overlap: bool = False,
 ) -> float:
-    """Return the seconds that a step communicates in closed form, from the node of each task."""
+    """Return the communication time of a step in closed form, in seconds.
+
+    Parameters
+    ----------
+    nodes : array-like of int, shape ``axes.sizes``
+        The node at each mesh coordinate.
+    torus : Torus
+        The network.
+    axes : MeshAxes
+        Names and sizes of the axes.
+    traffic : sequence of MeshTraffic
+        The collectives of a step.
+    overlap : bool
+        Whether the collectives run at the same time, rather than one after another.
+    """
     problem = MeshProblem(torus, axes, tuple(traffic), overlap)
     return LayoutScorer(problem).score_mesh(_read_nodes(nodes, problem)).time
 

@@ -607,10 +607,14 @@ def upgrade_ratios(
 def _compute_ratios(
     application: Application, before: dict[str, float], after: System
 ) -> tuple[dict[str, float], str]:
-    """Return the ratio of each requirement, or NaN and the reason."""
+    """Return each requirement of the new system divided by that before, or NaN and the reason."""
     n, reason = _fill_memory(application, after)
     if reason:
         return dict.fromkeys(before, np.nan), reason
-    needs = {name: application.need(name, after.processes, n) for name in [*before][1:]}
+    needs = {
+        name: application.need(name, after.processes, n)
+        for name in before
+        if name != "problem_size"
+    }
     needs["problem_size"] = n
     return {name: needs[name] / value if value else np.nan for name, value in before.items()}, ""

@@ -66,7 +66,9 @@ class FitOptions:
         one_of(self.select, "criterion", tuple(CRITERIA))
         if not isinstance(self.negative, numbers.Real) or not 0 < self.negative <= 0.5:
             expected = "above 0, at most 0.5"
-            raise InputError("bad prior of negative", found=self.negative, expected=expected)
+            raise InputError(
+                "bad prior of negative coefficients", found=self.negative, expected=expected
+            )
 
 
 def fit_many(

@@ -428,6 +428,7 @@ def parse_project(content: bytes, file: PathLike) -> Records:
             return unpacked
 
         def read_repetitions(row: dict[str, Any]) -> list[Any]:
+            """Return the repetitions of a measurement, or its median if they are not stored."""
             nonlocal n_medians
             if row.get("values") is None:
                 n_medians += row.get("repetitions", 2) != 1

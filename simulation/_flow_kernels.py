@@ -230,6 +230,7 @@ def _answer_questions(flows: FlowInputs, state: FlowState, task: int) -> None:
 
 @bare_kernel
 def _process_event(flows: FlowInputs, state: FlowState, error: float) -> None:
+    """Process the earliest event: a message was copied, a task is free, or a message can flow."""
     clock, key = state.clock[0], state.event[0]
     clock.n_events -= 1
     _heap_pop(state.event_time, state.event, clock.n_events)
@@ -423,7 +424,11 @@ def _assign_rates(flows: FlowInputs, state: FlowState, size: int, error: float) 
 
 @bare_kernel
 def _list_unrated(flows: FlowInputs, state: FlowState, q: int) -> int:
-    """List the messages of a resource without a rate, and return their number."""
+    """List the flowing messages of a resource that have no rate yet, and return their number.
+
+    Messages that have ended are removed from the resource's list. A message has a rate of the
+    present computation if its stamp is the parity of that computation.
+    """
     sharer, unrated, stamp = state.sharer, state.unrated, state.stamp
     n = n_flowing = 0
     begin = flows.sharers[q]

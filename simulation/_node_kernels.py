@@ -104,7 +104,10 @@ def _send_message(state: State, m: int, now: int) -> None:
 
 @bare_kernel
 def _enqueue_message(state: State, m: int, now: int) -> int:
-    """Append a message to its FIFO, and return a FIFO to wake, or NONE."""
+    """Append a message to its queue, and return an idle FIFO that may send it, or NONE.
+
+    A message within a node uses no FIFO: it is copied. ``shared_by`` FIFOs share a queue.
+    """
     message = state.packets.message[m]
     message.ready = now
     f = message.fifo

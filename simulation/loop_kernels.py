@@ -274,7 +274,11 @@ def request_link(state: State, p: int, now: int) -> int:
 
 @bare_kernel
 def _deliver_packet(state: State, p: int, node: int, now: int) -> int:
-    """Deliver a packet to the first free reception port; return a link that may send, or NONE."""
+    """Deliver a packet to the first free reception port; return a link that may send, or NONE.
+
+    The first call reserves the port from the time ``packet.since`` on. Later calls wait for it.
+    Ports count in parts of a tick (2**PARTS), because reception may be faster than a tick.
+    """
     packet = state.packets.packet[p]
     if packet.route == 0:
         best = node * state.rules.reception_ports

@@ -306,7 +306,11 @@ def _find_best_order(
 
 @inner_kernel
 def _order_breadth_first(traffic: Partners, members: Ints, side: NDArray[np.int8]) -> Ints:
-    """Return the breadth-first order from the last task of a first search, which is peripheral."""
+    """Return the breadth-first order from a task at the periphery of the graph.
+
+    The first search starts anywhere. Its last task is far from its start, so the second search,
+    whose order is returned, starts there.
+    """
     first, partner, _ = traffic
     for t in members:
         side[t] = 0
@@ -314,7 +318,7 @@ def _order_breadth_first(traffic: Partners, members: Ints, side: NDArray[np.int8
     for mark in (1, 0):
         queue = np.empty(members.size, np.int64)
         size = 0
-        # The last task of a search is far from its first.
+        # Each unmarked task starts a search, because the graph may not be connected.
         for last in range(members.size - 1, -1, -1):
             root = order[last]
             if side[root] == mark:

@@ -128,7 +128,7 @@ def test_a_higher_prior_of_a_negative_coefficient_has_no_fewer_of_them(seed):
 
 @pytest.mark.parametrize("negative", [0, -0.1, 0.6, np.nan, "0.1", None])
 def test_wrong_priors(negative):
-    with pytest.raises(InputError, match="bad prior of negative"):
+    with pytest.raises(InputError, match="bad prior of negative coefficients"):
         FitOptions(negative=negative)
 
 
