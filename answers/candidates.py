@@ -382,14 +382,17 @@ class TrafficComparison:
             },
         }
 
-    def launcher_file(self, mapping: TaskMapping | None = None) -> File | None:
-        """Return a mapping, by default the best, as a launcher file, or None if it is too long."""
+    def launcher_file(self, upcoming: tuple[TaskMapping, str] | None = None) -> File | None:
+        """Return the best mapping, or one to run next with its name, as a launcher file.
+
+        None if the file would be too long for a page.
+        """
         if self.problem.workload.n_tasks > _MAX_LAUNCHER_LINES:
             return None
-        name = self.names[0] if mapping is None else shown_name(mapping.name)
-        content = format_bluegene(self.best if mapping is None else mapping, self.problem.torus)
-        file = "best.map" if mapping is None else "next.map"
-        return File(file, content, f"launcher file of {shortened(name, 24)}")
+        mapping, name = upcoming or (self.best, self.names[0])
+        content = format_bluegene(mapping, self.problem.torus)
+        title = f"launcher file of {shortened(shown_name(name), 24)}"
+        return File("next.map" if upcoming else "best.map", content, title)
 
 
 def describe_problem(problem: MappingProblem) -> str:

@@ -216,6 +216,7 @@ def _hold_out_answer(result: Evaluation, by: HoldOut) -> Answer:
     )
     return Answer(
         title=f"Feature sets on held-out {PLURALS[by]}",
+        badge=sample_badge(result.samples),
         headline=Headline("", first_name, f" orders held-out {PLURALS[by]} {word} {scores_text}"),
         notes=[
             f"{note}. Mean over workloads and tori ({len(own)}). RCC: share of pairs in the right "
@@ -269,6 +270,7 @@ def _metric_answer(result: Evaluation, metric: MetricEvaluation) -> Answer:
     )
     return Answer(
         title=f"Gain from {name}",
+        badge=sample_badge(result.samples),
         headline=Headline("", name, f" {descriptions[bases[0]]}."),
         notes=notes,
         sections=[

@@ -106,7 +106,9 @@ def answer(
             "enough": plan.is_enough,
             "mappings": records(table),
         },
-        file=traffic.launcher_file(chosen[0] if headline.before == _RUN_NEXT else None),
+        file=traffic.launcher_file(
+            (chosen[0], plan.name_of(chosen[0])) if headline.before == _RUN_NEXT else None
+        ),
     )
 
 

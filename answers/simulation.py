@@ -194,6 +194,7 @@ def comparison_answer(
     return Answer(
         setting=setting,
         headline=ranking.headline(),
+        badge="simulated",
         notes=list(filter(None, notes)),
         table=Table(printed, columns, best=0, yours=ranking.yours, top=top),
         omitted=problem.workload.omitted,

@@ -7,8 +7,8 @@ Sources: hostfiles and rankfiles of Open MPI 4 and 5, `SLURM_HOSTFILE` and node 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from itertools import groupby, islice, product
+from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -93,13 +93,13 @@ def expand_ranges(word: str) -> list[str]:
     if not RANGED.fullmatch(word):
         expected = "a host such as node7, or node[007-012,020]"
         raise InputError("bad host name", found=word, expected=expected)
-    pieces = [
-        list(islice(_expand_range(piece[1:-1]), MAX_RANKS + 1)) if piece[:1] == "[" else [piece]
-        for piece in re.split(r"(\[[^\]]*\])", word)
-    ]
-    names = ["".join(parts) for parts in islice(product(*pieces), MAX_RANKS + 1)]
-    if len(names) > MAX_RANKS:
-        raise InputError("too many hosts", found=word, expected=f"at most {MAX_RANKS}")
+    names = [""]
+    for piece in re.split(r"(\[[^\]]*\])", word):
+        expanded = _expand_range(piece[1:-1]) if piece.startswith("[") else [piece]
+        # Checked before the names are multiplied, because a short word may denote very many.
+        if len(names) * len(expanded) > MAX_RANKS:
+            raise InputError("too many hosts", found=word, expected=f"at most {MAX_RANKS}")
+        names = [name + part for name in names for part in expanded]
     return names
 
 
@@ -108,15 +108,20 @@ def expand_list(text: str) -> list[str]:
     return [name for word in split_list(text) for name in expand_ranges(word)]
 
 
-def _expand_range(text: str) -> Iterator[str]:
-    """Yield the numbers of a range such as ``007-012,020``, with leading zeros."""
+def _expand_range(text: str) -> list[str]:
+    """Return the numbers of a range such as ``007-012,020``, with leading zeros."""
+    numbers: list[str] = []
     for part in text.split(","):
         match = RANKS.fullmatch(part)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-        if match is None or last < first:
+        if match is None or last < first or last - first >= MAX_RANKS:
             raise InputError("bad host range", found=f"[{text}]", expected="[low-high,...]")
         width = len(match[1]) if match[1].startswith("0") or match[2] else 0
-        yield from (f"{number:0{width}d}" for number in range(first, last + 1))
+        numbers += [f"{number:0{width}d}" for number in range(first, last + 1)]
+        if len(numbers) > MAX_RANKS:
+            found, expected = f"[{text[:40]}...]", f"at most {MAX_RANKS}"
+            raise InputError("too many hosts", found=found, expected=expected)
+    return numbers
 
 
 def _compress_ranges(names: Sequence[str]) -> str:

@@ -30,8 +30,10 @@ _RINGS: dict[str, dict[int, Sequence[int]]] = {
 }
 
 
-def lay_out_as_jax(torus: Torus, axes: MeshAxes) -> tuple[Ints, str]:
+def lay_out_as_jax(torus: Torus, axes: MeshAxes, nodes: Ints | None = None) -> tuple[Ints, str]:
     """Return the node at each coordinate of JAX's own mesh of a whole slice, and a description.
+
+    ``nodes`` are the nodes of the devices in JAX's order, by default in the machine's numbering.
 
     This is the mesh of `jax.experimental.mesh_utils.create_device_mesh` in JAX 0.10, which
     `jax.make_mesh` calls, with ``allow_split_physical_axes=True``. On a TPU the axes choose their
@@ -48,7 +50,8 @@ def lay_out_as_jax(torus: Torus, axes: MeshAxes) -> tuple[Ints, str]:
     """
     ring = _find_ring(torus, axes.sizes)
     if ring is not None:
-        nodes = default_devices(torus).nodes[list(ring)].reshape(axes.sizes)
+        devices = default_devices(torus).nodes if nodes is None else nodes
+        nodes = devices[list(ring)].reshape(axes.sizes)
         in_order = [*ring] == [*range(nodes.size)]
         return nodes, "devices in order" if in_order else "JAX's order of a small slice"
     layouts = [

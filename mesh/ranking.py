@@ -76,7 +76,7 @@ class MeshLayouts(Result):
     layouts : tuple of RankedLayout
         Layouts that differ in time, the fastest first.
     default : RankedLayout
-        JAX's own mesh if the mesh fills the slice, otherwise the devices in the order of their
+        JAX's own mesh if the mesh fills a TPU slice, otherwise the devices in the order of their
         numbers.
     default_name : str
         "JAX's own" or "devices in order".
@@ -335,9 +335,11 @@ def mesh(
         found = f"{mesh} on {torus}"
         raise InputError("no layout keeps hosts together", found=found, expected="another mesh")
     is_whole = mesh.n_tasks == torus.n_nodes
-    default = devices.nodes[: mesh.n_tasks].reshape(mesh.sizes), "devices in order"
+    default_name = "devices in order"
+    default = devices.nodes[: mesh.n_tasks].reshape(mesh.sizes), default_name
     if is_whole and torus.name.startswith("tpu"):
-        default = lay_out_as_jax(torus, mesh)
+        default_name = "JAX's own"
+        default = lay_out_as_jax(torus, mesh, devices.nodes)
     others = [scorer.score_mesh(*default)]
     if compare is not None:
         others.append(scorer.score_mesh(_read_nodes(compare, problem), "yours"))
@@ -355,7 +357,7 @@ def mesh(
         devices=devices,
         layouts=tuple(layouts[: max(top, 1)]),
         default=own,
-        default_name="JAX's own" if is_whole else "devices in order",
+        default_name=default_name,
         compared=compared[0] if compared else None,
         considered=considered,
         all_considered=not is_whole or considered <= MAX_SPLITS,

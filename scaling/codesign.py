@@ -110,7 +110,9 @@ class Application:
 
     def need(self, requirement: str, p: float, n: float) -> float:
         """Return a requirement of one of p processes with problem size n."""
-        one_of(requirement, f"requirement of {self.name}", tuple(self.requirements))
+        if requirement not in self.requirements:
+            message, known = f"bad requirement of {self.name}", ", ".join(self.requirements)
+            raise InputError(message, file=self.file, found=requirement, expected=known)
         check_positive(p=p, n=n)
         value = float(self.requirements[requirement](p=p, n=n, held=self.held))
         if not 0 <= value < np.inf:
@@ -135,6 +137,9 @@ class Application:
         values = np.broadcast_to(bytes_used(n=sizes), sizes.shape)
         fills = values >= memory
         first = int(fills.argmax()) if fills.any() else sizes.size - 1
+        # A value that is not a number raises here.
+        for n in sizes[: first + 1][np.isnan(values[: first + 1])]:
+            self.need("bytes_used", p, n)
         # The largest size is unique if memory grows up to the first size that fills it, and if no
         # larger size fits.
         shrinks = ~(values[1 : first + 1] >= values[:first] * (1 - _TOLERANCE))

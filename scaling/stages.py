@@ -194,15 +194,16 @@ def split_range(
 ) -> list[RangePart]:
     """Split a range at the points where another stage becomes the slowest.
 
-    If two stages are equally slow in the whole range, the result contains the one that is slower
-    for large parameters, or else the first by name.
+    Stages are compared at 2**14 points of the range. Two changes between neighbouring points are
+    missed. If two stages are equally slow in the whole range, the result contains the one that is
+    slower for large parameters, or else the first by name.
     """
     names = list_parameters(stages)
     check_names(names, at)
     check_names(names, {parameter: low})
+    found, expected = f"{low} to {high}", "two finite numbers, 0 < low < high"
     low, high = to_float(low), to_float(high)
     if not 0 < low < high < math.inf:
-        found, expected = f"{low:g} to {high:g}", "two finite numbers, 0 < low < high"
         raise InputError(f"bad range of {parameter}", found=found, expected=expected)
     if parameter in at:
         raise InputError(f"{parameter} has a range already", found=f"a value, {at[parameter]}")
@@ -276,6 +277,7 @@ def evaluate_sum(terms: TermSum, x: ArrayLike) -> Floats:
 def find_crossings(terms: TermSum, low: float, high: float) -> list[float]:
     """Return the points low < x < high where the sum changes its sign, in order.
 
+    Two changes within 1 / 2**14 of the range of log(x) are missed.
     The point 1 is included if the sum is 0 on one side of it only. Zeros without a change of sign
     are excluded.
     """

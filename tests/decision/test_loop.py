@@ -159,7 +159,7 @@ def test_what_is_proved_is_true(seed, n, tight):
 def test_a_sure_answer_is_right_as_often_as_it_says():
     rng = np.random.default_rng(3)
     right, certainties = [], []
-    for seed in range(80):
+    for seed in range(150):
         n = 30
         posterior = posterior_of(np.zeros(n), 0.15, features=rng.normal(size=(n, 2)), seed=seed)
         truth = np.exp(posterior.sample(np.arange(n), 1).logs[0])

@@ -106,7 +106,6 @@ def profile(main, solve):
     return cubex(**{"0.index": index, "0.data": data})
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["data", "anchor", "whole"])
 def test_small_profiles_that_unpack_to_very_much_are_refused(tmp_path, kind):
     zeros = bytes(2**27)

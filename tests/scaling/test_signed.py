@@ -114,7 +114,7 @@ def test_falling_logarithms_come_back_at_the_noise_of_three_repetitions(name, sh
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_a_higher_prior_of_a_negative_coefficient_has_no_fewer_of_them(seed):
+def test_a_higher_prior_of_a_negative_coefficient_has_hardly_fewer_of_them(seed):
     rng = np.random.default_rng(seed)
     values = (10 - 0.002 * P[:, 0] ** 1.5)[None, :, None] * rng.normal(1, 0.03, (20, 5, 3))
     counts = []
@@ -123,6 +123,7 @@ def test_a_higher_prior_of_a_negative_coefficient_has_no_fewer_of_them(seed):
         powers = [[c < 0 and e[0] not in LOGS for c, e in models.terms(k)] for k in range(20)]
         counts.append(sum(map(any, powers)))
     # One draw in 20 may change to a falling logarithm, whose prior stays the same.
+    assert counts[-1] >= counts[0]
     assert all(more >= fewer - 1 for fewer, more in itertools.pairwise(counts))
 
 
