@@ -144,10 +144,10 @@ def test_dry_run_lists_blocks_and_writes_nothing(call, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_every_study_has_a_page_of_at_most_a_hundred_and_ten_lines_in_the_repository():
+def test_every_study_has_a_page_of_at_most_a_hundred_and_thirty_lines_in_the_repository():
     docs = Path(__file__).parents[2] / "studies/results"
     for name in STUDIES:
-        assert len((docs / f"{name}.md").read_text().splitlines()) <= 110
+        assert len((docs / f"{name}.md").read_text().splitlines()) <= 130
 
 
 @given(st.floats(0, 1), st.floats(-1e-2, 1e-2), st.sampled_from(["at least", "at most"]))
