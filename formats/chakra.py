@@ -166,7 +166,7 @@ def _read_tag(node: Node) -> int:
 def _sort_nodes(source: Source, nodes: list[Node]) -> list[Node]:
     """Sort nodes so that each node follows its dependencies, and collectives keep their order.
 
-    Of several nodes that could come next, receives come last and collectives after other nodes.
+    If several nodes could come next, receives are last and collectives come just before them.
     """
     index_by_id = {str(node.get("id")): at for at, node in enumerate(nodes)}
     before = [

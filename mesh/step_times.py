@@ -417,7 +417,7 @@ def simulate_collective(
 ) -> float | None:
     """Return the seconds of a collective by simulated packets; None if it has too many messages.
 
-    Of many equal rounds, only a few are simulated. Each other round takes as long as a round in
+    Only a few of many equal rounds are simulated. Each other round takes as long as a round in
     their second half, on average, which is accurate to 5 %.
     """
     groups = groups.extract_repeating_part()
