@@ -113,7 +113,7 @@ def rank(
     several networks that the machine may have and ranked by the mean. A proof then is one on each
     of these networks.
 
-    The first simulation after installation takes up to 40 seconds longer because it is compiled.
+    The first simulation after installation takes about a minute longer because it is compiled.
 
     Parameters
     ----------

@@ -53,7 +53,7 @@ bytes over the size of a packet, times the hops of each.
 | `toruscast rank`, 512 tasks, 10,000 candidates | {many["processor_seconds"]:.0f} s | \
 {many["peak_gb"]:.2f} GB |
 
-Without the kernels of a wheel, the first run on a machine compiles them in up to 40 seconds.
+Without the kernels of a wheel, the first run on a machine compiles them in about a minute.
 `--jobs` uses more threads, `--workers` processes,
 `--cluster` other nodes ([use a cluster](../guide/use-a-cluster.md)).
 

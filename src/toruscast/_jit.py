@@ -49,7 +49,7 @@ class _CompilationListener(event.Listener):
 
     def on_start(self, event: Any) -> None:
         if not self.starts and not self.wall_seconds:
-            message = "compiling kernels, once on this machine: up to 40 s"
+            message = "compiling kernels, once on this machine: about a minute"
             logger.warning(message, extra={"event": "compiling"})
         self.starts.append((time.monotonic(), time.thread_time()))
 
