@@ -1,10 +1,10 @@
-"""Make a wheel with compiled kernels, and try it in a fresh environment.
+"""Make a wheel with compiled kernels, and test it in fresh read-only environments.
 
     make wheel
     make wheel PYTHONS="python3.12 python3.13"
 
-Each Python that is here compiles the kernels with each version of numba in ``--numba``, for
-processors from about 2013 on (x86-64-v3). Anything else compiles them at the first use.
+Each installed Python compiles the kernels with each version of numba in ``--numba``, for x86-64-v3
+processors (from about 2013 on). Other Pythons, numbas and processors compile at the first use.
 """
 
 import argparse
@@ -15,10 +15,10 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 
 ROOT = Path(__file__).parents[1]
-# What compiles the kernels that most users need.
+# Commands that compile the kernels that most users need.
 WORK = (
     "rank --comm lammps-lj-64 --torus 4x4x4",
     "rank --comm lammps-lj-64 --torus bluegene_q:64 --network unknown",
@@ -31,7 +31,7 @@ WORK = (
     "mesh --torus tpu_v5e:4x4 --axes x=4,y=4 --traffic x:allreduce:1MB,y:alltoall:1MB",
     "mesh --torus tpu_v4:4x4x8 --axes x=4,y=32 --traffic x:allreduce:1MB,y:allgather:1MB",
 )
-# What the fresh environment runs first.
+# The first commands that a fresh environment runs.
 TRIED = (
     "rank --comm lammps-lj-512 --torus 8x8x8",
     "mesh --torus tpu_v6e:16x16 --axes data=64,tensor=4 "
@@ -57,7 +57,11 @@ for folder in package.rglob("*/"):
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pythons", default="python3.11 python3.12 python3.13 python3.14")
-    parser.add_argument("--numba", default="", help="versions; the pinned and the one before")
+    parser.add_argument(
+        "--numba",
+        default="",
+        help="versions; the default is the pinned one and the minor version before",
+    )
     parser.add_argument("--out", type=Path, default=ROOT / "dist")
     options = parser.parse_args()
     pythons = [each for each in options.pythons.split() if is_here(each)]
@@ -70,12 +74,13 @@ def main() -> int:
         shutil.copytree(ROOT, source, symlinks=True, ignore=unwanted)
         plain = make_wheel(source, folder / "plain")
         kernels = source / "src" / "toruscast" / "_kernels"
-        for python in pythons:
-            for version in options.numba.split() or numba_versions():
-                compile_kernels(python, version, plain, kernels, folder)
+        versions = options.numba.split() or numba_versions()
+        pairs = [(python, version) for python in pythons for version in versions]
+        compiled = [pair for pair in pairs if compile_kernels(*pair, plain, kernels, folder)]
         wheel = make_wheel(source, options.out)
-        print(f"{wheel}: {wheel.stat().st_size / 1e6:.1f} MB")
-        try_wheel(pythons[0], wheel, folder)
+        print(f"{wheel}: {wheel.stat().st_size / 1e6:.1f} MB", flush=True)
+        for python, version in compiled:
+            try_wheel(python, version, wheel, folder)
     return 0
 
 
@@ -115,28 +120,31 @@ def environment(python: str, wheel: Path, numba: str, place: Path) -> Path:
     return place / "bin"
 
 
-def compile_kernels(python: str, numba: str, wheel: Path, out: Path, folder: Path) -> None:
-    """Compile with one Python and one numba, and copy the machine code to ``out``."""
+def compile_kernels(python: str, numba: str, wheel: Path, out: Path, folder: Path) -> bool:
+    """Compile with one Python and one numba to ``out``; return False if they do not install."""
     try:
         programs = environment(python, wheel, numba, folder / "compiler")
     except subprocess.CalledProcessError as error:
-        print(f"{python}, numba {numba}: not compiled: {error.stderr.strip().splitlines()[-1]}")
-        return
+        reason = error.stderr.strip().splitlines()[-1]
+        print(f"{python}, numba {numba}: not compiled: {reason}", flush=True)
+        return False
     kept = folder / "kept"
     shutil.rmtree(kept, ignore_errors=True)
     target = {"NUMBA_CPU_NAME": "x86-64-v3", "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": str(kept)}
     for words in WORK:
         run([programs / "toruscast", *shlex.split(words)], env=os.environ | target)
     run([programs / "python", "-c", COMPILE, kept, out], cwd=folder)
-    print(f"{python}, numba {numba}: {len(list(kept.rglob('*.nbc')))} kernels")
+    print(f"{python}, numba {numba}: {len(list(kept.rglob('*.nbc')))} kernels", flush=True)
+    return True
 
 
-def try_wheel(python: str, wheel: Path, folder: Path) -> None:
-    """Install the wheel in a new place that cannot be written to, and time the first calls."""
-    programs = environment(python, wheel, numba_versions()[0], folder / "fresh")
-    home = folder / "home"
+def try_wheel(python: str, numba: str, wheel: Path, folder: Path) -> None:
+    """Install the wheel in a new read-only environment, and time the first calls."""
+    place = Path(mkdtemp(dir=folder))
+    programs = environment(python, wheel, numba, place / "environment")
+    home = place / "home"
     home.mkdir()
-    for path in (folder / "fresh", *(folder / "fresh").rglob("*")):
+    for path in (place / "environment", *(place / "environment").rglob("*")):
         if not path.is_symlink():
             path.chmod(path.stat().st_mode & ~0o222)
     # The superuser can write anywhere with this capability.
@@ -147,13 +155,16 @@ def try_wheel(python: str, wheel: Path, folder: Path) -> None:
         done = run([*limits, programs / "toruscast", *shlex.split(words)], env=settings, cwd=home)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        print(f"{seconds:.1f} s of processor time: toruscast {words}")
+        print(
+            f"{python}, numba {numba}: {seconds:.1f} s of processor time: toruscast {words}",
+            flush=True,
+        )
         if "compiling" in done.stderr:
             raise SystemExit(f"tools/wheel.py: compiled in spite of its kernels: {words}")
 
 
 def run(words, **how):
-    """Run a program; an error ends this one with what it said."""
+    """Run a program; if it fails, print its output and raise the error."""
     how = {"check": True, "capture_output": True, "text": True} | how
     try:
         return subprocess.run(list(map(str, words)), **how)

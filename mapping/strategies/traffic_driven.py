@@ -109,9 +109,7 @@ def spectral(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     sizes = placement.torus.shape
     best: NDArray[Any] = np.arange(placement.n_tasks) // placement.capacity
     min_cost = np.inf
-    # Several BLAS threads take ten times the processor time of one. The limit covers only libraries
-    # that are loaded, so load SciPy's first.
-    assert scipy.linalg
+    # Several BLAS threads take ten times the processor time of one.
     with threadpool_limits(1, "blas"):
         for layout in find_layouts(placement, sum(size > 1 for size in sizes), rng):
             for assignment in _assign_dimensions(layout, placement.torus):
@@ -252,26 +250,30 @@ def _slow_eigenvectors(
     """Return the smallest positive eigenvalues of the Laplacian and eigenvectors, (n_tasks, n)."""
     first, partner, nbytes = placement.partners
     n_tasks = placement.n_tasks
+    task = np.repeat(np.arange(n_tasks), np.diff(first))
     if equal_weights:
         # Keep the faces of a halo, which differ in bytes, without its edges and corners.
         max_bytes = np.maximum.reduceat(nbytes, np.minimum(first[:-1], nbytes.size - 1))
-        task = np.repeat(np.arange(n_tasks), np.diff(first))
         is_heavy = nbytes >= _MIN_SHARE * np.minimum(max_bytes[task], max_bytes[partner])
         nbytes = is_heavy.astype(np.float64)
-    weight = scipy.sparse.csr_array((nbytes, partner, first), shape=(n_tasks, n_tasks))
     # Tasks without traffic need a positive degree.
-    degree = np.maximum(weight.sum(axis=1), 1e-9 * max(nbytes.mean(), 1e-290))
-    scale = scipy.sparse.diags_array(1 / np.sqrt(degree))
-    normal = (scale @ weight @ scale).tocsr()
+    degree = np.bincount(task, nbytes, n_tasks)
+    degree = np.maximum(degree, 1e-9 * max(nbytes.mean(), 1e-290))
+    scale = 1 / np.sqrt(degree)
+    normal = scale[task] * nbytes * scale[partner]
     if n_tasks <= _MAX_DENSE:
-        largest = [max(n_tasks - n - 1 - _EXTRA_EIGENVECTORS, 0), n_tasks - 1]
-        values, vectors = scipy.linalg.eigh(normal.toarray(), subset_by_index=largest)
-        values, vectors = values[::-1], vectors[:, ::-1]
+        dense = np.zeros((n_tasks, n_tasks))
+        np.add.at(dense, (task, partner), normal)
+        # SciPy would return only the largest, but takes longer to import.
+        values, vectors = np.linalg.eigh(dense)
+        last = -(n + 2 + _EXTRA_EIGENVECTORS)
+        values, vectors = values[:last:-1], vectors[:, :last:-1]
         groups = np.split(vectors, np.flatnonzero(-np.diff(values) > _EQUAL) + 1, axis=1)
         vectors = np.hstack([_choose_basis(group) for group in groups])
     else:
-        values, vectors = _filtered_eigenvectors(normal, n + 1, placement)
-    slow = vectors[:, 1 : n + 1] / np.sqrt(degree)[:, None]
+        sparse = scipy.sparse.csr_array((normal, partner, first), shape=(n_tasks, n_tasks))
+        values, vectors = _filtered_eigenvectors(sparse, n + 1, placement)
+    slow = vectors[:, 1 : n + 1] * scale[:, None]
     slow -= slow.mean(axis=0)
     return 1 - values[1 : n + 1], np.asarray(slow / np.maximum(slow.std(axis=0), 1e-300))
 
