@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: jax-installed rank check-rank test test-all lint types docs docs-serve notebooks bench results figures pages model fuzz kills laws audit lower newest jax pythons wheel soak clean-kernels clean
+.PHONY: jax-installed rank check-rank test test-all checks kernels lint types docs docs-serve notebooks bench results figures pages model fuzz kills laws audit lower newest jax pythons wheel soak clean-kernels clean
 
 # Rank the candidates of a run, then search for a better mapping.
 RUN := --comm lammps-droplet-128 --torus 4x4x8
@@ -14,11 +14,18 @@ rank: .venv/installed
 check-rank: .venv/installed
 	$(BIN)/toruscast rank --comm lammps-lj-512 --torus 8x8x8 --check
 
-test: lint types docs
+test: checks
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
-test-all: lint types docs
+test-all: checks
 	$(BIN)/python -m pytest -n 2
+
+# Both cores work: the kernels would otherwise be compiled once by each of the two test workers.
+checks: .venv/installed-dev
+	@$(MAKE) --jobs 2 --output-sync lint kernels types docs
+
+kernels: .venv/installed-dev
+	$(BIN)/python tools/wheel.py --here
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .

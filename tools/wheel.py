@@ -14,6 +14,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 
@@ -63,7 +64,11 @@ def main() -> int:
         help="versions; the default is the pinned one and the minor version before",
     )
     parser.add_argument("--out", type=Path, default=ROOT / "dist")
+    parser.add_argument("--here", action="store_true", help="only compile for this environment")
     options = parser.parse_args()
+    if options.here:
+        run_commands(Path(sys.executable).parent, os.environ)
+        return 0
     pythons = [each for each in options.pythons.split() if is_here(each)]
     if not pythons:
         parser.error(f"none of these is here: {options.pythons}")
@@ -131,11 +136,16 @@ def compile_kernels(python: str, numba: str, wheel: Path, out: Path, folder: Pat
     kept = folder / "kept"
     shutil.rmtree(kept, ignore_errors=True)
     target = {"NUMBA_CPU_NAME": "x86-64-v3", "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": str(kept)}
-    for words in WORK:
-        run([programs / "toruscast", *shlex.split(words)], env=os.environ | target)
+    run_commands(programs, os.environ | target)
     run([programs / "python", "-c", COMPILE, kept, out], cwd=folder)
     print(f"{python}, numba {numba}: {len(list(kept.rglob('*.nbc')))} kernels", flush=True)
     return True
+
+
+def run_commands(programs: Path, environment: Mapping[str, str]) -> None:
+    """Run the commands whose kernels most users need, which compiles them."""
+    for words in WORK:
+        run([programs / "toruscast", *shlex.split(words)], env=environment)
 
 
 def try_wheel(python: str, numba: str, wheel: Path, folder: Path) -> None:
