@@ -42,7 +42,10 @@ class BatchJob:
 
 
 def read_job(environment: Mapping[str, str], flux_hosts: str = "") -> BatchJob | None:
-    """Return the job that the environment variables describe; None outside a job."""
+    """Return the job that the environment variables describe; None outside a job.
+
+    ``flux_hosts`` is the list of hosts that Flux prints, because no variable contains it.
+    """
     get = environment.get
     if nodes := get("SLURM_JOB_NODELIST") or get("SLURM_NODELIST"):
         hosts = tuple(expand_list(nodes))

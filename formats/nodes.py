@@ -48,6 +48,7 @@ _LABELLED = re.compile(r"\s*([A-Za-z][\w .-]*):\s++\d++(?>\s*+,\s*+\d++)*+\s*+,?
 
 
 def _read_nodes(source: Source, options: MappingOptions) -> TaskMapping:
+    """Read the node of each task from one line, or from a line per task."""
     text = source.text
     number, line = text.first_line()
     parts = split_cells(line)[1]
@@ -68,6 +69,7 @@ def _is_row_of_semicolons(source: Source) -> bool:
 def _mapping_from_row(
     text: TextFile, line: int, words: list[str], options: MappingOptions, name: str
 ) -> TaskMapping:
+    """Return the mapping of a line that lists the node of each task."""
     last = options.torus.n_nodes - 1
     nodes = [
         parse_whole(text, line, f"node of task {t}", word, last) for t, word in enumerate(words)
@@ -85,6 +87,7 @@ def _is_named_lines(source: Source) -> bool:
 
 
 def _read_named_lines(source: Source, options: MappingOptions) -> Iterator[TaskMapping]:
+    """Yield the mapping of each line, which is a name and the node of each task."""
     text = source.streamed_text
     n_tasks = None
     line_of_name: dict[str, int] = {}
@@ -107,7 +110,7 @@ def _split_names(line: str) -> list[str]:
 
 
 def _may_be_name(word: str) -> bool:
-    """Whether a word may be a mapping's name, since it is no number, range or label."""
+    """Whether a word is not a number, range or label, so it may be the name of a mapping."""
     _, colon, number = word.rpartition(":")
     is_label = bool(colon) and bool(WHOLE.fullmatch(number.strip()))
     is_number = all(NUMBER.fullmatch(part) for part in re.split(r"[\s;]+", word) if part)
@@ -143,12 +146,13 @@ def _write_numbered(
 
 
 def _read_treematch(source: Source, options: MappingOptions) -> TaskMapping:
+    """Read the core of each task; the cores of a node have consecutive numbers."""
     text = source.text
     number, line = text.first_line()
-    name, _, rest = line.partition(":")
+    name, _, core_list = line.partition(":")
     cores = [
-        parse_whole(text, number, f"core of task {t}", part.strip())
-        for t, part in enumerate(rest.strip().rstrip(",").split(","))
+        parse_whole(text, number, f"core of task {t}", word.strip())
+        for t, word in enumerate(core_list.strip().rstrip(",").split(","))
     ]
     node, slot = np.divmod(cores, options.capacity or 1)
     table = make_table(text, [number] * len(cores), node=node, slot=slot)
@@ -205,6 +209,7 @@ _MAPLIB_HEADER = re.compile(r'(?!.*([\[\]{}<>;]|"\s*:)).*process_id', re.I)
 
 
 def _read_bluegene(source: Source, options: MappingOptions) -> TaskMapping:
+    """Read the coordinates of each task and optionally its slot; refuse ambiguous columns."""
     text, torus = source.text, options.torus
     number, line = text.first_line()
     parts = split_cells(line)[1]
@@ -241,7 +246,7 @@ def _mapping_from_coordinates(table: TextTable, options: MappingOptions) -> Task
 
 
 def _may_start_with_tasks(table: TextTable, width: int, options: MappingOptions) -> bool:
-    """Whether the columns may be task, node and slot, since the first is a permutation."""
+    """Whether the first of two or three columns is a permutation, so they may start with tasks."""
     ndim = options.torus.ndim
     if width > 3 or (width == ndim + 1 and ndim != 1):
         return False
@@ -263,10 +268,11 @@ def _read_vcoord(source: Source, options: MappingOptions) -> TaskMapping:
     rows = list(text.matches(_VCOORD, "coordinates", "(x,y,z)"))
     if unused := {name for _, match in rows for name in re.findall(r"\w+(?=\s*=)", match[2])}:
         warn_about(text.file, f"unused words: {joined(sorted(unused))}")
-    nodes = [
-        parse_node(text, n, re.split(r"\s*,\s*", match[1]), options.torus) for n, match in rows
-    ]
-    return mapping_from_table(make_table(text, [number for number, _ in rows], node=nodes), options)
+    lines = [number for number, _ in rows]
+    coordinates = (re.split(r"\s*,\s*", match[1]) for _, match in rows)
+    pairs = zip(lines, coordinates, strict=True)
+    nodes = [parse_node(text, line, words, options.torus) for line, words in pairs]
+    return mapping_from_table(make_table(text, lines, node=nodes), options)
 
 
 def _check_vcoord(options: WriteOptions, *_: int) -> None:
@@ -358,6 +364,7 @@ and the tasks of a node. The title is the name of the mapping.
 
 
 def _read_sst_coordinates(source: Source, options: MappingOptions) -> TaskMapping:
+    """Read the coordinates of each task below a line with the numbers of nodes and dimensions."""
     text, torus = source.text, options.torus
     number, line = text.first_line()
     parts = split_cells(line)[1]

@@ -102,7 +102,7 @@ def find_dialect(name: object, holds: DataKind) -> Dialect:
 
 
 def dialect_to_write(holds: DataKind, path: AnyPath, name: str | None = None) -> Dialect:
-    """Return the dialect with a name, or the one that the suffix of the path selects."""
+    """Return the dialect with a name that has a writer, or the one that a file name selects."""
     writable = [dialect for dialect in dialects(holds) if dialect.write]
     if name is not None:
         dialect = find_dialect(name, holds)
@@ -126,7 +126,10 @@ def dialect_to_write(holds: DataKind, path: AnyPath, name: str | None = None) ->
 
 
 def identify(source: Source, holds: DataKind, name: str = "auto") -> Dialect:
-    """Return the dialect with a name, or the one that the rules select for ``"auto"``."""
+    """Return the dialect with a name, or the one that the rules select for ``"auto"``.
+
+    Raises `InputError` with similar formats as a hint unless the rules select exactly one.
+    """
     if not isinstance(name, str) or name != "auto":
         return find_dialect(name, holds)
     matches = match_dialects(source, holds)
@@ -167,7 +170,10 @@ def match_dialects(source: Source, holds: DataKind | None = None) -> list[Dialec
 
 
 def _match_numbers(source: Source) -> set[str]:
-    """Return the dialects that may contain the rows of bare numbers, such as "graph/edges"."""
+    """Return the formats that a file of numbers without a header may have, as "graph/edges".
+
+    The formats differ in the number of columns, and in a first line that counts the others.
+    """
     rows = [split_cells(line)[1] for _, line in source.lines]
     width, widths_below = len(rows[0]), {len(row) for row in rows[1:]}
     is_constant = widths_below == {width}
@@ -228,6 +234,6 @@ def _may_be_vertices(source: Source, rows: list[list[str]], has_count: bool) -> 
 
 
 def _line_shape(text: str) -> str:
-    """Return the first line without comment, with one character for each word or number."""
+    """Return the form of the first data line: "a" for each word, "0" for each number."""
     line = next((line for line in text.splitlines() if line[:1] not in "#%"), "")
     return re.sub("[0-9]+", "0", re.sub("[A-Za-z_]+", "a", line[:200]))

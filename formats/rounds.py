@@ -15,7 +15,7 @@ from toruscast._slow import pandas as pd
 from toruscast._slow import scipy
 from toruscast.errors import InputError
 from toruscast.mapping.collectives import merged, schedule
-from toruscast.mapping.collectives.schedules import ALL_PAIRS, collective_total
+from toruscast.mapping.collectives.schedules import ALL_PAIRS, collective_total, copy_to_groups
 from toruscast.mapping.comm_graph import CommGraph, Workload, sum_edges
 from toruscast.mapping.omissions import Omission
 from toruscast.mapping.task_mapping import cumcount
@@ -153,7 +153,11 @@ Rules = list[tuple[float, list[tuple[float, str]]]]
 
 @lru_cache
 def _library_rules(family: str) -> dict[str, tuple[bool, Rules]]:
-    """Return for each collective whether bounds are bytes of a block, and the rules by ranks."""
+    """Parse the decision rules of a family of MPI libraries.
+
+    Return for each collective whether bounds on bytes are those of one rank's block, and its rules:
+    a bound on ranks with a list of bounds on bytes and the algorithm below each.
+    """
     text = _OPEN_MPI if family == "Open MPI" else _MPICH
     rules: dict[str, tuple[bool, Rules]] = {}
     for line in text.strip().splitlines():
@@ -162,12 +166,10 @@ def _library_rules(family: str) -> dict[str, tuple[bool, Rules]]:
             rows: Rules = []
             rules[collective] = (unit == "a block", rows)
             continue
-        ranks, colon, entries = line.rpartition(":")
-        row = []
-        for entry in entries.split(","):
-            *below, name = entry.split()
-            row.append((float(below[0]) if below else float("inf"), name))
-        rows.append((float(ranks) if colon else float("inf"), row))
+        max_ranks, _, entries = line.rpartition(":")
+        bounds = (entry.rpartition(" ") for entry in entries.strip().split(", "))
+        row = [(float(max_bytes or "inf"), name) for max_bytes, _, name in bounds]
+        rows.append((float(max_ranks or "inf"), row))
     return rules
 
 
@@ -180,13 +182,16 @@ def library_family(library: str) -> str:
 
 
 def choose_algorithm(family: str, collective: str, n: int, nbytes: float) -> str:
-    """Return the algorithm of a collective; "+" joins two consecutive ones."""
+    """Return the algorithm of a collective with ``nbytes`` in all over ``n`` ranks.
+
+    A "+" joins two consecutive algorithms.
+    """
     if not family:
         return f"{collective}/{_DEFAULT_ALGORITHMS[collective]}"
     of_block, rows = _library_rules(family)[collective]
     size = nbytes / n if of_block else nbytes
-    entries = next(each for below, each in rows if n < below)
-    name = next(name for below, name in entries if size < below)
+    entries = next(row for max_ranks, row in rows if n < max_ranks)
+    name = next(name for max_bytes, name in entries if size < max_bytes)
     is_power = n & (n - 1) == 0
     if name == "recursive_doubling" and collective == "allgather" and not is_power:
         name = "bruck" if family == "Open MPI" or nbytes < 81920 else "ring"
@@ -296,49 +301,52 @@ def build_rounds(
     family = library_family(library)
     plans = [_plan_call(events, call, algorithms or {}, family) for call in calls]
     n_messages = sum(
-        _count_messages(name, call_plan.ranks.size, call_plan.nbytes)
-        for call_plan in plans
-        if call_plan.name
-        for name in call_plan.name.split("+")
+        _count_messages(algorithm, plan.ranks.size, plan.nbytes)
+        for plan in plans
+        for algorithm in plan.algorithms
     )
     at_once = max_messages is not None and n_messages > max_messages
-    pairs = zip(calls, plans, strict=True)
-    steps_of_calls = [_plan_rounds(events, call, call_plan, at_once) for call, call_plan in pairs]
+    steps_of_calls = [
+        _build_call(events, call, plan, at_once) for call, plan in zip(calls, plans, strict=True)
+    ]
     task = events.task
-    n_steps = np.array([len(call_steps) for call_steps in steps_of_calls], np.int64)
+    n_steps = np.array([len(steps) for steps in steps_of_calls], np.int64)
     rounds, call_rounds, is_reached = _number_rounds(events, partner, n_steps)
-    parts: dict[int, list[CommGraph]] = defaultdict(list)
+    graphs: dict[int, list[CommGraph]] = defaultdict(list)
     sends = np.flatnonzero((events.kind == SEND) & (rounds > 0) & (events.peer >= 0))
     sends = sends[np.argsort(rounds[sends], kind="stable")]
-    for part in np.split(sends, np.flatnonzero(np.diff(rounds[sends])) + 1):
-        if part.size:
-            graph = sum_edges(events.n_tasks, task[part], events.peer[part], events.nbytes[part])
-            parts[int(rounds[part[0]])].append(graph)
+    for sent in np.split(sends, np.flatnonzero(np.diff(rounds[sends])) + 1):
+        if sent.size:
+            graph = sum_edges(events.n_tasks, task[sent], events.peer[sent], events.nbytes[sent])
+            graphs[int(rounds[sent[0]])].append(graph)
     # Rounds with equal marks are equal. A mark is a sender and receiver, or a step of a collective.
     marks = [(rounds[sends], task[sends] * events.n_tasks + events.peer[sends])]
-    for (first, last), call, call_steps in zip(call_rounds.T, calls, steps_of_calls, strict=True):
-        steps = np.arange(len(call_steps) if first > 0 else 0)
-        step_rounds = np.minimum(first + steps, last)
-        for round_number, graph in zip(step_rounds.tolist(), call_steps, strict=False):
+    for (first, last), call, steps in zip(call_rounds.T, calls, steps_of_calls, strict=True):
+        step_number = np.arange(len(steps) if first > 0 else 0)
+        step_rounds = np.minimum(first + step_number, last)
+        for round_number, graph in zip(step_rounds.tolist(), steps, strict=False):
             if graph.n_edges:
-                parts[round_number].append(graph)
+                graphs[round_number].append(graph)
         call_mark = int(events.communicator[call[0]]) * len(events.operations)
         call_mark += int(events.operation[call[0]]) + events.n_tasks**2
-        marks.append((step_rounds, call_mark + (steps + 1) * 2**45))
-    if not parts:
+        marks.append((step_rounds, call_mark + (step_number + 1) * 2**45))
+    if not graphs:
         raise InputError("trace without a message")
-    phases, times = _fold_iterations(parts, marks, fold)
+    phases, times = _fold_iterations(graphs, marks, fold)
     # Repeated rounds of an algorithm are the same object, and remain so under their new name.
     named_phases = {id(phase): phase.renamed(name) for phase in phases}
     workload = Workload([named_phases[id(phase)] for phase in phases], name, dependent=True)
-    algorithm_counts = Counter(call_plan.name for call_plan in plans if call_plan.name)
+    n_calls = Counter("+".join(plan.algorithms) for plan in plans if plan.algorithms)
     unreached = int((~is_reached).sum())
-    omitted = _omitted_events(events, partner, rounds)
-    return Rounds(workload, len(parts), times, unmatched, unreached, algorithm_counts, omitted)
+    omitted = _list_omissions(events, partner, rounds)
+    return Rounds(workload, len(graphs), times, unmatched, unreached, n_calls, omitted)
 
 
-def _omitted_events(events: Events, partner: Ints, rounds: Ints) -> list[Omission]:
-    """Return the events that match no other event, or that occur in no round."""
+def _list_omissions(events: Events, partner: Ints, rounds: Ints) -> list[Omission]:
+    """Return an omission for each kind of event that is in no round, with its count and bytes.
+
+    ``partner`` is -1 for events without a match, and ``rounds`` is 0 for events that never occur.
+    """
     is_unmatched = partner < 0
     kinds = {
         "receive without a send": (events.kind == RECEIVE) & is_unmatched & (events.peer >= 0),
@@ -357,31 +365,33 @@ def _omitted_events(events: Events, partner: Ints, rounds: Ints) -> list[Omissio
 
 
 def _fold_iterations(
-    parts: Mapping[int, Sequence[CommGraph]],
-    marks: Sequence[tuple[Ints, Ints]],
-    fold: bool,
+    graphs: Mapping[int, Sequence[CommGraph]], marks: Sequence[tuple[Ints, Ints]], fold: bool
 ) -> tuple[list[CommGraph], int]:
-    """Return the mean rounds of the repeated iteration and its count; else all rounds and 1."""
-    used = np.array(sorted(parts))
+    """Return the rounds of one iteration, with mean amounts, and the number of its repetitions.
+
+    ``graphs`` and pairs of ``marks`` are by number of the round. All rounds are returned, with 1
+    repetition, if none of them repeat or ``fold`` is false.
+    """
+    used = np.array(sorted(graphs))
     number, mark = (np.concatenate(column) for column in zip(*marks, strict=True))
-    kept = np.isin(number, used)
-    number, mark = np.searchsorted(used, number[kept]), mark[kept]
+    has_messages = np.isin(number, used)
+    number, mark = np.searchsorted(used, number[has_messages]), mark[has_messages]
     begin, period, times = _find_iteration(mark, number, used.size) if fold else (0, used.size, 1)
-    sent = np.array([sum(float(graph.nbytes.sum()) for graph in parts[number]) for number in used])
+    sent = np.array([sum(float(graph.nbytes.sum()) for graph in graphs[r]) for r in used])
     if times == 1 or sent[begin : begin + period * times].sum() < MIN_SHARE * sent.sum():
         begin, period, times = 0, used.size, 1
-    return [
-        _mean_graph(
-            [graph for turn in range(times) for graph in parts[used[first + turn * period]]], times
-        )
-        for first in range(begin, begin + period)
-    ], times
+    phases = []
+    for first in range(begin, begin + period):
+        repeats = used[first : first + times * period : period]
+        phases.append(_mean_graph([graph for r in repeats for graph in graphs[r]], times))
+    return phases, times
 
 
 def _match_messages(events: Events) -> tuple[Ints, int]:
-    """Return the send of each receive (-1 for none) and the number of unmatched messages.
+    """Return the send of each receive, (n_events,), and the number of unmatched messages.
 
-    MPI delivers messages of the same source, destination, communicator and tag in order.
+    Other events and receives without a send have -1. MPI delivers messages of the same source,
+    destination, communicator and tag in order.
     """
     indexes = np.flatnonzero(np.isin(events.kind, (SEND, RECEIVE)) & (events.peer >= 0))
     is_send = events.kind[indexes] == SEND
@@ -414,24 +424,25 @@ def _match_collectives(events: Events, partner: Ints) -> tuple[list[Ints], int]:
     indexes, communicator, call_number = indexes[order], communicator[order], call_number[order]
     begins = np.flatnonzero(np.diff(communicator, prepend=-1) | np.diff(call_number, prepend=-1))
     calls: list[Ints] = []
-    n_incomplete = 0
     for call in np.split(indexes, begins[1:]):
-        kinds = set(events.operation[call].tolist())
-        if len(kinds) > 1 or call.size < len(events.members[int(events.communicator[call[0]])]):
-            n_incomplete += 1
-            continue
-        partner[call] = len(calls)
-        calls.append(call)
-    return calls, n_incomplete
+        n_members = len(events.members[int(events.communicator[call[0]])])
+        if call.size >= n_members and np.ptp(events.operation[call]) == 0:
+            partner[call] = len(calls)
+            calls.append(call)
+    return calls, begins.size - len(calls)
 
 
 def _number_rounds(events: Events, partner: Ints, n_steps: Ints) -> tuple[Ints, Ints, Bools]:
-    """Return the rounds of events, the first and last rounds of calls, and which events can occur.
+    """Return the round of each event, the first and last round of each call, and reached events.
+
+    The arrays have shapes (n_events,), (2, n_calls) and (n_events,). Rounds count from 1; 0 means
+    none. Events that wait for each other are not reached.
 
     In a workload, a task starts a round after it has received all messages of lower rounds. This
     gives two rules. A send, or the first step of a collective, is one round after the messages that
     its task received before. A message that a task receives after a send has at least the round of
-    that send; otherwise the send would wait for it.
+    that send; otherwise the send would wait for it. Rounds are the longest paths in the graph of
+    these rules.
 
     If messages overtake another one, the rules contradict each other along a cycle. All events of
     the cycle then share a round, since no task may wait for more than it does in the program.
@@ -485,79 +496,76 @@ def _list_arcs(source: Ints, target: Ints, length: Ints | Bools | int = 0) -> In
 
 
 class _CallPlan(NamedTuple):
-    """Algorithm, ranks with the root first, and bytes of a collective call."""
+    """How a collective call is expanded to messages."""
 
-    # "" if nothing is sent.
-    name: str
-    ranks: Ints
-    nbytes: float
+    ranks: Ints  # the root is the first
+    algorithms: tuple[str, ...] = ()  # run one after the other; none if nothing is sent
+    nbytes: float = 0.0  # of the whole buffer
 
 
 def _plan_call(events: Events, call: Ints, chosen: Mapping[str, str], family: str) -> _CallPlan:
-    """Return the algorithm of a collective call, the chosen one or that of the library."""
+    """Return the plan of a collective call, given the indexes of its events.
+
+    The algorithm is ``chosen`` by collective, or else that of the family of MPI libraries.
+    """
     collective = events.operations[int(events.operation[call[0]])]
     ranks = np.array(events.members[int(events.communicator[call[0]])], np.int64)
-    if not collective or ranks.size < 2 or int(call[0]) in events.blocks:
-        return _CallPlan("", ranks, 0.0)
-    amount = float(events.nbytes[call].max())
-    if collective in ("allgather", "gather", "scatter"):
-        amount = float(events.nbytes[call].sum())
-    if not amount:
-        return _CallPlan("", ranks, 0.0)
+    is_sum = collective in ("allgather", "gather", "scatter")
+    nbytes = float(events.nbytes[call].sum() if is_sum else events.nbytes[call].max())
+    if not collective or not nbytes or ranks.size < 2 or int(call[0]) in events.blocks:
+        return _CallPlan(ranks)
     root = int(events.peer[call].max())
     if root >= 0:
         ranks = np.roll(ranks, -int(np.flatnonzero(ranks == root)[0]))
     if collective in chosen:
-        return _CallPlan(f"{collective}/{chosen[collective]}", ranks, amount)
-    return _CallPlan(choose_algorithm(family, collective, ranks.size, amount), ranks, amount)
+        algorithm = f"{collective}/{chosen[collective]}"
+    else:
+        algorithm = choose_algorithm(family, collective, ranks.size, nbytes)
+    return _CallPlan(ranks, tuple(algorithm.split("+")), nbytes)
 
 
-def _plan_rounds(
-    events: Events, call: Ints, call_plan: _CallPlan, at_once: bool
-) -> list[CommGraph]:
-    """Return the messages of a collective call, a graph for each round."""
-    n_tasks, ranks = events.n_tasks, call_plan.ranks
+def _build_call(events: Events, call: Ints, plan: _CallPlan, at_once: bool) -> list[CommGraph]:
+    """Return the messages of a collective call, a graph for each step or one for all of them."""
+    n_tasks, ranks = events.n_tasks, plan.ranks
     if int(call[0]) in events.blocks:
         nbytes = np.stack([events.blocks[int(event)][: ranks.size] for event in call])
         # The events of a call are sorted by task, the blocks by rank.
         is_remote = np.sort(ranks)[:, None] != ranks
         src, dst = np.nonzero(is_remote & (nbytes > 0))
         return [sum_edges(n_tasks, np.sort(ranks)[src], ranks[dst], nbytes[src, dst])]
-    if not call_plan.name:
-        return []
     members = tuple(ranks.tolist())
     return [
         graph
-        for name in call_plan.name.split("+")
-        for graph in _build_steps(name, members, call_plan.nbytes, n_tasks, at_once)
+        for algorithm in plan.algorithms
+        for graph in _build_steps(algorithm, members, plan.nbytes, n_tasks, at_once)
     ]
 
 
 @lru_cache(maxsize=4096)
-def _count_messages(name: str, n: int, nbytes: float) -> int:
-    if name in ALL_PAIRS:
-        return n * (n - 1)
-    rounds = schedule(name, n, nbytes).rounds()
+def _count_messages(algorithm: str, n_ranks: int, nbytes: float) -> int:
+    if algorithm in ALL_PAIRS:
+        return n_ranks * (n_ranks - 1)
+    rounds = schedule(algorithm, n_ranks, nbytes).rounds()
     return sum(times * sum(step.src.size for step in steps) for times, steps in rounds)
 
 
 @lru_cache(maxsize=64)
 def _build_steps(
-    name: str, ranks: tuple[int, ...], nbytes: float, n_tasks: int, at_once: bool
+    algorithm: str, ranks: tuple[int, ...], nbytes: float, n_tasks: int, at_once: bool
 ) -> tuple[CommGraph, ...]:
+    """Return a graph for each step of an algorithm; one for all steps with ``at_once``."""
     tasks = np.array(ranks, np.int64)
-    plan = None if at_once else schedule(name, len(ranks), nbytes)
+    plan = None if at_once else schedule(algorithm, len(ranks), nbytes)
     if plan is None or plan.at_once:
-        return (collective_total(name, tasks[None], nbytes, n_tasks),)
+        return (collective_total(algorithm, tasks[None], nbytes, n_tasks),)
     graphs: list[CommGraph] = []
     for times, steps in plan.rounds():
-        graph = merged(len(ranks), steps)
-        endpoints = tasks[graph.src], tasks[graph.dst]
-        graphs += [CommGraph(n_tasks, *endpoints, graph.nbytes, graph.n_messages)] * times
+        graphs += [copy_to_groups(merged(len(ranks), steps), tasks[None], n_tasks)] * times
     return tuple(graphs)
 
 
 def _mean_graph(graphs: Sequence[CommGraph], times: int) -> CommGraph:
+    """Return the sum of the graphs, with all amounts divided by ``times``."""
     if len(graphs) == 1:
         return graphs[0]
     total = Workload(graphs).total
@@ -566,22 +574,26 @@ def _mean_graph(graphs: Sequence[CommGraph], times: int) -> CommGraph:
 
 
 def _find_iteration(mark: Ints, number: Ints, n_rounds: int) -> tuple[int, int, int]:
-    """Return the first round, length and count of the repeated iteration; a count of 1 is none."""
+    """Find the longest repeated sequence of rounds, which are equal if their marks are.
+
+    ``mark`` and ``number`` give a mark and its round. Return the first round of the sequence, its
+    length in rounds, and how often it repeats; (0, 0, 1) if none repeats.
+    """
     unique_marks = pd.DataFrame({"number": number, "mark": mark}).drop_duplicates()
+    # Rounds are compared by the sum of the hashes of their marks.
     sums = np.zeros(n_rounds, np.uint64)
     np.add.at(sums, unique_marks["number"], pd.util.hash_array(unique_marks["mark"].to_numpy()))
     best, covered = (0, 0, 1), 0
     for period in range(1, min(MAX_PERIOD, n_rounds // 2) + 1):
         # Find the longest run of rounds that equal the round a period later.
         is_repeated = np.concatenate([[False], sums[period:] == sums[:-period], [False]])
-        edges = np.flatnonzero(np.diff(is_repeated.astype(np.int8)))
-        if not edges.size:
+        begins, ends = np.flatnonzero(np.diff(is_repeated.astype(np.int8))).reshape(-1, 2).T
+        if not begins.size:
             continue
-        lengths = edges[1::2] - edges[::2]
-        longest = int(np.argmax(lengths))
-        times = int(lengths[longest]) // period + 1
+        longest = int(np.argmax(ends - begins))
+        times = int(ends[longest] - begins[longest]) // period + 1
         # Longer periods may be multiples of a shorter one, so they must cover clearly more rounds.
         if times >= 2 and times * period > 1.1 * covered:
             covered = times * period
-            best = (int(edges[::2][longest]), period, times)
+            best = (int(begins[longest]), period, times)
     return best

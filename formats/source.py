@@ -20,7 +20,7 @@ from typing import IO, Any, cast
 from toruscast._lazy import lazy
 from toruscast.errors import InputError, InputWarning
 from toruscast.files import AnyPath as AnyPath
-from toruscast.files import at_file, check_path, check_regular, check_text, max_unpacked, parse_json
+from toruscast.files import at_file, check_regular, check_text, max_unpacked, parse_json
 from toruscast.mapping.torus import Torus
 
 # Maximum bytes after decompression; about 80 million edges.
@@ -97,35 +97,37 @@ class TextFile:
                 yield line
 
     def chunks(self, skip: int = 0) -> Iterator[bytes]:
-        """Yield chunks of complete lines after the first ``skip``, with normalised line ends."""
-        line, size, rest, is_first = 0, 0, b"", True
+        """Yield chunks of complete lines after the first ``skip``, with normalised line ends.
+
+        The incomplete line at the end of a chunk is kept for the next one.
+        """
+        n_lines, size, incomplete, is_first = 0, 0, b"", True
         with self._open_stream() as (stream, max_bytes, max_line):
             # The first chunk is short because many callers read only the first lines.
-            while (chunk := stream.read(START if is_first else _PIECE)) or rest:
+            while (chunk := stream.read(START if is_first else _PIECE)) or incomplete:
                 size += len(chunk)
                 if self.progress is not None:
                     self.progress(*self._bytes_read(stream))
                 if size > max_bytes:
                     raise self.fault("file too large", None, None, f"at most {max_bytes} bytes")
-                data = rest + (chunk.removeprefix(b"\xef\xbb\xbf") if is_first else chunk)
+                data = incomplete + (chunk.removeprefix(b"\xef\xbb\xbf") if is_first else chunk)
                 is_first = False
                 if b"\0" in chunk:
                     check_text(data, self.file)
                 # The chunk may end between "\r" and "\n".
-                held = b"\r" if chunk and data.endswith(b"\r") else b""
-                if b"\r" in data:
-                    data = data.removesuffix(held).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+                line_end = b"\r" if chunk and data.endswith(b"\r") else b""
+                data = _normalize_lines(data.removesuffix(line_end))
                 cut = data.rfind(b"\n") + 1 if chunk else len(data)
-                data, rest = data[:cut], data[cut:] + held
-                if len(rest) > max_line:
-                    found = rest[:30].decode(errors="replace")
+                data, incomplete = data[:cut], data[cut:] + line_end
+                if len(incomplete) > max_line:
+                    found = incomplete[:30].decode(errors="replace")
                     expected = f"less than {max_line} bytes"
-                    raise self.fault("line too long", line + 1, found, expected)
-                while line < skip and data:
-                    data, line = data[(data.find(b"\n") + 1) or len(data) :], line + 1
+                    raise self.fault("line too long", n_lines + 1, found, expected)
+                while n_lines < skip and data:
+                    data, n_lines = data[(data.find(b"\n") + 1) or len(data) :], n_lines + 1
                 if data:
                     yield data
-                    line += data.count(b"\n")
+                    n_lines += data.count(b"\n")
 
     @contextmanager
     def locate_errors(self, line: int | None) -> Iterator[None]:
@@ -218,11 +220,13 @@ def read_bytes(path: AnyPath) -> bytes:
 
 def as_text(path: AnyPath, data: bytes, progress: Progress | None = None) -> TextFile:
     """Return bytes as a text file; raise `InputError` for binary data."""
-    data = data.removeprefix(b"\xef\xbb\xbf")
-    if b"\r" in data and b"\0" not in data:
-        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    data = _normalize_lines(data.removeprefix(b"\xef\xbb\xbf"))
     check_text(data, path)
     return TextFile(os.fspath(path), data, progress)
+
+
+def _normalize_lines(data: bytes) -> bytes:
+    return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in data else data
 
 
 def read_text(path: AnyPath) -> TextFile:
@@ -248,7 +252,10 @@ def write_text(path: Path, text: str) -> None:
 
 
 def name_from_path(path: AnyPath) -> str:
-    """Return a file's name without ``.gz`` and known suffixes; escape bytes that are not UTF-8."""
+    """Return the name of a file without ``.gz`` and a known suffix.
+
+    Bytes that are not UTF-8 are escaped.
+    """
     name = os.fsencode(Path(path).name).decode("utf-8", "backslashreplace").removesuffix(".gz")
     stem, suffix = os.path.splitext(name)  # noqa: PTH122 (pathlib takes a leading dot otherwise)
     return stem if suffix.lower() in _SUFFIXES else name
@@ -338,7 +345,6 @@ class Source:
         torus: Torus | None = None,
         progress: Progress | None = None,
     ) -> None:
-        check_path(path)
         self.progress = progress
         self.path = path
         self.n_tasks = n_tasks

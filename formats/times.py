@@ -119,19 +119,19 @@ def read_times(path: AnyPath) -> dict[str, float]:
 
 
 def _find_time_columns(header: list[str]) -> tuple[int, dict[int, float]] | None:
-    """Return the column of mapping names, and the seconds per unit of each time column."""
+    """Return the column of mapping names, and the seconds per unit of each time column.
+
+    None if the cells are not a header with both.
+    """
     if MAPPING not in header:
         return None
     matches = {column: _TIME.fullmatch(name) for column, name in enumerate(header)}
     # A column "rep" or "run" without a number contains the numbers of runs, not times.
     times = {c: match for c, match in matches.items() if match and not _COUNTER.match(match[0])}
-    if not times:
-        return None
-    if any(header[column][-1].isdigit() for column in times):
-        # If runs are numbered, a time column without a number is a summary of them.
-        times = {column: match for column, match in times.items() if header[column][-1].isdigit()}
-    units = {column: SECONDS[(match[1] or "s").lower()] for column, match in times.items()}
-    return header.index(MAPPING), units
+    # If runs are numbered, a time column without a number is a summary of them.
+    numbered = {c: match for c, match in times.items() if header[c][-1].isdigit()}
+    units = {c: SECONDS[(match[1] or "s").lower()] for c, match in (numbered or times).items()}
+    return (header.index(MAPPING), units) if units else None
 
 
 def _read_time(text: TextFile, number: int, value: str, unit: float) -> float:
@@ -236,20 +236,19 @@ def _read_data_lines(path: AnyPath) -> list[str]:
 
 
 def _format_run(path: AnyPath, lines: list[str], mapping: str, seconds: float) -> str:
-    """Return the line for a run, in the columns of the other ``lines``."""
-    separator, header = split_cells(lines[0] if lines else ",".join(_HEADER))
-    name_column, times = _find_time_columns(header) or _DEFAULT_COLUMNS
-    parts = [""] * len(header)
-    column, unit = next(iter(times.items()))
-    parts[name_column], parts[column] = mapping, repr(seconds / unit)
+    """Return the line of a run, with the columns and the separator of the existing ``lines``."""
+    mark, header = split_cells(lines[0] if lines else ",".join(_HEADER))
+    separator = mark or ","
+    name_column, units = _find_time_columns(header) or _DEFAULT_COLUMNS
+    time_column, unit = next(iter(units.items()))
+    cells = [""] * len(header)
+    cells[name_column], cells[time_column] = mapping, repr(seconds / unit)
     stream = io.StringIO()
-    separator = separator or ","
     # A name that starts with a hash is quoted, because the line would be a comment.
     quoting: Literal[0, 1] = csv.QUOTE_ALL if mapping.startswith("#") else csv.QUOTE_MINIMAL
-    writer = csv.writer(stream, delimiter=separator, quoting=quoting, lineterminator="\n")
-    writer.writerow(parts)
+    csv.writer(stream, delimiter=separator, quoting=quoting, lineterminator="\n").writerow(cells)
     row = stream.getvalue()
-    if not mapping or len(row.splitlines()) != 1 or split_cells(row, separator)[1] != parts:
+    if not mapping or len(row.splitlines()) != 1 or split_cells(row, separator)[1] != cells:
         raise InputError("mapping name does not fit a line", file=path, found=repr(mapping))
     return row
 

@@ -279,26 +279,26 @@ class Allocation:
     fixed: Mapping[int, Any] | None = None  # node of each fixed task
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "torus", as_torus(self.torus))
+        torus = as_torus(self.torus)
         whole_number(self.tasks_per_node, "tasks per node", 1)
-        nodes = self.torus.usable_nodes if self.nodes is None else self.nodes
-        nodes = self.torus.check_nodes(nodes)
+        nodes = torus.check_nodes(torus.usable_nodes if self.nodes is None else self.nodes)
         allocated, counts = np.unique(nodes, return_counts=True)
         if not allocated.size:
             raise InputError("allocation without a node")
         if (counts > 1).any():
             found = int(allocated[counts > 1][0])
             raise InputError("duplicate node in the allocation", found=found)
-        excluded = np.intersect1d(allocated, self.torus.exclusions.nodes)
+        excluded = np.intersect1d(allocated, torus.exclusions.nodes)
         if excluded.size:
             found, expected = int(excluded[0]), "usable nodes of the torus"
             raise InputError("allocation with an excluded node", found=found, expected=expected)
-        object.__setattr__(self, "nodes", allocated)
-        given = {} if self.fixed is None else self.fixed
-        check_type(given, "fixed tasks", Mapping, "a dictionary of the node of each task")
-        fixed_nodes = self.torus.check_nodes([*given.values()]).tolist()
-        fixed = dict(zip(given, fixed_nodes, strict=True))
-        object.__setattr__(self, "fixed", fixed)
+        check_type(
+            self.fixed, "fixed tasks", Mapping | None, "a dictionary of the node of each task"
+        )
+        node_of_fixed = dict(self.fixed or {})
+        fixed_nodes = torus.check_nodes([*node_of_fixed.values()]).tolist()
+        fixed = dict(zip(node_of_fixed, fixed_nodes, strict=True))
+        vars(self).update(torus=torus, nodes=allocated, fixed=fixed)
         for task, node in fixed.items():
             if node not in allocated:
                 fault = f"task {task}: node {node} is not in the allocation"

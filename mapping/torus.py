@@ -185,18 +185,17 @@ class Torus(NotebookCard, PickledByFields):
             raise InputError("bad name", found=repr(self.name), expected="a text")
         one_of(self.tie_break, "tie rule", get_args(TieRule))
         check_type(self.network, "network", Network, "a Network")
-        for name, value in (
-            ("shape", shape),
-            ("wrap", wrap),
-            ("bandwidth", _check_bandwidth(self.bandwidth, ndim)),
-            ("routing_order", _check_routing_order(self.routing_order, ndim)),
-            ("zones", _check_zones(self.zones, ndim)),
-            ("twist", twisted.check_twist(self.twist, shape, wrap)),
-            ("axes", _check_axes(self.axes, ndim)),
-        ):
-            object.__setattr__(self, name, value)
-        if self.tie_break != type(self).tie_break:
-            object.__setattr__(self, "network", self.network.with_known("tie_break"))
+        is_default = self.tie_break == type(self).tie_break
+        vars(self).update(
+            shape=shape,
+            wrap=wrap,
+            bandwidth=_check_bandwidth(self.bandwidth, ndim),
+            routing_order=_check_routing_order(self.routing_order, ndim),
+            zones=_check_zones(self.zones, ndim),
+            twist=twisted.check_twist(self.twist, shape, wrap),
+            axes=_check_axes(self.axes, ndim),
+            network=self.network if is_default else self.network.with_known("tie_break"),
+        )
         if self.twist and (self.tie_break not in _TWISTED_TIES or isinstance(self.zones, str)):
             expected = f"tie_break {' or '.join(_TWISTED_TIES)}, and not zones bluegene_q"
             raise InputError("bad twisted torus", found=self.tie_break, expected=expected)
@@ -236,17 +235,15 @@ class Torus(NotebookCard, PickledByFields):
         nodes = np.arange(self.n_nodes, dtype=np.int32).reshape(self.shape)
         table = np.empty((self.n_nodes, 2 * self.ndim), dtype=np.int32)
         for d, size in enumerate(self.shape):
-            for s, step in enumerate((-1, 1)):
-                dst = np.roll(nodes, step, axis=d)
-                edge = [slice(None)] * self.ndim
-                edge[d] = slice(-1, None) if s == 0 else slice(0, 1)
-                if size == 1:
-                    dst = np.full_like(dst, -1)
-                elif not self.wrap[d]:
-                    dst[tuple(edge)] = -1
+            for s, shift in enumerate((-1, 1)):
+                dst = np.roll(nodes, shift, axis=d)
+                # The nodes whose link leaves the shape are the last for plus, the first for minus.
+                edge = (slice(None),) * d + (slice(-1, None) if s == 0 else slice(0, 1),)
+                if size == 1 or not self.wrap[d]:
+                    dst[edge] = -1
                 elif self.twist:
-                    moves = [step * by for by in self.twist[d]]
-                    dst[tuple(edge)] = np.roll(dst[tuple(edge)], moves, axis=range(self.ndim))
+                    moves = [shift * move for move in self.twist[d]]
+                    dst[edge] = np.roll(dst[edge], moves, axis=range(self.ndim))
                 table[:, 2 * d + s] = dst.ravel()
         table.ravel()[list(self.exclusions.links)] = -1
         return _make_read_only(table)
@@ -563,10 +560,8 @@ class Torus(NotebookCard, PickledByFields):
         ]
 
     def __repr__(self) -> str:
-        sizes = (
-            f"{counted(self.n_nodes, 'node')}, {counted(self.n_existing_links, 'directed link')}"
-        )
-        return f"Torus({shown_name(self)}: {sizes})"
+        links = counted(self.n_existing_links, "directed link")
+        return f"Torus({shown_name(self)}: {counted(self.n_nodes, 'node')}, {links})"
 
 
 def expand_wrap(value: object, ndim: int) -> tuple[bool, ...]:
@@ -596,6 +591,7 @@ def _check_routing_order(value: object, ndim: int) -> tuple[int, ...]:
 
 
 def _check_zones(value: object, ndim: int) -> Groups | Literal["bluegene_q"]:
+    """Return groups of dimensions as tuples; empty groups mean the default."""
     expected = f"groups with each dimension 0 to {ndim - 1} once"
     expected += ", or bluegene_q" if ndim == 5 else " (bluegene_q: only five dimensions)"
     if ndim == 5 and isinstance(value, str) and value == "bluegene_q":
@@ -605,9 +601,8 @@ def _check_zones(value: object, ndim: int) -> Groups | Literal["bluegene_q"]:
         groups = tuple(tuple(whole_array(group, "zones").tolist()) for group in groups)
     except (TypeError, ValueError) as error:
         raise InputError("bad zones", found=value, expected=expected) from error
-    if groups and (
-        not all(groups) or sorted(d for group in groups for d in group) != list(range(ndim))
-    ):
+    is_partition = all(groups) and sorted(d for group in groups for d in group) == [*range(ndim)]
+    if groups and not is_partition:
         raise InputError("bad zones", found=groups, expected=expected)
     return groups
 

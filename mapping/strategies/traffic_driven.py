@@ -125,7 +125,11 @@ def spectral(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
 
 
 def _assign_dimensions(layout: Sequence[LayoutAxis], torus: Torus) -> list[list[tuple[int, ...]]]:
-    """Return assignments of torus dimensions to the axes of the layout, by a beam search."""
+    """Return assignments of torus dimensions to the axes of the layout, best first.
+
+    An assignment lists the dimensions of each axis. A beam search adds one dimension at a time and
+    keeps those whose numbers of nodes along the axes fit their extents best, on a log scale.
+    """
     dims = [d for d, size in enumerate(torus.shape) if size > 1]
     dims.sort(key=lambda d: (-torus.shape[d], torus.wrap[d]))
     kinds = [(torus.shape[d], torus.wrap[d], torus.twist and d) for d in dims]
@@ -159,7 +163,11 @@ def _assign_dimensions(layout: Sequence[LayoutAxis], torus: Torus) -> list[list[
 def _divide_layout(
     layout: Sequence[LayoutAxis], assignment: Sequence[tuple[int, ...]], torus: Torus
 ) -> NDArray[Any]:
-    """Return the node of each task, by division into equal slabs along each axis of the layout."""
+    """Return the node of each task, by division into equal slabs along each axis of the layout.
+
+    ``group`` numbers the boxes of tasks so far. Each axis divides every box into slabs, one for
+    each position along its torus dimensions.
+    """
     n_tasks = len(layout[0].value)
     node = np.zeros(n_tasks, dtype=np.int64)
     group = np.zeros(n_tasks, dtype=np.int64)
@@ -238,7 +246,7 @@ def find_layouts(placement: Placement, n_dimensions: int, rng: Rng) -> Iterator[
         eigenvalues, slow = _slow_eigenvectors(placement, n_eigenvectors, equal_weights)
         layout: list[LayoutAxis] = []
         while len(layout) < n_dimensions and (
-            new := _find_next_dimensions(layout, slow, rng, eigenvalues)
+            new := _find_next_axes(layout, slow, rng, eigenvalues)
         ):
             layout = [*layout, *new]
             yield layout
@@ -249,7 +257,11 @@ def find_layouts(placement: Placement, n_dimensions: int, rng: Rng) -> Iterator[
 def _slow_eigenvectors(
     placement: Placement, n: int, equal_weights: bool
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the smallest positive eigenvalues of the Laplacian and eigenvectors, (n_tasks, n)."""
+    """Return the ``n`` smallest positive eigenvalues of the Laplacian and their eigenvectors.
+
+    The Laplacian is that of the graph of bytes between tasks, normalised by the degrees; with
+    ``equal_weights``, light edges are ignored and others are equal. Shapes (n,) and (n_tasks, n).
+    """
     first, partner, nbytes = placement.partners
     n_tasks = placement.n_tasks
     if equal_weights:
@@ -289,7 +301,11 @@ def _choose_basis(columns: Floats) -> Floats:
 def _filtered_eigenvectors(
     normal: scipy.sparse.csr_array, n: int, placement: Placement
 ) -> tuple[Floats, Floats]:
-    """Return the largest eigenvalues below 1 and eigenvectors, by Chebyshev-filtered iteration."""
+    """Return the ``n`` largest eigenvalues of a matrix and their eigenvectors, (n,) (n_tasks, n).
+
+    Each step of the subspace iteration applies a Chebyshev polynomial, which is small for
+    eigenvalues below the cutoff and grows fast above it.
+    """
     block = np.random.default_rng(1).normal(size=(normal.shape[0], n + 12))
     cutoff, previous_gaps = 0.9, np.full(n, np.inf)
     for _ in range(_MAX_ITERATIONS):
@@ -309,7 +325,11 @@ def _filtered_eigenvectors(
 
 
 def _unmix_waves(mixed: NDArray[Any], rng: Rng) -> NDArray[Any]:
-    """Rotate columns for maximum independence, by symmetric FastICA with kurtosis."""
+    """Separate waves that are mixed in the columns, ``(n_tasks, n) -> (n_tasks, n_waves)``.
+
+    The columns are whitened and rotated for maximum independence, by symmetric FastICA with the
+    kurtosis as contrast.
+    """
     n = mixed.shape[1]
     # Whitening drops linearly dependent eigenvectors.
     values, vectors = np.linalg.eigh(np.cov(mixed.T).reshape(n, n))
@@ -338,7 +358,11 @@ def _unmix_waves(mixed: NDArray[Any], rng: Rng) -> NDArray[Any]:
 def _pair_waves(
     waves: NDArray[Any], slow: NDArray[Any], eigenvalues: NDArray[Any]
 ) -> list[LayoutAxis]:
-    """Return the rings of pairs of a cosine and its sine, and the lines of the other waves."""
+    """Return a ring for each pair of waves that are cosine and sine, and a line for each other one.
+
+    The squares of such a pair have a correlation near -1. The extent of an axis comes from the
+    ``eigenvalues`` of the ``slow`` eigenvectors in its waves.
+    """
     # A wave with two values has a constant square, whose correlation is undefined.
     with np.errstate(invalid="ignore"):
         correlation = np.corrcoef((waves**2).T).reshape(waves.shape[1], -1)
@@ -356,24 +380,28 @@ def _pair_waves(
         if {i, j} <= unpaired:
             unpaired -= {i, j}
             turn = np.arctan2(waves[:, i], waves[:, j]) / (2 * np.pi)
-            # Whole numbers, because -pi and pi are the same angle.
-            place = np.rint(turn * 10**_DECIMALS).astype(np.int64) % 10**_DECIMALS
+            # Round to whole numbers, in which -pi and pi are the same angle.
+            angle = np.rint(turn * 10**_DECIMALS).astype(np.int64) % 10**_DECIMALS
             # Count angles from the widest gap, which keeps groups of tasks together.
-            ordered = np.sort(place)
+            ordered = np.sort(angle)
             gaps = np.diff(np.append(ordered, ordered[0] + 10**_DECIMALS))
             # Equal gaps differ by the rounding.
             widest = np.flatnonzero(gaps >= gaps.max() - 2)[0]
-            start = ordered[(widest + 1) % place.size]
-            value = (place - start) % 10**_DECIMALS * (2 * np.pi / 10**_DECIMALS)
+            start = ordered[(widest + 1) % angle.size]
+            value = (angle - start) % 10**_DECIMALS * (2 * np.pi / 10**_DECIMALS)
             rings.append(LayoutAxis(value, float(lengths[[i, j]].mean()), True))
     lines = [LayoutAxis(waves[:, i], float(lengths[i]) / 2, False) for i in sorted(unpaired)]
     return rings + lines
 
 
-def _find_next_dimensions(
+def _find_next_axes(
     layout: list[LayoutAxis], slow: NDArray[Any], rng: Rng, eigenvalues: NDArray[Any]
 ) -> list[LayoutAxis]:
-    """Return the axes of the first eigenvectors that the layout does not explain."""
+    """Return the axes of the slowest eigenvectors that are no functions of the layout's axes.
+
+    The functions are products of harmonics of the axes; a regression on them gives the residuals.
+    Return no axes if there are too many functions, or no such eigenvector.
+    """
     regressors = np.ones((len(slow), 1))
     for dimension in layout:
         # The coordinate on a line is half a wave of the position; its rank gives the position.
