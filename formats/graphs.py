@@ -65,22 +65,17 @@ class GraphOptions:
     name: str = ""
     n_tasks: int | None = None
     include: Include = "all"
-    columns: Mapping[str, str] = field(default_factory=dict)
-    """The file's column names by standard name, for tables."""
-    duplicates: Duplicates = "refuse"
-    """Whether repeated edges raise an error or are added."""
-    collectives: Mapping[str, str] = field(default_factory=dict)
-    """Algorithm of each collective, such as {"allreduce": "ring"}."""
+    columns: Mapping[str, str] = field(default_factory=dict)  # the file's names by standard name
+    duplicates: Duplicates = "refuse"  # whether repeated edges raise an error or are added
+    collectives: Mapping[str, str] = field(default_factory=dict)  # algorithm of each collective
+    # Whether the size of a gather or all-gather is one rank's share or the whole buffer.
     gathered: Gathered = "each"
-    """Whether the size of a gather or all-gather is one rank's share or the whole buffer."""
+    # Trip counts by loop name; "" or a single number applies to all other loops.
     trips: int | Mapping[str, int] | None = None
-    """Trip counts by loop name; "" or a single number applies to all other loops."""
-    branches: Mapping[str, int] = field(default_factory=dict)
-    """Branch that each conditional takes, from 0, by name."""
-    ragged_bytes: float | None = None
-    """Bytes that each device sends in a ragged all-to-all."""
+    branches: Mapping[str, int] = field(default_factory=dict)  # branch of each conditional, from 0
+    ragged_bytes: float | None = None  # bytes that each device sends in a ragged all-to-all
+    # Parts of the file that the reader leaves out, for `Workload.omitted`.
     omitted: list[Omission] = field(default_factory=list)
-    """Parts of the file that the reader leaves out, for `Workload.omitted`."""
 
     def omit(
         self,
@@ -151,8 +146,8 @@ class GraphHeader:
 
     n_tasks: int | None = None
     grid: tuple[int, ...] | None = None
+    # Whether a comment names the columns, which confirms that the fourth is message counts.
     names_columns: bool = False
-    """Whether a comment names the columns, which confirms that the fourth is message counts."""
 
 
 def graph_from_table(table: TextTable, header: GraphHeader, options: GraphOptions) -> CommGraph:

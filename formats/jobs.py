@@ -33,10 +33,8 @@ class BatchJob:
     """A job of Slurm, PJM or Flux."""
 
     manager: str
-    # Hosts in the order of the allocation; empty for PJM, which has no host names.
-    hosts: tuple[str, ...] = ()
-    # Shape of the torus of a PJM job, such as "4x6x8".
-    shape: str = ""
+    hosts: tuple[str, ...] = ()  # in order; empty for PJM, which has no host names
+    shape: str = ""  # of the torus of a PJM job, such as "4x6x8"
     n_nodes: int | None = None
     tasks_per_node: int | None = None
 
@@ -86,12 +84,13 @@ def select_job_hosts(job: BatchJob | None, table: Hosts) -> Hosts:
             raise InputError("wrong number of hosts", found=len(table.names), expected=expected)
         return table
     rows = [table.place(name) for name in job.hosts]
-    for name, row in zip(job.hosts, rows, strict=True):
-        if row is None:
-            expected = "all hosts of the job in the table of --hosts"
-            raise InputError("host not in the host table", found=name, expected=expected)
-    nodes = table.node[np.array(rows, dtype=np.int64)]
-    return Hosts(job.hosts, nodes, table.torus)
+    if None in rows:
+        found, expected = (
+            job.hosts[rows.index(None)],
+            "all hosts of the job in the table of --hosts",
+        )
+        raise InputError("host not in the host table", found=found, expected=expected)
+    return Hosts(job.hosts, table.node[np.array(rows, dtype=np.int64)], table.torus)
 
 
 def default_mapping(n_tasks: int, torus: Torus, hosts: Hosts | None, share: int) -> TaskMapping:

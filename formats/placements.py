@@ -39,13 +39,10 @@ class MappingOptions:
     """Options of `read_mapping`."""
 
     torus: Torus
-    capacity: int | None = None
-    """Maximum tasks per node; None allows as many as the file needs."""
-    n_tasks: int | None = None
-    """Tasks of the job, if known."""
+    capacity: int | None = None  # maximum tasks per node; None for as many as the file needs
+    n_tasks: int | None = None  # tasks of the job, if known
     hosts: Hosts | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
-    """The file's column names by standard name."""
+    columns: Mapping[str, str] = field(default_factory=dict)  # the file's names by standard name
 
     @property
     def n_hosts(self) -> int:
@@ -83,8 +80,7 @@ class WriteOptions:
 
     optional_torus: Torus | None = None
     hosts: Hosts | None = None
-    shape: tuple[int, ...] | None = None
-    """Sizes of the task grid for formats with nested lists."""
+    shape: tuple[int, ...] | None = None  # sizes of the task grid for formats with nested lists
 
     @property
     def torus(self) -> Torus:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -24,107 +26,6 @@ from toruscast.typing import Bools, Floats, Int32s, Ints
 
 from ._round_kernels import COLLECTIVE, RECEIVE, SEND, trace_paths
 
-# Decision rules of Open MPI. In "8: 16 ring, 8192 bruck, linear", fewer than 8 ranks use a ring for
-# less than 16 bytes, bruck for less than 8192, and linear otherwise. The last line of a collective
-# has no bound on ranks. Bytes are those of the whole buffer ("of all") or of a rank's block.
-# Source: ompi/mca/coll/tuned/coll_tuned_decision_fixed.c of v4.1.4 for commutative operations, and
-# the fallbacks of coll/base for few ranks or elements. The nearest equivalents replace the knomial
-# tree and unsegmented algorithms.
-_OPEN_MPI = """
-allreduce of all
-4: 8 ring, 4096 recursive_doubling, 8192 ring, 16384 recursive_doubling, 262144 ring, rabenseifner
-8: 16 ring, 8192 recursive_doubling, rabenseifner
-16: 8192 recursive_doubling, rabenseifner
-32: 64 ring, 4096 recursive_doubling, rabenseifner
-64: 128 ring, rabenseifner
-128: 262144 recursive_doubling, rabenseifner
-256: 131072 nonoverlapping, 262144 recursive_doubling, rabenseifner
-512: 4096 nonoverlapping, rabenseifner
-2048: 2048 nonoverlapping, 16384 recursive_doubling, rabenseifner
-4096: 2048 nonoverlapping, 4096 ring, 16384 recursive_doubling, rabenseifner
-2048 nonoverlapping, 16384 ring, 32768 recursive_doubling, rabenseifner
-alltoall of a block
-3: pairwise
-8: 524288 linear, 1048576 pairwise, linear
-16: linear
-32: 4 linear, 512 bruck, linear
-64: 512 bruck, linear
-256: 1024 bruck, 262144 linear, pairwise
-512: 1024 bruck, 32768 linear, pairwise
-1024: 512 bruck, 262144 linear, pairwise
-2048: 512 bruck, linear
-4096: 1024 bruck, linear
-2048 bruck, linear
-allgather of a block
-3: ring
-32: recursive_doubling
-64: 1024 recursive_doubling, 65536 neighbor_exchange, ring
-128: 512 recursive_doubling, 65536 neighbor_exchange, ring
-256: 512 recursive_doubling, 131072 neighbor_exchange, 524288 ring, 1048576 neighbor_exchange, ring
-512: 32 recursive_doubling, 128 bruck, 1024 recursive_doubling, 131072 neighbor_exchange, ring
-1024: 64 recursive_doubling, 256 bruck, 2048 recursive_doubling, neighbor_exchange
-2048: 256 recursive_doubling, 512 bruck, 4096 recursive_doubling, neighbor_exchange
-512 bruck, 4096 recursive_doubling, neighbor_exchange
-bcast of all
-4: 32 pipeline, 256 binary, 512 pipeline, 1024 binomial, 32768 linear, 131072 binary, \
-262144 chain, 524288 linear, 1048576 binomial, binary
-8: 64 binary, 128 binomial, 2048 binary, 8192 binomial, 1048576 linear, chain
-16: 8 binomial, 64 binary, 4096 binomial, 16384 binary, 32768 binomial, linear
-32: 1048576 binomial, scatter_doubling
-128: binomial
-256: 2 binomial, 16384 binary, 32768 linear, 65536 binary, binomial
-1024: 16384 binomial, 32768 split_binary, binomial
-2048: 524288 binomial, scatter_doubling
-4096: 262144 binomial, scatter_doubling
-8192 binomial, 16384 binary, 262144 binomial, scatter_doubling
-reduce of all
-4: 8 halving, 16 binary, 32 pipeline, 262144 linear, 524288 pipeline, 1048576 chain, pipeline
-8: 4096 binary, 65536 chain, 262144 binomial, 524288 linear, 1048576 binomial, linear
-16: 8192 binary, binomial
-32: 4096 binary, binomial
-256: binomial
-512: 8192 binomial, 16384 in_order_binary, binomial
-binomial
-reduce_scatter of all
-4: ring
-8: 8 nonoverlapping, 262144 recursive_halving, ring
-32: 262144 recursive_halving, ring
-64: 64 nonoverlapping, 524288 recursive_halving, ring
-512: 256 nonoverlapping, recursive_halving
-512 nonoverlapping, recursive_halving
-gather of a block
-4: 4 linear, 32768 binomial, 65536 linear, 131072 binomial, linear
-8: 1024 binomial, 8192 linear, 32768 binomial, linear
-binomial
-scatter of a block
-4: linear
-8: 2048 binomial, 4096 linear, 8192 binomial, linear
-32: 16384 binomial, linear
-64: 512 binomial, 8192 linear, 16384 binomial, linear
-512 binomial, linear
-"""
-# Source: defaults of MPIR_CVAR_ALLREDUCE_SHORT_MSG_SIZE and similar variables in src/mpi/coll of
-# MPICH 4.0. The libraries of Cray, Intel and Ohio State are derived from it.
-_MPICH = """
-allreduce of all
-2049 recursive_doubling, rabenseifner
-alltoall of a block
-8: 32769 linear, pairwise
-257 bruck, 32769 linear, pairwise
-allgather of all
-524288 recursive_doubling, ring
-bcast of all
-8: binomial
-12288 binomial, 524288 scatter_doubling, scatter_ring
-reduce of all
-2049 binomial, halving
-reduce_scatter of all
-524288 recursive_halving, pairwise
-gather of all
-binomial
-scatter of all
-binomial
-"""
 # Algorithms for unknown libraries: those that most libraries use for large messages.
 _DEFAULT_ALGORITHMS = {
     "allreduce": "ring",
@@ -148,29 +49,24 @@ _COMPOSED = {
     "reduce_scatter/pairwise": "alltoall/pairwise",
 }
 _ELEMENT_BYTES = 8
+_RULES_FILE = Path(__file__).parent / "collective_rules.toml"
 Rules = list[tuple[float, list[tuple[float, str]]]]
 
 
-@lru_cache
-def _library_rules(family: str) -> dict[str, tuple[bool, Rules]]:
-    """Parse the decision rules of a family of MPI libraries.
+@cache
+def _read_rules(family: str, collective: str) -> tuple[bool, Rules]:
+    """Return a library's rules for a collective, and whether their bytes are those of a block.
 
-    Return for each collective whether bounds on bytes are those of one rank's block, and its rules:
-    a bound on ranks with a list of bounds on bytes and the algorithm below each.
+    A rule is a bound on ranks and a list of bounds on bytes, each with the algorithm below it.
     """
-    text = _OPEN_MPI if family == "Open MPI" else _MPICH
-    rules: dict[str, tuple[bool, Rules]] = {}
-    for line in text.strip().splitlines():
-        collective, separator, unit = line.partition(" of ")
-        if separator:
-            rows: Rules = []
-            rules[collective] = (unit == "a block", rows)
-            continue
+    content = tomllib.loads(_RULES_FILE.read_text(encoding="utf-8"))[family][collective]
+    rules: Rules = []
+    for line in content["rules"]:
         max_ranks, _, entries = line.rpartition(":")
         bounds = (entry.rpartition(" ") for entry in entries.strip().split(", "))
         row = [(float(max_bytes or "inf"), name) for max_bytes, _, name in bounds]
-        rows.append((float(max_ranks or "inf"), row))
-    return rules
+        rules.append((float(max_ranks or "inf"), row))
+    return content["bytes_of"] == "a block", rules
 
 
 def library_family(library: str) -> str:
@@ -188,9 +84,9 @@ def choose_algorithm(family: str, collective: str, n: int, nbytes: float) -> str
     """
     if not family:
         return f"{collective}/{_DEFAULT_ALGORITHMS[collective]}"
-    of_block, rows = _library_rules(family)[collective]
+    of_block, rules = _read_rules(family, collective)
     size = nbytes / n if of_block else nbytes
-    entries = next(row for max_ranks, row in rows if n < max_ranks)
+    entries = next(row for max_ranks, row in rules if n < max_ranks)
     name = next(name for max_bytes, name in entries if size < max_bytes)
     is_power = n & (n - 1) == 0
     if name == "recursive_doubling" and collective == "allgather" and not is_power:
@@ -215,22 +111,16 @@ MIN_SHARE = 0.25
 class Events:
     """Events of all ranks, sorted by rank and, within a rank, in program order."""
 
-    # (t + 1): events of task i are first[i] to first[i + 1].
-    first: Ints
-    # (e): SEND, RECEIVE (a completed one) or COLLECTIVE.
-    kind: NDArray[np.uint8]
-    # (e): receiver, sender or root; -1 for none.
-    peer: Ints
+    first: Ints  # (n_tasks + 1,), events of task t are first[t] to first[t + 1]
+    # Columns of shape (n_events,).
+    kind: NDArray[np.uint8]  # SEND, RECEIVE (a completed one) or COLLECTIVE
+    peer: Ints  # receiver, sender or root; -1 for none
     communicator: Ints
     tag: Ints
-    # (e): for a collective, the contribution of this task, or the vector that all tasks have.
-    nbytes: Floats
-    # (e): index into `operations` for a collective, otherwise 0.
-    operation: Ints
-    # Tasks of each communicator.
-    members: Mapping[int, tuple[int, ...]]
-    # Names of collectives; "" for barriers and other events.
-    operations: tuple[str, ...]
+    nbytes: Floats  # for a collective, what this task contributes, or the vector of all tasks
+    operation: Ints  # index into `operations` for a collective, otherwise 0
+    members: Mapping[int, tuple[int, ...]]  # tasks of each communicator
+    operations: tuple[str, ...]  # names of collectives; "" for barriers and other events
     # Bytes to each member, by event, for collectives with unequal amounts.
     blocks: Mapping[int, Floats] = field(default_factory=dict)
 
@@ -249,20 +139,13 @@ class Events:
 class Rounds:
     """Messages by round, and the number of events that do not match."""
 
-    # Rounds of the repeated iteration, if there is one.
-    workload: Workload
-    # Number of rounds of the whole trace.
-    n_rounds: int
-    # Repetitions of the iteration; 1 if there is none.
-    iterations: int
-    # Number of sends without a receive, receives without a send, and incomplete collectives.
-    unmatched: int
-    # Number of events that never occur because tasks wait for each other.
-    unreached: int
-    # Number of collective calls by algorithm.
-    algorithms: Mapping[str, int]
-    # Events whose messages are in no round.
-    omitted: Sequence[Omission]
+    workload: Workload  # of the repeated iteration, if there is one
+    n_rounds: int  # of the whole trace
+    iterations: int  # repetitions of the iteration; 1 if there is none
+    unmatched: int  # sends without a receive, receives without a send, and incomplete collectives
+    unreached: int  # events that never occur because tasks wait for each other
+    algorithms: Mapping[str, int]  # number of collective calls by algorithm
+    omitted: Sequence[Omission]  # events whose messages are in no round
 
     @property
     def repeats_text(self) -> str:

@@ -69,8 +69,8 @@ class TextFile:
     file: str
     data: bytes = b""
     progress: Progress | None = field(default=None, compare=False)
+    # Whether each pass over the lines reads the file again instead of ``data``, to save memory.
     is_streamed: bool = False
-    """Whether each pass over the lines reads the file again, which saves memory; no ``data``."""
 
     def lines(self, marks: str = "#%", skip: int = 0) -> Iterator[tuple[int, str]]:
         """Yield the number and content of each data line after the first ``skip`` lines.
@@ -161,10 +161,9 @@ class TextFile:
             yield io.BytesIO(self.data), math.inf, math.inf
 
     def _bytes_read(self, stream: IO[bytes]) -> tuple[int, int]:
-        if not self.is_streamed:
-            return stream.tell(), len(self.data)
-        file = stream.fileobj if isinstance(stream, gzip.GzipFile) else stream
-        return file.tell(), Path(self.file).stat().st_size
+        """Return the bytes of the file read so far and in all, before decompression."""
+        total = Path(self.file).stat().st_size if self.is_streamed else len(self.data)
+        return getattr(stream, "fileobj", stream).tell(), total
 
     def first_line(self) -> tuple[int, str]:
         """Return the number and content of the first data line."""

@@ -58,16 +58,11 @@ MAX_RANKS = 2**20
 @dataclass(frozen=True)
 class _Trace:
     events: Events
-    # Version text of the MPI library.
-    library: str
-    # Time of the last event of all ranks.
-    seconds: float
-    # Mean share of the ranks' time in MPI calls; nan if no rank finished.
-    share_in_mpi: float
-    # Number of ranks whose file has no end record, since they were killed or still run.
-    killed: int
-    # Calls with unknown messages.
-    omitted: Sequence[Omission]
+    library: str  # version text of the MPI library
+    seconds: float  # time of the last event of all ranks
+    share_in_mpi: float  # mean share of the ranks' time in MPI calls; nan if no rank finished
+    killed: int  # ranks whose file has no end record, because they were killed or still run
+    omitted: Sequence[Omission]  # calls with unknown messages
 
 
 def _is_trace(folder: Path) -> bool:
@@ -137,16 +132,14 @@ def _read_trace(folder: Path, region: object) -> _Trace:
 
 @dataclass(frozen=True)
 class _RankTrace:
-    # Messages, collectives and marks.
-    records: NDArray[np.void]
+    records: NDArray[np.void]  # messages, collectives and marks
     # Local number and members of each communicator; without members for intercommunicators.
     communicators: list[tuple[int, tuple[int, ...]]]
     # Bytes to each rank, by the index of a collective with unequal amounts in `records`.
     blocks: dict[int, Floats]
     omitted_calls: Counter[str]
-    # Nanoseconds until the last event, and in MPI calls; the latter is None if the rank was killed.
-    last_time: float
-    time_in_mpi: float | None
+    last_time: float  # nanoseconds until the last event
+    time_in_mpi: float | None  # nanoseconds in MPI calls; None if the rank was killed
 
 
 def _load_rank_file(folder: Path, rank: int) -> tuple[np.void, NDArray[np.void]]:

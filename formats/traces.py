@@ -57,12 +57,10 @@ class RankActions:
     def __init__(self) -> None:
         self._rows: dict[int, list[_Row]] = defaultdict(list)
         self._calls: Counter[tuple[int, int]] = Counter()
-        self.members: dict[int, tuple[int, ...]] = {}
-        """Tasks of each communicator."""
+        self.members: dict[int, tuple[int, ...]] = {}  # tasks of each communicator
+        # Bytes of the whole buffer (see `schedule`) by communicator and call number.
         self.sizes: dict[tuple[int, int], float] = {}
-        """Bytes of the whole buffer (see `schedule`) by communicator and call number."""
-        self.largest = -1
-        """Largest task that sends or receives a message; -1 if there is none."""
+        self.largest = -1  # largest task that sends or receives a message
 
     def message(
         self, kind: int, task: int, peer: int, nbytes: float, communicator: int = 0, tag: int = 0

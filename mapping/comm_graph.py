@@ -287,10 +287,9 @@ def _check_amounts(values: ArrayLike, name: str) -> Floats:
     # The limit keeps sums over many edges finite.
     distinct = array[:1] if array.strides == (0,) else array
     if not (distinct.min() >= 0 and distinct.max() <= MAX_AMOUNT):
-        bad = np.flatnonzero(~((array >= 0) & (array <= MAX_AMOUNT)))
-        raise InputError(
-            f"bad {name} of edge {bad[0]}", found=array[bad[0]], expected=f"0 to {MAX_AMOUNT:g}"
-        )
+        bad = np.flatnonzero(~((array >= 0) & (array <= MAX_AMOUNT)))[0]
+        expected = f"0 to {MAX_AMOUNT:g}"
+        raise InputError(f"bad {name} of edge {bad}", found=array[bad], expected=expected)
     return array
 
 
@@ -580,8 +579,5 @@ def as_workload(traffic: Traffic) -> Workload:
         return Workload([from_pandas(other)])
     if hasattr(other, "tocoo") or (isinstance(other, np.ndarray) and other.ndim == 2):
         return Workload([from_scipy(other)])
-    raise InputError(
-        "bad traffic",
-        found=type(traffic).__name__,
-        expected="a Workload, a CommGraph, a NetworkX graph, a DataFrame or a matrix of bytes",
-    )
+    expected = "a Workload, a CommGraph, a NetworkX graph, a DataFrame or a matrix of bytes"
+    raise InputError("bad traffic", found=type(traffic).__name__, expected=expected)

@@ -277,27 +277,30 @@ def _build_halo(
     n_messages: float,
     name: str = "",
 ) -> CommGraph:
-    """Return the graph in which each task sends ``nbytes[i]`` to the task at ``offsets[i]``."""
+    """Return the graph in which each task sends ``nbytes[i]`` to the task at ``offsets[i]``.
+
+    Offsets are steps along the dimensions of the grid. Edges that leave a grid which is not
+    periodic are left out, and so are self-messages.
+    """
     check_type(periodic, "periodic", bool | np.bool_, "True or False")
     _check_amounts(*nbytes, n_messages)
     n_tasks = math.prod(grid)
     # With sorted offsets a task's destinations are sorted too, unless neighbours are periodic.
     pairs = sorted(zip(offsets, nbytes, strict=True))
     coords, sizes = np.indices(grid).reshape(len(grid), -1), np.array(grid)[:, None]
-    src = np.arange(n_tasks)
-    dst = np.empty((n_tasks, len(pairs)), dtype=np.int64)
+    src = np.repeat(np.arange(n_tasks)[:, None], len(pairs), axis=1)
+    dst = np.empty(src.shape, dtype=np.int64)
     for column, (offset, _) in enumerate(pairs):
         neighbor = coords + np.array(offset)[:, None]
         is_inside = periodic | ((neighbor >= 0) & (neighbor < sizes)).all(axis=0)
         number = np.ravel_multi_index(tuple(neighbor), grid, mode="wrap")
         dst[:, column] = np.where(is_inside, number, -1)
-    keep = (dst >= 0) & (dst != src[:, None])
-    amounts = np.broadcast_to([amount for _, amount in pairs], dst.shape)[keep]
-    sources = np.broadcast_to(src[:, None], dst.shape)[keep]
+    exists = (dst >= 0) & (dst != src)
+    amounts = np.broadcast_to([amount for _, amount in pairs], dst.shape)[exists]
+    messages = np.full(amounts.size, n_messages, dtype=np.float64)
     build = sum_edges if periodic and min(grid) <= 2 else CommGraph
-    messages = np.full(sources.size, n_messages, dtype=np.float64)
     name = name or f"halo-{format_sizes(grid)}"
-    return build(n_tasks, sources, dst[keep], amounts, messages, grid=grid, name=name)
+    return build(n_tasks, src[exists], dst[exists], amounts, messages, grid=grid, name=name)
 
 
 def _exchange_along(

@@ -155,11 +155,9 @@ class TaskMapping(NotebookCard, PickledByFields):
         if torus.exclusions.nodes:
             foreign = np.flatnonzero(np.isin(self.node, torus.exclusions.nodes))
             if foreign.size:
-                raise InputError(
-                    f"{label} uses an excluded node",
-                    found=f"task {foreign[0]} on node {self.node[foreign[0]]}",
-                    expected=f"one of the {counted(torus.usable_nodes.size, 'usable node')}",
-                )
+                found = f"task {foreign[0]} on node {self.node[foreign[0]]}"
+                expected = f"one of the {counted(torus.usable_nodes.size, 'usable node')}"
+                raise InputError(f"{label} uses an excluded node", found=found, expected=expected)
 
     def renamed(self, name: str) -> TaskMapping:
         """Return the same mapping under another name."""
@@ -252,12 +250,9 @@ def check_capacity(
     if needed > capacity:
         task = np.flatnonzero(cumcount(node) >= capacity)[0]
         sharing = np.flatnonzero(node == node[task])
-        raise InputError(
-            f"tasks {joined(sharing.tolist())} share {describe(int(node[task]))}; "
-            f"--tasks-per-node {needed} allows it",
-            line=line(int(task)),
-            expected=f"at most {capacity}",
-        )
+        shared = f"tasks {joined(sharing.tolist())} share {describe(int(node[task]))}"
+        message = f"{shared}; --tasks-per-node {needed} allows it"
+        raise InputError(message, line=line(int(task)), expected=f"at most {capacity}")
 
 
 def first_repeat(values: Ints) -> tuple[int, int] | None:
@@ -344,16 +339,13 @@ class Allocation:
         Fixed tasks come first. In task order, others keep their node if it has a free slot. The
         remaining tasks move to the nearest free slot.
         """
-        self.check(mapping.n_tasks)
+        slot_nodes, movable = self.free_slots(mapping.n_tasks)
+        free = np.bincount(slot_nodes, minlength=self.torus.n_nodes)
         node = mapping.node.copy()
-        free = self.slots.copy()
-        is_fixed = np.zeros(node.size, dtype=np.bool_)
         for task, fixed_node in (self.fixed or {}).items():
             node[task] = fixed_node
-            free[fixed_node] -= 1
-            is_fixed[task] = True
         displaced = []
-        for task in np.flatnonzero(~is_fixed).tolist():
+        for task in movable.tolist():
             if free[node[task]] > 0:
                 free[node[task]] -= 1
             else:
@@ -453,12 +445,10 @@ class Hosts:
             task = int(np.flatnonzero(n_hosts == 0)[0])
             node = int(mapping.node[task])
             coords = ",".join(map(str, self.torus.coords[node].tolist()))
-            raise InputError(
-                f"no host at the node of task {task}",
-                found=f"node {node} ({coords})",
-                expected="a node in the table of hosts; toruscast search --allocation FILE uses "
-                "only allocated nodes",
-            )
+            message, found = f"no host at the node of task {task}", f"node {node} ({coords})"
+            expected = "a node in the table of hosts; toruscast search --allocation FILE uses only "
+            expected += "allocated nodes"
+            raise InputError(message, found=found, expected=expected)
         slots_per_host = -(-mapping.tasks_per_node // self.most)
         index = np.minimum(mapping.slot // slots_per_host, n_hosts - 1)
         return np.asarray(hosts[mapping.node, index])

@@ -189,7 +189,10 @@ class Torus(NotebookCard, PickledByFields):
         vars(self).update(
             shape=shape,
             wrap=wrap,
-            bandwidth=_check_bandwidth(self.bandwidth, ndim),
+            bandwidth=tuple(
+                real_number(rate, "bandwidth in bytes per second", _MIN_BANDWIDTH, _MAX_BANDWIDTH)
+                for rate in _expand(self.bandwidth, ndim, "bandwidth")
+            ),
             routing_order=_check_routing_order(self.routing_order, ndim),
             zones=_check_zones(self.zones, ndim),
             twist=twisted.check_twist(self.twist, shape, wrap),
@@ -507,11 +510,9 @@ class Torus(NotebookCard, PickledByFields):
             limit = self.bandwidth[number % (2 * self.ndim) // 2]
             real_number(bandwidth, f"bandwidth of link {number}", 1, np.inf)
             if bandwidth > limit:
-                raise InputError(
-                    f"link {number} faster than its dimension",
-                    found=f"{bandwidth:g} bytes/s",
-                    expected=f"at most {limit:g}",
-                )
+                found, expected = f"{bandwidth:g} bytes/s", f"at most {limit:g}"
+                message = f"link {number} faster than its dimension"
+                raise InputError(message, found=found, expected=expected)
             slow[number] = float(bandwidth)
         exclusions = replace(self.exclusions, slow=tuple(sorted(slow.items())))
         return replace(self, exclusions=exclusions)
@@ -572,11 +573,6 @@ def expand_wrap(value: object, ndim: int) -> tuple[bool, ...]:
         if not (isinstance(flag, bool | np.bool_) or (isinstance(flag, Real) and flag in (0, 1))):
             raise InputError("bad wrap", found=repr(flag), expected="True or False")
     return tuple(map(bool, values))
-
-
-def _check_bandwidth(value: object, ndim: int) -> tuple[float, ...]:
-    label, limits = "bandwidth in bytes per second", (_MIN_BANDWIDTH, _MAX_BANDWIDTH)
-    return tuple(real_number(rate, label, *limits) for rate in _expand(value, ndim, "bandwidth"))
 
 
 def _check_routing_order(value: object, ndim: int) -> tuple[int, ...]:

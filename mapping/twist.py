@@ -61,7 +61,10 @@ def default_twist(shape: Sequence[int]) -> Twist:
 
 
 def check_twist(value: object, shape: Sequence[int], wrap: Sequence[bool]) -> Twist:
-    """Return the twist with moves modulo the sizes; empty if there are none."""
+    """Return a twist as tuples, with moves modulo the sizes; empty if nothing is twisted.
+
+    Raises `InputError` unless twisted dimensions are rings that move along rings without a twist.
+    """
     ndim = len(shape)
     expected = f"{ndim} rows of {ndim} moves, from rings along rings that are not twisted"
     try:
@@ -174,9 +177,9 @@ def ring_places(neighbors: Int32s) -> Int32s:
 class TorusMetric(NamedTuple):
     """The arrays from which kernels compute distances."""
 
-    shape: Ints
-    wrap: Bools
-    images: Ints  # of node 0, (n_images, D); empty if the torus is not twisted
+    shape: Ints  # (D,)
+    wrap: Bools  # (D,)
+    images: Ints  # of node 0, (n_images, D); see `find_images`
 
 
 def find_images(shape: Sequence[int], twist: Twist) -> Ints:

@@ -137,16 +137,10 @@ class Placement:
         edges = self.total
         if self.torus.twist:
             return float(self.torus.distance(node[edges.src], node[edges.dst]) @ edges.nbytes)
-        return float(
-            placement_kernels.sum_hop_bytes(
-                edges.src,
-                edges.dst,
-                edges.nbytes,
-                self.torus.coords[node],
-                np.array(self.torus.shape, dtype=np.int32),
-                np.array(self.torus.wrap),
-            )
-        )
+        columns = edges.src, edges.dst, edges.nbytes
+        shape, wrap = np.array(self.torus.shape, dtype=np.int32), np.array(self.torus.wrap)
+        coords = self.torus.coords[node]
+        return float(placement_kernels.sum_hop_bytes(*columns, coords, shape, wrap))
 
 
 Rng = np.random.Generator
@@ -312,7 +306,10 @@ def make(
 
 
 def place_tasks(placement: Placement, name: str, seed: int) -> tuple[NDArray[Any], bool]:
-    """Return the node of each task under a named mapping, and whether it depends on the seed."""
+    """Return the node of each task under a named mapping, and whether it depends on the seed.
+
+    Raises `InputError` with the form of the strategy's names for an invalid name.
+    """
     plain, at, draw = name.partition("@")
     family, _, variant = plain.partition("-")
     strategy = STRATEGIES.get(family)

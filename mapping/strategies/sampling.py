@@ -213,9 +213,8 @@ def _draw_families(
     if has_random:
         yield from add_random(sample)
     if len(sample.names) < n:
-        raise TooFewMappingsError(
-            "not enough different mappings of these kinds", found=len(sample.names), expected=n
-        )
+        message = "not enough different mappings of these kinds"
+        raise TooFewMappingsError(message, found=len(sample.names), expected=n)
 
 
 def add_random(sample: DistinctMappings) -> Iterator[TaskMapping]:

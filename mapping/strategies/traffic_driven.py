@@ -68,12 +68,9 @@ def greedy(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """
     first_edge, _, nbytes = placement.partners
     if variant == "heaviest":
-        volume = np.bincount(
-            np.repeat(np.arange(placement.n_tasks), np.diff(first_edge)),
-            weights=nbytes,
-            minlength=placement.n_tasks,
-        )
-        task, node = int(volume.argmax()), 0
+        tasks = np.repeat(np.arange(placement.n_tasks), np.diff(first_edge))
+        total_bytes = np.bincount(tasks, weights=nbytes, minlength=placement.n_tasks)
+        task, node = int(total_bytes.argmax()), 0
     elif variant == "random":
         task = int(rng.integers(placement.n_tasks))
         node = int(rng.integers(placement.torus.n_nodes))
