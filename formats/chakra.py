@@ -93,6 +93,7 @@ def _is_binary(source: Source) -> bool:
 
 
 def _read_chakra(source: Source, options: GraphOptions) -> Workload:
+    """Read the traces of all ranks, or a single trace that all ranks repeat."""
     if source.is_file:
         match = FILE.fullmatch(Path(source.path).name)
         files = {int(match[2]) if match else 0: source}
@@ -201,10 +202,7 @@ def _sort_nodes(source: Source, nodes: list[Node]) -> list[Node]:
 def _topological_order(
     before: Sequence[Collection[int]], key: Callable[[int], Any] = lambda _: 0
 ) -> list[int]:
-    """Return the indexes of ``before`` so that i follows those in ``before[i]``.
-
-    Among several possible next indexes, the one with the smallest key comes first.
-    """
+    """Sort indexes so that i follows those in ``before[i]``; prefer the smallest key."""
     sorter = TopologicalSorter(dict(enumerate(before)))
     sorter.prepare()
     ready: list[tuple[Any, int]] = []
@@ -250,12 +248,12 @@ def _read_nodes(source: Source, options: GraphOptions) -> Iterator[Node]:
 
 def _json_nodes(source: Source, options: GraphOptions) -> Iterator[Node]:
     """Yield the nodes of a JSON list, an object with a list "nodes", or concatenated objects."""
-    decoder, content_text, at = json.JSONDecoder(), source.text.data.decode(), 0
+    decoder, text, position = json.JSONDecoder(), source.text.data.decode(), 0
     try:
-        while at < len(content_text):
-            content, at = decoder.raw_decode(content_text, at)
-            while at < len(content_text) and content_text[at] in " \t\n,":
-                at += 1
+        while position < len(text):
+            content, position = decoder.raw_decode(text, position)
+            while position < len(text) and text[position] in " \t\n,":
+                position += 1
             nodes = content.get("nodes", [content]) if isinstance(content, dict) else content
             if isinstance(content, dict) and not {"type", "id"} & content.keys():
                 for key in content.keys() - _TRACE_KEYS:
@@ -263,13 +261,13 @@ def _json_nodes(source: Source, options: GraphOptions) -> Iterator[Node]:
                 nodes = content.get("nodes", [])
             for node in nodes if isinstance(nodes, list) else [nodes]:
                 if not isinstance(node, dict) or not {"type", "id"} & node.keys():
-                    line = content_text.count("\n", 0, at) + 1
+                    line = text.count("\n", 0, position) + 1
                     raise source.text.fault("bad node", line, str(node), 'an "id" and a "type"')
                 yield node
     except InputError:
         raise
     except (ValueError, RecursionError) as error:
-        line = content_text.count("\n", 0, getattr(error, "pos", at)) + 1
+        line = text.count("\n", 0, getattr(error, "pos", position)) + 1
         reason = getattr(error, "msg", "nested too deeply")
         raise source.text.fault("damaged JSON", line, reason, "a Chakra trace") from None
 
@@ -429,13 +427,13 @@ def _decode_nodes(path: AnyPath, data: bytes) -> Iterator[dict[str, Any]]:
 
 def _split_messages(data: bytes) -> Iterator[bytes]:
     """Yield the messages of a file, each of which follows its length."""
-    at, number = 0, 0
-    while at < len(data):
-        size, at = _read_varint(data, at)
-        if size > len(data) - at:
+    position, number = 0, 0
+    while position < len(data):
+        size, position = _read_varint(data, position)
+        if size > len(data) - position:
             raise ValueError(f"message {number} is cut")
-        yield data[at : at + size]
-        at, number = at + size, number + 1
+        yield data[position : position + size]
+        position, number = position + size, number + 1
 
 
 def _decode_node(data: bytes) -> dict[str, Any]:
@@ -458,9 +456,9 @@ def _decode_numbers(value: int | bytes) -> list[int]:
     """Return the numbers of a repeated field: a single varint, or several packed ones."""
     if isinstance(value, int):
         return [value]
-    numbers, at = [], 0
-    while at < len(value):
-        number, at = _read_varint(value, at)
+    numbers, position = [], 0
+    while position < len(value):
+        number, position = _read_varint(value, position)
         numbers.append(number)
     return numbers
 
@@ -478,36 +476,33 @@ def _decode_attribute(data: bytes) -> dict[str, Any]:
 
 
 def _split_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the number and the value of each field of a protobuf message.
-
-    Values are numbers, or the bytes of fields with a fixed or a given length.
-    """
-    at = 0
-    while at < len(data):
-        tag, at = _read_varint(data, at)
+    """Yield the number of each field of a protobuf message, and its value as int or bytes."""
+    position = 0
+    while position < len(data):
+        tag, position = _read_varint(data, position)
         kind = tag & 7
         if kind == VARINT:
-            value, at = _read_varint(data, at)
+            value, position = _read_varint(data, position)
             yield tag >> 3, value
             continue
         length = {FIXED64: 8, FIXED32: 4}.get(kind)
         if kind == BYTES:
-            length, at = _read_varint(data, at)
-        if length is None or length > len(data) - at:
+            length, position = _read_varint(data, position)
+        if length is None or length > len(data) - position:
             raise ValueError(f"bad field {tag >> 3}")
-        yield tag >> 3, data[at : at + length]
-        at += length
+        yield tag >> 3, data[position : position + length]
+        position += length
 
 
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+def _read_varint(data: bytes, position: int) -> tuple[int, int]:
     """Decode a number with seven bits per byte; return it and the position behind it."""
     value = 0
     for shift in range(0, 70, 7):
-        byte = data[at]
-        at += 1
+        byte = data[position]
+        position += 1
         value |= (byte & 127) << shift
         if byte < 128:
-            return value, at
+            return value, position
     raise ValueError("varint of more than ten bytes")
 
 

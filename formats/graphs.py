@@ -276,17 +276,17 @@ def _read_edges(source: Source, options: GraphOptions) -> CommGraph:
     """Read an edge in each line; the first line may be the number of tasks."""
     text = source.streamed_text
     number, line = text.first_line()
-    separator, parts = split_cells(line)
+    separator, cells = split_cells(line)
     skip = 0
     header = read_header(text)
-    if len(parts) == 1:
-        n_tasks = parse_whole(text, number, "number of tasks", parts[0], MAX_TASKS)
+    if len(cells) == 1:
+        n_tasks = parse_whole(text, number, "number of tasks", cells[0], MAX_TASKS)
         header, skip = GraphHeader(n_tasks, header.grid, header.names_columns), number
         _, line = next(text.lines(skip=skip), (0, ""))
-        separator, parts = split_cells(line)
-    order: list[str | None] = list(COLUMNS[: max(3, len(parts))])
+        separator, cells = split_cells(line)
+    order: list[str | None] = list(COLUMNS[: max(3, len(cells))])
     if options.columns:
-        numbers = [str(place) for place in range(1, len(parts) + 1)]
+        numbers = [str(place) for place in range(1, len(cells) + 1)]
         order = select_columns(text, number, numbers, options.columns, COLUMNS[:3])
     table = read_table(text, order, skip, separator, AMOUNTS)
     if "n_messages" in table.columns and not (header.names_columns or options.columns):
@@ -311,10 +311,7 @@ def _check_message_counts(table: TextTable, options: GraphOptions) -> None:
 
 
 def _may_be_hops(src: Array, dst: Array, values: Array) -> bool:
-    """Whether the values of edges may be the lengths of their routes.
-
-    Those are small, whole, not constant, and equal in both directions.
-    """
+    """Whether values may be hops: small, whole, not constant, and equal in both directions."""
     if not values.size or values.max() > MAX_HOPS or values.min() == values.max():
         return False
     if (values % 1 != 0).any():
@@ -497,6 +494,7 @@ _NUMERIC_TYPES = ("int", "uint", "float", "double", "half", "decimal")
 
 
 def _read_parquet(source: Source, options: GraphOptions) -> CommGraph:
+    """Read the columns of edges; metadata of the file may give the tasks and the grid."""
     with as_damaged(source.path, "Parquet file"):
         file = parquet.ParquetFile(pa.BufferReader(source.data))
         schema, n_rows = file.schema_arrow, file.metadata.num_rows
@@ -583,10 +581,7 @@ def _read_networkx(source: Source, options: GraphOptions) -> CommGraph:
 def _read_attributes(
     text: TextFile, number: int, content: str, options: GraphOptions
 ) -> dict[str, float]:
-    """Return the bytes and messages among the attributes of an edge, by standard name.
-
-    Other attributes are added to ``options.omitted``.
-    """
+    """Return the bytes and messages among the attributes of an edge, by standard name."""
     try:
         # A dictionary of numbers as Python prints it differs from JSON only in its quotes.
         attributes = dict(json.loads(content.replace("'", '"')))

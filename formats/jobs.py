@@ -205,8 +205,9 @@ def find_launcher(words: Sequence[str]) -> tuple[str, int]:
     texts = [path.read_text("utf-8", "replace") for path in paths if _is_script(path)]
     script = re.sub(r"(?m)^\s*#.*", "", "\n".join(texts))
     words_of_script = re.findall(r"[^\s;&|()\"']+", script)
-    for found, is_script in ((list(words), False), (words_of_script, True)):
-        for position, (word, following) in enumerate(zip(found, [*found[1:], ""], strict=True), 1):
+    for candidates, is_script in ((list(words), False), (words_of_script, True)):
+        pairs = zip(candidates, [*candidates[1:], ""], strict=True)
+        for position, (word, following) in enumerate(pairs, 1):
             # Debian appends the name of the library, as in mpirun.openmpi.
             name = Path(word).name.partition(".")[0]
             is_flux = name == "flux"

@@ -100,10 +100,7 @@ def _is_labelled(source: Source) -> bool:
 
 
 def _split_labels(head: list[str], width: int) -> list[str] | None:
-    """Return the column labels, given the first line and the number of cells in the next.
-
-    Only pandas, not R, writes a cell above the row labels.
-    """
+    """Return the column labels; only pandas, not R, writes a cell above the row labels."""
     if width < 2 or not width - 1 <= len(head) <= width:
         return None
     return head[1:] if len(head) == width else head

@@ -51,19 +51,19 @@ def _read_nodes(source: Source, options: MappingOptions) -> TaskMapping:
     """Read the node of each task from one line, or from a line per task."""
     text = source.text
     number, line = text.first_line()
-    parts = split_cells(line)[1]
-    if len(parts) > 1 and len(source.lines) == 1:
-        return _mapping_from_row(text, number, parts, options, name_from_path(text.file))
+    cells = split_cells(line)[1]
+    if len(cells) > 1 and len(source.lines) == 1:
+        return _mapping_from_row(text, number, cells, options, name_from_path(text.file))
     return mapping_from_table(read_table(text, ["node"]), options)
 
 
 def _is_row_of_semicolons(source: Source) -> bool:
     """Whether the file is one line of nodes, not in order, with semicolons between them."""
-    parts = source.first_line()[1].split(";")
-    if len(source.lines) != 1 or not all(re.fullmatch("[0-9]{1,9}", part) for part in parts):
+    words = source.first_line()[1].split(";")
+    if len(source.lines) != 1 or not all(re.fullmatch("[0-9]{1,9}", part) for part in words):
         return False
-    nodes = np.array(parts, dtype=np.int64)
-    return len(parts) > 1 and not np.array_equal(np.argsort(nodes, kind="stable"), nodes)
+    nodes = np.array(words, dtype=np.int64)
+    return len(words) > 1 and not np.array_equal(np.argsort(nodes, kind="stable"), nodes)
 
 
 def _mapping_from_row(
@@ -82,8 +82,8 @@ def _mapping_from_row(
 def _is_named_lines(source: Source) -> bool:
     # Names may contain a percent sign, so it does not start a comment as it does elsewhere.
     lines = (comment_pattern("#").sub("", line).strip() for line in source.raw_lines)
-    name, *parts = _split_names(next(filter(None, lines), ""))
-    return bool(parts) and all(map(WHOLE.fullmatch, parts)) and _may_be_name(name)
+    name, *words = _split_names(next(filter(None, lines), ""))
+    return bool(words) and all(map(WHOLE.fullmatch, words)) and _may_be_name(name)
 
 
 def _read_named_lines(source: Source, options: MappingOptions) -> Iterator[TaskMapping]:
@@ -92,15 +92,15 @@ def _read_named_lines(source: Source, options: MappingOptions) -> Iterator[TaskM
     n_tasks = None
     line_of_name: dict[str, int] = {}
     for number, line in text.lines("#"):
-        name, *parts = _split_names(line)
+        name, *words = _split_names(line)
         text.record_once("mapping name", name, number, line_of_name)
         if not name:
             raise text.fault("mapping without a name", number, line, "name,node0,node1,...")
-        n_tasks = len(parts) if n_tasks is None else n_tasks
-        if len(parts) != n_tasks:
+        n_tasks = len(words) if n_tasks is None else n_tasks
+        if len(words) != n_tasks:
             message = "mappings differ in their number of tasks"
-            raise text.fault(message, number, len(parts), n_tasks)
-        yield _mapping_from_row(text, number, parts, options, name)
+            raise text.fault(message, number, len(words), n_tasks)
+        yield _mapping_from_row(text, number, words, options, name)
     if not line_of_name:
         raise text.fault("file without data")
 
@@ -212,22 +212,22 @@ def _read_bluegene(source: Source, options: MappingOptions) -> TaskMapping:
     """Read the coordinates of each task and optionally its slot; refuse ambiguous columns."""
     text, torus = source.text, options.torus
     number, line = text.first_line()
-    parts = split_cells(line)[1]
-    if parts == _NODE_SLOT and torus.ndim == 1:
+    cells = split_cells(line)[1]
+    if cells == _NODE_SLOT and torus.ndim == 1:
         table = read_table(text, _coordinate_names(torus), skip=number)
         return _mapping_from_coordinates(table, options)
-    if len(parts) not in (torus.ndim, torus.ndim + 1) or len(parts) == 1:
-        found = f"{counted(len(parts), 'column')}: {line[:50]}"
-        wanted = f"{torus.ndim + 1} (coordinates, slot), {torus.ndim} (coordinates) or 1 (node)"
-        expected = f"{wanted}, or a header such as task,node"
+    if len(cells) not in (torus.ndim, torus.ndim + 1) or len(cells) == 1:
+        found = f"{counted(len(cells), 'column')}: {line[:50]}"
+        forms = f"{torus.ndim + 1} (coordinates, slot), {torus.ndim} (coordinates) or 1 (node)"
+        expected = f"{forms}, or a header such as task,node"
         raise text.fault("wrong number of columns without a header", number, found, expected)
-    table = read_table(text, _coordinate_names(torus)[: len(parts)])
-    if _may_start_with_tasks(table, len(parts), options):
+    table = read_table(text, _coordinate_names(torus)[: len(cells)])
+    if _may_start_with_tasks(table, len(cells), options):
         if torus.ndim == 1:
             found = f"{table.n_rows} lines of two numbers"
             expected = "a header, task,node or node,slot"
             raise text.fault("ambiguous columns", None, found, expected)
-        found = f"{counted(len(parts), 'column')}, the first counts 0, 1, 2, ..."
+        found = f"{counted(len(cells), 'column')}, the first counts 0, 1, 2, ..."
         expected = "a header such as task,node or x,y"
         raise text.fault("ambiguous columns", number, found, expected)
     return _mapping_from_coordinates(table, options)
@@ -297,12 +297,12 @@ def _read_maplib(source: Source, options: MappingOptions) -> TaskMapping:
     name = lines[0][1] if header else name_from_path(text.file)
     rows: list[tuple[int, int, int]] = []
     for number, line in lines[header + 1 :]:
-        parts = line.replace(",", " ").split()
-        if len(parts) < width + 1:
+        words = line.replace(",", " ").split()
+        if len(words) < width + 1:
             raise text.fault("line too short", number, line, f"{width} coordinates, a count, tasks")
-        node = parse_node(text, number, parts[:width], options.torus)
-        count = parse_whole(text, number, "number of tasks", parts[width])
-        tasks = parts[width + 1 :]
+        node = parse_node(text, number, words[:width], options.torus)
+        count = parse_whole(text, number, "number of tasks", words[width])
+        tasks = words[width + 1 :]
         if len(tasks) != count:
             raise text.fault("wrong number of tasks", number, len(tasks), count)
         rows += [(number, parse_whole(text, number, "task", task), node) for task in tasks]
@@ -367,13 +367,13 @@ def _read_sst_coordinates(source: Source, options: MappingOptions) -> TaskMappin
     """Read the coordinates of each task below a line with the numbers of nodes and dimensions."""
     text, torus = source.text, options.torus
     number, line = text.first_line()
-    parts = split_cells(line)[1]
-    if len(parts) != 2:
+    cells = split_cells(line)[1]
+    if len(cells) != 2:
         expected = "a number of nodes and one of dimensions"
         raise text.fault("count of coordinates missing", number, line[:60], expected)
-    width = parse_whole(text, number, "number of dimensions", parts[1])
+    width = parse_whole(text, number, "number of dimensions", cells[1])
     if width not in (torus.ndim, torus.ndim + 1):
-        nodes = counted(parse_whole(text, number, "number of nodes", parts[0]), "node")
+        nodes = counted(parse_whole(text, number, "number of nodes", cells[0]), "node")
         found = f"{line}, {nodes} in {counted(width, 'dimension')}"
         expected = f"{torus.ndim} dimensions, on {torus}"
         raise text.fault("wrong number of dimensions", number, found, expected)

@@ -62,10 +62,7 @@ def _is_rank_order(source: Source) -> bool:
 
 
 def _read_rank_order(source: Source, options: MappingOptions) -> TaskMapping:
-    """Read the rank at each position; positions fill the hosts in order.
-
-    Each host has as many positions as a comment states, or else as the tasks need.
-    """
+    """Read the rank at each position; positions fill the hosts in order, equally many each."""
     text = source.text
     lists = ((number, None, line) for number, line in text.lines("#"))
     lines, _, ranks = read_ranks(text, lists, gaps=True)
@@ -281,6 +278,7 @@ def find_axes(columns: list[str | None], torus: Torus | None) -> list[str]:
 
 
 def _is_mapping_table(source: Source) -> bool:
+    """Whether the first line names columns of tasks and their locations, each once."""
     if not source.lines:
         return False
     columns = standard_columns([name.lower() for name in split_cells(source.lines[0][1])[1]])
@@ -338,6 +336,7 @@ def _select_columns(
 def _read_host_columns(
     text: TextFile, columns: list[str | None], options: MappingOptions
 ) -> TaskMapping:
+    """Read a table whose column ``host`` gives the location of each task."""
     _, rows = read_words(text, text.lines(), lambda _: True)
     lines = [number for number, _ in rows]
     names = [row[columns.index("host")] for _, row in rows]

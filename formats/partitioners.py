@@ -101,6 +101,7 @@ def _average_directions(comm: CommGraph) -> tuple[int, list[list[tuple[int, int]
 
 
 def _read_metis(text: TextFile, options: GraphOptions) -> _VertexLists:
+    """Read a header, whose digits state what each line has, and a line for each vertex."""
     numbered = enumerate(text.raw_lines(), start=1)
     uncommented = ((number, line) for number, line in numbered if not line.lstrip().startswith("%"))
     # Blank lines before the header are skipped; after it, they are vertices without neighbours.
@@ -177,6 +178,7 @@ def _is_scotch(source: Source) -> bool:
 
 
 def _read_scotch(text: TextFile) -> _VertexLists:
+    """Read a header, whose digits state what each line has, and a line for each vertex."""
     lines = [(n, line.split()) for n, line in enumerate(text.raw_lines(), start=1) if line.strip()]
     if [len(words) for _, words in lines[:3]] != [1, 2, 2]:
         raise text.fault("bad Scotch header", 1, None, "version, sizes, base and flags")

@@ -165,6 +165,7 @@ _NOT_IN_MATRIX = "the matrix contains only messages and rooted collectives"
 
 
 def _read_mpip(source: Source, options: GraphOptions) -> CommGraph:
+    """Read the communication matrix; ``include`` selects rooted collectives or excludes them."""
     rows, n_assigned = _read_mpip_rows(source.text, options)
     columns = np.array(rows, np.int64).reshape(-1, 4).T
     size = max(int(columns[:2].max(initial=0)) + 1, n_assigned)
@@ -211,10 +212,7 @@ def _find_rooted_collectives(comm: CommGraph) -> Floats:
 
 
 def _read_mpip_rows(text: TextFile, options: GraphOptions) -> tuple[list[tuple[int, ...]], int]:
-    """Return source, target, bytes and messages of each matrix entry, and the number of tasks.
-
-    Collectives that are not in the matrix and unknown lines are added to ``options.omitted``.
-    """
+    """Return (source, target, bytes, messages) of each matrix entry, and the number of tasks."""
     rows: list[tuple[int, ...]] = []
     in_matrix, has_end, n_tasks, title = False, False, 0, ""
     collective: dict[str, float] = defaultdict(float)

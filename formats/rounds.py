@@ -226,10 +226,7 @@ def build_rounds(
 
 
 def _list_omissions(events: Events, partner: Ints, rounds: Ints) -> list[Omission]:
-    """Return an omission for each kind of event that is in no round, with its count and bytes.
-
-    ``partner`` is -1 for events without a match, and ``rounds`` is 0 for events that never occur.
-    """
+    """Return the count and bytes of each kind of event that has no partner or no round."""
     is_unmatched = partner < 0
     kinds = {
         "receive without a send": (events.kind == RECEIVE) & is_unmatched & (events.peer >= 0),
@@ -387,10 +384,7 @@ class _CallPlan(NamedTuple):
 
 
 def _plan_call(events: Events, call: Ints, chosen: Mapping[str, str], family: str) -> _CallPlan:
-    """Return the plan of a collective call, given the indexes of its events.
-
-    The algorithm is ``chosen`` by collective, or else that of the family of MPI libraries.
-    """
+    """Return the plan of a collective call: the ``chosen`` algorithm or that of the library."""
     collective = events.operations[int(events.operation[call[0]])]
     ranks = np.array(events.members[int(events.communicator[call[0]])], np.int64)
     is_sum = collective in ("allgather", "gather", "scatter")

@@ -97,10 +97,7 @@ class TextFile:
                 yield line
 
     def chunks(self, skip: int = 0) -> Iterator[bytes]:
-        """Yield chunks of complete lines after the first ``skip``, with normalised line ends.
-
-        The incomplete line at the end of a chunk is kept for the next one.
-        """
+        """Yield chunks of complete lines after the first ``skip``, with normalised line ends."""
         n_lines, size, incomplete, is_first = 0, 0, b"", True
         with self._open_stream() as (stream, max_bytes, max_line):
             # The first chunk is short because many callers read only the first lines.
@@ -251,10 +248,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def name_from_path(path: AnyPath) -> str:
-    """Return the name of a file without ``.gz`` and a known suffix.
-
-    Bytes that are not UTF-8 are escaped.
-    """
+    """Return a file's name without ``.gz`` and known suffixes; escape bytes that are not UTF-8."""
     name = os.fsencode(Path(path).name).decode("utf-8", "backslashreplace").removesuffix(".gz")
     stem, suffix = os.path.splitext(name)  # noqa: PTH122 (pathlib takes a leading dot otherwise)
     return stem if suffix.lower() in _SUFFIXES else name
@@ -272,11 +266,11 @@ def split_cells(line: str, separator: str | None = None) -> tuple[str | None, li
 
     """
     mark = separator or find_separator(line)
-    parts = line.split(mark)
+    cells = line.split(mark)
     if mark and '"' in line:
         with suppress(csv.Error):
-            parts = next(csv.reader([line], delimiter=mark, skipinitialspace=True))
-    return mark, [part.strip().strip("'" if mark else "\"'") for part in parts]
+            cells = next(csv.reader([line], delimiter=mark, skipinitialspace=True))
+    return mark, [part.strip().strip("'" if mark else "\"'") for part in cells]
 
 
 def find_separator(line: str) -> str | None:

@@ -41,19 +41,19 @@ def read_words(
     """
     names, separator, rows = list(columns), None, []
     for index, (number, line) in enumerate(lines):
-        mark, parts = split_cells(line, separator)
-        if max(map(len, parts)) > _MAX_CELL:
+        mark, cells = split_cells(line, separator)
+        if max(map(len, cells)) > _MAX_CELL:
             raise text.fault("cell too long", number, line, f"at most {_MAX_CELL} characters")
-        if index == 0 and is_header(parts):
-            names, separator = parts, mark
+        if index == 0 and is_header(cells):
+            names, separator = cells, mark
             continue
         if separator is None and _DECIMAL_COMMA.fullmatch(line):
             expected = "a decimal point, or quotes around a name that contains a blank"
             raise text.fault("decimal comma or unquoted blank", number, line, expected)
-        if len(parts) != len(names):
+        if len(cells) != len(names):
             expected = f"{len(names)} ({','.join(names)[:60]})"
-            raise text.fault("wrong number of columns", number, len(parts), expected)
-        rows.append((number, parts))
+            raise text.fault("wrong number of columns", number, len(cells), expected)
+        rows.append((number, cells))
     if not rows:
         raise text.fault("file without data")
     return names, rows

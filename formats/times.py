@@ -81,14 +81,14 @@ def read_runs(path: AnyPath) -> list[MeasuredRun]:
         raise text.fault("forecast times", found=",".join(names), expected=expected)
     name_column, units = _find_time_columns(names) or _DEFAULT_COLUMNS
     others = (column for column in range(len(names)) if column not in {name_column, *units})
-    unused = (names[i] for i in others if any(NUMBER.fullmatch(parts[i]) for _, parts in rows))
+    unused = (names[i] for i in others if any(NUMBER.fullmatch(cells[i]) for _, cells in rows))
     warn_about_unused(text.file, unused, "unused columns")
     runs: list[MeasuredRun] = []
-    for line, parts in rows:
+    for line, cells in rows:
         # Cells may be empty, because mappings may have different numbers of runs.
-        filled = [column for column in units if parts[column]] or list(units)
-        times = (_read_time(text, line, parts[column], units[column]) for column in filled)
-        runs += [MeasuredRun(parts[name_column], seconds, line) for seconds in times]
+        filled = [column for column in units if cells[column]] or list(units)
+        times = (_read_time(text, line, cells[column], units[column]) for column in filled)
+        runs += [MeasuredRun(cells[name_column], seconds, line) for seconds in times]
     note_read("times", path, began, runs=len(runs))
     return runs
 
@@ -119,10 +119,7 @@ def read_times(path: AnyPath) -> dict[str, float]:
 
 
 def _find_time_columns(header: list[str]) -> tuple[int, dict[int, float]] | None:
-    """Return the column of mapping names, and the seconds per unit of each time column.
-
-    None if the cells are not a header with both.
-    """
+    """Return the column of names, and seconds per unit by time column; None if one is missing."""
     if MAPPING not in header:
         return None
     matches = {column: _TIME.fullmatch(name) for column, name in enumerate(header)}

@@ -160,10 +160,7 @@ def _load_rank_file(folder: Path, rank: int) -> tuple[np.void, NDArray[np.void]]
 
 
 def _read_rank(folder: Path, rank: int, size: int) -> _RankTrace:
-    """Read the file of a rank, and separate its events from the data behind records.
-
-    Raises `InputError` unless the file belongs to a run with ``size`` ranks.
-    """
+    """Read the events of a rank, whose file must belong to a run with ``size`` ranks."""
     header, records = _load_rank_file(folder, rank)
     path = folder / f"rank-{rank}.trace"
     if int(header["rank"]) != rank or int(header["size"]) != size:
@@ -259,10 +256,7 @@ def _read_trace_folder(source: Source, options: GraphOptions) -> Workload:
 
 
 def _read_rounds(folder: Path, options: GraphOptions) -> tuple[_Trace, Rounds]:
-    """Return the trace in a folder and its rounds, in the region that the folder's settings name.
-
-    Omissions are added to ``options.omitted``.
-    """
+    """Return the trace in a folder, and the rounds in the region that its settings name."""
     settings = None
     with suppress(OSError, ValueError):
         settings = json.loads((folder / SETTINGS).read_text())

@@ -189,6 +189,7 @@ def _is_goal(source: Source) -> bool:
 
 
 def _read_goal(source: Source, options: GraphOptions) -> Workload:
+    """Read the sends of a schedule, in rounds that follow from their dependencies."""
     text = source.text
     n_ranks, operations = _read_goal_operations(text)
     # The number after "nic" is a GPU of the rank. Each GPU is a task.
@@ -216,10 +217,7 @@ def _read_goal(source: Source, options: GraphOptions) -> Workload:
 
 
 def _read_goal_operations(text: TextFile) -> tuple[int, list[_GoalOperation]]:
-    """Return the number of ranks and the operations of all ranks, in the order of the file.
-
-    Each operation lists those that it requires, but receives do not wait for their sends yet.
-    """
+    """Return the number of ranks, and the operations of all ranks in file order."""
     n_ranks, rank = 0, -1
     operations: list[_GoalOperation] = []
     # Of the current rank: the operation of each label, and (line, waiting label, required label).
@@ -267,10 +265,7 @@ def _read_goal_operations(text: TextFile) -> tuple[int, list[_GoalOperation]]:
 
 
 def _match_receives(text: TextFile, operations: list[_GoalOperation]) -> None:
-    """Make each receive wait for its send: the next one with its source, destination and tag.
-
-    Adds the send to ``before`` of the receive, and the GPU of the receive to the send.
-    """
+    """Make each receive wait for its send: the next one with its source, destination and tag."""
     unmatched_sends: dict[tuple[int, int, int], deque[int]] = defaultdict(deque)
     for i, operation in enumerate(operations):
         if operation.kind == "send":
@@ -330,10 +325,10 @@ def _write_goal(workload: Workload, path: Path) -> None:
                 size = nbytes // n + (i < nbytes % n)
                 operations[src].append(f"send {size}b to {dst} tag {number}")
                 operations[dst].append(f"recv {size}b from {src} tag {number}")
-        for rank, several in operations.items():
+        for rank, messages in operations.items():
             end = f"r{number}"
             lines[rank].append(f"{end}: calc 0")
-            for i, operation in enumerate(several):
+            for i, operation in enumerate(messages):
                 lines[rank] += [f"{end}_{i}: {operation}", f"{end} requires {end}_{i}"]
                 if rank in finished:
                     lines[rank].append(f"{end}_{i} requires {finished[rank]}")
@@ -417,10 +412,7 @@ def _read_otf2(source: Source, options: GraphOptions) -> Workload:
 
 
 def _read_otf2_actions(trace: Any, options: GraphOptions) -> tuple[int, RankActions]:
-    """Return the number of ranks in an open trace, and their messages and collectives.
-
-    Other events with an amount of bytes are added to ``options.omitted``.
-    """
+    """Return the number of ranks in an open trace, and their messages and collectives."""
     rank_of: dict[Any, int] = {}
     for group in trace.definitions.groups:
         kinds = (_constant_name(group.group_type), _constant_name(group.paradigm))

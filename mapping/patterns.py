@@ -171,6 +171,7 @@ def _check_group(n_tasks: int, group: int | None, min_size: int = 2) -> tuple[in
 def _build_rounds(
     kind: str, grid: tuple[int, int], partners: Iterable[Ints], nbytes: float, n_messages: float
 ) -> Workload:
+    """Return a round for each array of ``partners``, the task that each task sends to."""
     n_tasks = math.prod(grid)
     src = np.arange(n_tasks)
     phases = [

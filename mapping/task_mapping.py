@@ -101,18 +101,8 @@ class TaskMapping(NotebookCard, PickledByFields):
         if limit is not None:
             check_capacity(nodes, limit)
         capacity = tasks_per_node or int(np.bincount(nodes).max())
-        if slot is None:
-            slots = cumcount(nodes)
-        else:
-            slots = whole_array(slot, "slot")
-            if slots.size != nodes.size:
-                raise InputError("bad number of slots", found=slots.size, expected=nodes.size)
-            check_below(slots, "slot of task", tasks_per_node or MAX_SLOTS)
-            capacity = max(capacity, int(slots.max()) + 1)
-            if repeat := first_repeat(nodes * np.int64(capacity) + slots):
-                a, b = repeat
-                found = f"tasks {a} and {b} on node {nodes[a]}, slot {slots[a]}"
-                raise InputError("two tasks share a slot", found=found, expected="each slot once")
+        slots = cumcount(nodes) if slot is None else _check_slots(slot, nodes, tasks_per_node)
+        capacity = max(capacity, int(slots.max()) + 1)
         columns = {"node": nodes.astype(np.int32), "slot": slots.astype(np.int32)}
         for array in columns.values():
             array.setflags(write=False)
@@ -172,6 +162,19 @@ class TaskMapping(NotebookCard, PickledByFields):
             f"TaskMapping({label}{counted(self.n_tasks, 'task')} on "
             f"{counted(self.n_nodes, 'node')}, {self.tasks_per_node} a node)"
         )
+
+
+def _check_slots(slot: ArrayLike, nodes: Ints, tasks_per_node: int | None) -> Ints:
+    """Return the slot of each task; raise `InputError` if two tasks of a node share one."""
+    slots = whole_array(slot, "slot")
+    if slots.size != nodes.size:
+        raise InputError("bad number of slots", found=slots.size, expected=nodes.size)
+    check_below(slots, "slot of task", tasks_per_node or MAX_SLOTS)
+    if repeat := first_repeat(nodes * MAX_SLOTS + slots):
+        first, second = repeat
+        found = f"tasks {first} and {second} on node {nodes[first]}, slot {slots[first]}"
+        raise InputError("two tasks share a slot", found=found, expected="each slot once")
+    return slots
 
 
 if TYPE_CHECKING:

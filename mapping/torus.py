@@ -617,8 +617,8 @@ def _expand(value: object, ndim: int, name: str) -> tuple[object, ...]:
     """Return one value per dimension; a single value is repeated."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
-    several = isinstance(value, Iterable) and not isinstance(value, str)
-    values = tuple(value) if several else (value,)  # type: ignore[arg-type]
+    is_sequence = isinstance(value, Iterable) and not isinstance(value, str)
+    values = tuple(value) if is_sequence else (value,)  # type: ignore[arg-type]
     if len(values) == 1:
         values = values * ndim
     if len(values) != ndim:

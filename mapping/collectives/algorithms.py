@@ -308,8 +308,8 @@ def flat_parents(n_tasks: int) -> Ranks:
 def chain_parents(n_tasks: int, fanout: int = 1) -> Ranks:
     """Return ``fanout`` chains of consecutive tasks with balanced lengths."""
     parent = np.arange(n_tasks, dtype=np.int64) - 1
-    for part in np.array_split(np.arange(1, n_tasks), max(1, min(fanout, n_tasks - 1))):
-        parent[part[:1]] = 0
+    for chain in np.array_split(np.arange(1, n_tasks), max(1, min(fanout, n_tasks - 1))):
+        parent[chain[:1]] = 0
     return parent
 
 
@@ -422,10 +422,7 @@ def _tree_reduce(parents: Callable[[int], Ranks], call: CollectiveCall) -> Lanes
 
 
 def _split_binary(call: CollectiveCall) -> Lanes:
-    """Broadcast half of the data in each half of a binary tree, then exchange the halves.
-
-    Tasks without a partner in the other half of the tree receive the other half from the root.
-    """
+    """Broadcast half of the data in each half of a binary tree, then exchange the halves."""
     parent = binary_parents(call.n_tasks)
     broadcast = _broadcast_down_tree(parent, call.nbytes / 2)
     # The ancestor of each task among the children of the root, which are tasks 1 and 2.

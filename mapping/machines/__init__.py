@@ -339,10 +339,7 @@ def _read_packaged(name: str) -> Machine:
 
 
 def _parse_machine(text: str) -> Torus:
-    """Return the torus of a machine and its sizes, such as ``tpu_v4:4x4x8:untwisted``.
-
-    Without sizes it is the machine's usual torus. Sizes must agree with the machine's rules.
-    """
+    """Return the torus of a machine, with optional sizes as in ``tpu_v4:4x4x8:untwisted``."""
     name = re.split(r"[\s:]", text.strip(), maxsplit=1)[0]
     suffix = text.strip()[len(name) :].strip()
     machine = Machine.from_name(name)

@@ -96,13 +96,13 @@ def place_greedily(
             while node[next_task] >= 0:
                 next_task += 1
             t = next_task
-        heaviest = -1.0
+        max_bytes = -1.0
         for e in range(first[t], first[t + 1]):
-            if node[partner[e]] >= 0 and nbytes[e] > heaviest:
-                heaviest = nbytes[e]
+            if node[partner[e]] >= 0 and nbytes[e] > max_bytes:
+                max_bytes = nbytes[e]
                 start = node[partner[e]]
         # Search breadth-first for the nearest free nodes, and take the one with the lowest cost.
-        best, min_cost, max_depth = -1, np.inf, n_nodes
+        best_node, min_cost, max_depth = -1, np.inf, n_nodes
         queue[0], depth[0], visited[start] = start, 0, t
         head, size = 0, 1
         while head < size and depth[head] <= max_depth:
@@ -116,7 +116,7 @@ def place_greedily(
                         hops = torus_distance(coords[candidate], coords[other], metric)
                         cost += nbytes[e] * hops
                 if cost < min_cost:
-                    best, min_cost = candidate, cost
+                    best_node, min_cost = candidate, cost
             if max_depth == n_nodes:
                 for port in range(neighbors.shape[1]):
                     neighbor = neighbors[candidate, port]
@@ -125,9 +125,9 @@ def place_greedily(
                         queue[size], depth[size] = neighbor, depth[head] + 1
                         size += 1
             head += 1
-        node[t] = best
-        free[best] -= 1
-        start = best
+        node[t] = best_node
+        free[best_node] -= 1
+        start = best_node
         for e in range(first[t], first[t + 1]):
             u = partner[e]
             if node[u] < 0:
@@ -278,7 +278,7 @@ def _find_best_order(
     of the left tasks, plus the bytes between both sides times ``gap``, the distance of the boxes.
     """
     first, partner, nbytes = traffic
-    best, best_dimension = members, -1
+    best_order, best_dimension = members, -1
     min_cost = np.inf
     n_grid = preferred.size
     key = np.empty(members.size)
@@ -309,9 +309,9 @@ def _find_best_order(
                         cost += gap * nbytes[e]
             # Rounding errors must not decide between equal costs.
             if cost < min_cost - 1e-9 * abs(cost):
-                min_cost, best, best_dimension = cost, order, dimension
+                min_cost, best_order, best_dimension = cost, order, dimension
             order = order[::-1].copy()
-    return best, best_dimension
+    return best_order, best_dimension
 
 
 @inner_kernel

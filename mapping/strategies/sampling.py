@@ -78,10 +78,7 @@ def nth(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
 
 
 def count_mappings(placement: Placement) -> float:
-    """Return the number of distinct mappings, as far as nodes differ, or infinity for many tasks.
-
-    Slots of a node are not distinguished.
-    """
+    """Return the number of distinct mappings; infinite if there are too many to count."""
     n_tasks, capacity = placement.n_tasks, placement.capacity
     n_nodes = placement.torus.usable_nodes.size
     if n_nodes == 1:
@@ -101,10 +98,8 @@ def count_mappings(placement: Placement) -> float:
 
 
 def all_mappings(placement: Placement) -> Iterator[tuple[int, ...]]:
-    """Yield the node of each task for every mapping, in lexicographic order.
-
-    A depth-first search places one task after the other on the next free node, and backtracks.
-    """
+    """Yield the node of each task for every mapping, in lexicographic order."""
+    # A depth-first search, in which each task of `prefix` is on the lowest node not tried yet.
     free = [0] * placement.torus.n_nodes
     for node in placement.torus.usable_nodes.tolist():
         free[node] = placement.capacity
@@ -191,10 +186,7 @@ def sample(
 def _draw_families(
     sample: DistinctMappings, kinds: Iterable[str] | None = None
 ) -> Iterator[TaskMapping]:
-    """Yield structured mappings, then swaps of the best of them, then random mappings.
-
-    Raises `TooFewMappingsError` if the families have fewer distinct mappings than the sample needs.
-    """
+    """Yield structured mappings, then swaps of the best of them, then random mappings."""
     families = registry.select_strategies(kinds)
     n, names = sample.n, {family.family for family in families}
     has_swaps, has_random = "swap" in names, "random" in names

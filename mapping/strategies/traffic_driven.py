@@ -104,7 +104,7 @@ def spectral(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     1999.
     """
     sizes = placement.torus.shape
-    best: NDArray[Any] = np.arange(placement.n_tasks) // placement.capacity
+    best_node: NDArray[Any] = np.arange(placement.n_tasks) // placement.capacity
     min_cost = np.inf
     # Several BLAS threads take ten times the processor time of one. The limit covers only libraries
     # that are loaded, so load SciPy's first.
@@ -113,12 +113,12 @@ def spectral(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
         for layout in find_layouts(placement, sum(size > 1 for size in sizes), rng):
             for assignment in _assign_dimensions(layout, placement.torus):
                 if placement.is_late():
-                    return best
+                    return best_node
                 node = _divide_layout(layout, assignment, placement.torus)
                 cost = placement.hop_bytes(node)
                 if cost < min_cost * (1 - 1e-9):
-                    best, min_cost = node, cost
-    return best
+                    best_node, min_cost = node, cost
+    return best_node
 
 
 def _assign_dimensions(layout: Sequence[LayoutAxis], torus: Torus) -> list[list[tuple[int, ...]]]:
@@ -145,9 +145,9 @@ def _assign_dimensions(layout: Sequence[LayoutAxis], torus: Torus) -> list[list[
         extended = log_nodes[parent]
         extended[np.arange(len(choice)), choice] += np.log(torus.shape[d])
         distance = np.round(((extended - target) ** 2).sum(axis=1), _DECIMALS)
-        best = np.argsort(distance, kind="stable")[:_BEAM_WIDTH]
-        log_nodes = extended[best]
-        assignments = np.column_stack([assignments[parent], choice])[best]
+        selected = np.argsort(distance, kind="stable")[:_BEAM_WIDTH]
+        log_nodes = extended[selected]
+        assignments = np.column_stack([assignments[parent], choice])[selected]
     return [
         [
             tuple(d for d, k in zip(dims, choices, strict=True) if k == number)
