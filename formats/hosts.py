@@ -96,7 +96,7 @@ def expand_ranges(word: str) -> list[str]:
     names = [""]
     for piece in re.split(r"(\[[^\]]*\])", word):
         expanded = _expand_range(piece[1:-1]) if piece.startswith("[") else [piece]
-        # Checked before the names are multiplied, because a short word may denote very many.
+        # Check the number before building the names, because a short word may denote very many.
         if len(names) * len(expanded) > MAX_RANKS:
             raise InputError("too many hosts", found=word, expected=f"at most {MAX_RANKS}")
         names = [name + part for name in names for part in expanded]

@@ -85,28 +85,26 @@ def select_job_hosts(job: BatchJob | None, table: Hosts) -> Hosts:
         return table
     rows = [table.place(name) for name in job.hosts]
     if None in rows:
-        found, expected = (
-            job.hosts[rows.index(None)],
-            "all hosts of the job in the table of --hosts",
-        )
-        raise InputError("host not in the host table", found=found, expected=expected)
+        missing = job.hosts[rows.index(None)]
+        expected = "all hosts of the job in the table of --hosts"
+        raise InputError("host not in the host table", found=missing, expected=expected)
     return Hosts(job.hosts, table.node[np.array(rows, dtype=np.int64)], table.torus)
 
 
-def default_mapping(n_tasks: int, torus: Torus, hosts: Hosts | None, share: int) -> TaskMapping:
+def default_mapping(
+    n_tasks: int, torus: Torus, hosts: Hosts | None, tasks_per_host: int
+) -> TaskMapping:
     """Return the launcher's default mapping, which fills the hosts in order.
 
     Without hosts, the order is that of PJM, in which the first coordinate varies fastest.
     """
     nodes = column_major_nodes(torus) if hosts is None else hosts.node
-    check_tasks_fit(n_tasks, nodes.size, share)
-    index, slot = np.divmod(np.arange(n_tasks), share)
-    capacity = share
+    check_tasks_fit(n_tasks, nodes.size, tasks_per_host)
+    host, slot = np.divmod(np.arange(n_tasks), tasks_per_host)
+    capacity, name = tasks_per_host, "the launcher's order"
     if hosts is not None:
-        slot, capacity = slot + share * hosts.index[index], share * hosts.most
-    return TaskMapping(
-        nodes[index], torus, slot=slot, tasks_per_node=capacity, name="the launcher's order"
-    )
+        slot, capacity = slot + capacity * hosts.index[host], capacity * hosts.most
+    return TaskMapping(nodes[host], torus, slot=slot, tasks_per_node=capacity, name=name)
 
 
 def check_tasks(words: Sequence[str], n_tasks: int) -> None:

@@ -328,28 +328,24 @@ def parse_whole(text: TextFile, line: int, name: str, value: str, top: int | Non
 LINES = 64
 
 
+@dataclass(eq=False)
 class Source:
     """A file, a folder, or the common prefix of several files, shared by all recognisers."""
 
-    def __init__(
-        self,
-        path: AnyPath,
-        n_tasks: int | None = None,
-        torus: Torus | None = None,
-        progress: Progress | None = None,
-    ) -> None:
-        self.progress = progress
-        self.path = path
-        self.n_tasks = n_tasks
-        self.torus = torus
-        with at_file(path):
-            self.is_file = Path(path).exists() and not Path(path).is_dir()
-        self.start = b""
+    path: AnyPath
+    n_tasks: int | None = None
+    torus: Torus | None = None
+    progress: Progress | None = None
+    start: bytes = field(init=False, default=b"")  # the first bytes of a file
+
+    def __post_init__(self) -> None:
+        with at_file(self.path):
+            self.is_file = Path(self.path).exists() and not Path(self.path).is_dir()
         if self.is_file:
-            with open_file(path) as (stream, _):
+            with open_file(self.path) as (stream, _):
                 self.start = stream.read(START)
             if not self.start:
-                raise InputError("empty file", file=path)
+                raise InputError("empty file", file=self.path)
 
     @lazy
     def data(self) -> bytes:
