@@ -185,7 +185,7 @@ def _sort_nodes(source: Source, nodes: list[Node]) -> list[Node]:
         for node in nodes
     ]
     try:
-        order = _topological_order(before)
+        order = _sort_topologically(before)
     except CycleError as error:
         node = nodes[min(error.args[1])]
         message, found = "nodes depend on each other", node.get("name")
@@ -195,11 +195,11 @@ def _sort_nodes(source: Source, nodes: list[Node]) -> list[Node]:
         before[later].add(earlier)
     position = {i: number for number, i in enumerate(order)}
     priority = {COLLECTIVE: 1, RECEIVE: 2}
-    order = _topological_order(before, lambda i: (priority.get(nodes[i]["type"], 0), position[i]))
+    order = _sort_topologically(before, lambda i: (priority.get(nodes[i]["type"], 0), position[i]))
     return [nodes[i] for i in order]
 
 
-def _topological_order(
+def _sort_topologically(
     before: Sequence[Collection[int]], key: Callable[[int], Any] = lambda _: 0
 ) -> list[int]:
     """Sort indexes so that i follows those in ``before[i]``; prefer the smallest key."""
@@ -221,7 +221,7 @@ def _read_nodes(source: Source, options: GraphOptions) -> Iterator[Node]:
     if _CONTROL_BYTE.search(source.start):
         raw_nodes = _decode_nodes(source.path, source.data)
     else:
-        raw_nodes = _json_nodes(source, options)
+        raw_nodes = _read_json_nodes(source, options)
     for raw in raw_nodes:
         # Protobuf's JSON mapping writes ctrlDeps for ctrl_deps.
         node = {_CAMEL_CASE.sub(r"_\1", key).lower(): value for key, value in raw.items()}
@@ -246,7 +246,7 @@ def _read_nodes(source: Source, options: GraphOptions) -> Iterator[Node]:
         yield merged
 
 
-def _json_nodes(source: Source, options: GraphOptions) -> Iterator[Node]:
+def _read_json_nodes(source: Source, options: GraphOptions) -> Iterator[Node]:
     """Yield the nodes of a JSON list, an object with a list "nodes", or concatenated objects."""
     decoder, text, position = json.JSONDecoder(), source.text.data.decode(), 0
     try:

@@ -397,7 +397,7 @@ def _is_table(source: Source) -> bool:
     if not source.lines:
         return False
     names = split_cells(source.lines[0][1])[1]
-    has_endpoints = {"src", "dst"} <= set(_standard_names(names))
+    has_endpoints = {"src", "dst"} <= set(_find_standard_names(names))
     return has_endpoints and not any(map(NUMBER.fullmatch, names))
 
 
@@ -422,7 +422,7 @@ def _write_edge_table(comm: CommGraph, path: Path) -> None:
     write_rows(path, head, [comm.src, comm.dst, comm.nbytes, comm.n_messages], ",")
 
 
-def _standard_names(names: list[str]) -> list[str]:
+def _find_standard_names(names: list[str]) -> list[str]:
     """Return the standard name of each column; unknown names are unchanged."""
     standard = {alias: column for column, aliases in ALIASES.items() for alias in aliases}
     return [standard.get(name.lower().replace(" ", "_"), name) for name in names]
@@ -442,7 +442,7 @@ def match_columns(
 
     ``is_numeric`` states for each column of the file whether it contains numbers.
     """
-    standard = _standard_names([*is_numeric])
+    standard = _find_standard_names([*is_numeric])
     chosen = dict(options.columns) or dict(zip(standard, is_numeric, strict=True))
     if missing := [name for name in COLUMNS[:3] if chosen.get(name) not in is_numeric]:
         columns = ", ".join(is_numeric)
@@ -460,7 +460,7 @@ def _order_columns(
     """Return the standard name of each column of a header, or None for columns to skip."""
     if options.columns:
         return select_columns(text, number, names, options.columns, COLUMNS[:3])
-    order = _standard_names(names)
+    order = _find_standard_names(names)
     traffic_columns = {name for name in order if name.lower() not in OTHER_COLUMNS}
     if len(set(order)) != len(order) or not {*COLUMNS[:3]} <= traffic_columns <= ALIASES.keys():
         expected = "src,dst,nbytes[,n_messages], or --columns src=NAME,dst=NAME,nbytes=NAME"
@@ -585,7 +585,7 @@ def _read_attributes(
     try:
         # A dictionary of numbers as Python prints it differs from JSON only in its quotes.
         attributes = dict(json.loads(content.replace("'", '"')))
-        names = _standard_names([*attributes])
+        names = _find_standard_names([*attributes])
     except (ValueError, TypeError, RecursionError):
         raise text.fault("bad attributes", number, content, "{'weight': 4096}") from None
     amounts = {}

@@ -399,7 +399,7 @@ def _is_table(source: Source) -> bool:
     line = source.lines[0][1]
     if PAIRS.fullmatch(line):
         return "x_coord" in line
-    keys = {*_standard_keys(split_cells(line)[1])}
+    keys = {*_match_keys(split_cells(line)[1])}
     return bool(keys & {"host", "nid"}) and ("node" in keys or any(len(key) == 1 for key in keys))
 
 
@@ -415,7 +415,7 @@ def _read_table(source: Source, torus: Torus) -> Hosts:
         rows = [(n, _read_pairs(text, n, line)) for n, line in text.lines("#")]
     else:
         names, cell_rows = read_words(text, text.lines("#"), lambda _: True)
-        keys = _standard_keys(names)
+        keys = _match_keys(names)
         if duplicates := repeated(keys):
             raise text.fault("duplicate column", None, duplicates[0], "each column once")
         rows = [(number, dict(zip(keys, row, strict=True))) for number, row in cell_rows]
@@ -436,7 +436,7 @@ def _read_table(source: Source, torus: Torus) -> Hosts:
     return Hosts(list(lines), nodes, torus, aliases)
 
 
-def _standard_keys(names: list[str]) -> list[str]:
+def _match_keys(names: list[str]) -> list[str]:
     """Return the standard key of each column (host, node, nid or an axis), or else its name."""
     names = [name.lower() for name in names]
     keys = [column or name for column, name in zip(standard_columns(names), names, strict=True)]
@@ -452,7 +452,7 @@ def _read_pairs(text: TextFile, number: int, line: str) -> dict[str, str]:
         raise text.fault("bad line of a host table", number, line, "name=value,name=value,...")
     pairs = [part.partition("=") for part in line.split(",") if part.strip()]
     values = [value.strip().strip("'\"") for _, _, value in pairs]
-    return dict(zip(_standard_keys([name.strip() for name, _, _ in pairs]), values, strict=True))
+    return dict(zip(_match_keys([name.strip() for name, _, _ in pairs]), values, strict=True))
 
 
 def _read_host_name(text: TextFile, number: int, row: dict[str, str]) -> tuple[str, str | None]:

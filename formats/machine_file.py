@@ -99,10 +99,10 @@ def _exclude(torus: Torus, nodes: Any = (), links: Any = (), slow: Any = ()) -> 
 def _torus_to_keys(torus: Torus) -> dict[str, Any]:
     """Return the keys of a machine file that describe a torus; defaults are left out."""
     default = Torus(torus.shape)
-    content = {"shape": torus.shape} | _changed_fields(torus, default)
+    content = {"shape": torus.shape} | _list_changed_fields(torus, default)
     tables = {
-        "network": _changed_fields(torus.network, default.network),
-        "exclusions": _changed_fields(torus.exclusions, default.exclusions),
+        "network": _list_changed_fields(torus.network, default.network),
+        "exclusions": _list_changed_fields(torus.exclusions, default.exclusions),
     }
     for name, table in tables.items():
         content.pop(name, None)
@@ -113,7 +113,7 @@ def _torus_to_keys(torus: Torus) -> dict[str, Any]:
     return content
 
 
-def _changed_fields(value: Any, default: Any) -> dict[str, Any]:
+def _list_changed_fields(value: Any, default: Any) -> dict[str, Any]:
     """Return the fields of a dataclass that differ from those of a default."""
     values = {field.name: getattr(value, field.name) for field in fields(value)}
     return {name: item for name, item in values.items() if item != getattr(default, name)}

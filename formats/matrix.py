@@ -120,7 +120,7 @@ def _read_labelled(source: Source, options: GraphOptions) -> CommGraph:
         raise text.fault("bad labels of a matrix", number, line[:80], expected)
     width = len(labels)
     _check_width(text, number, width)
-    tasks = _tasks_by_label(text, number, labels)
+    tasks = _find_tasks(text, number, labels)
     names = [f"entry for {label}" for label in labels]
     table = read_table(text, [None, *names], number, separator, {*names})
     row_of_label: dict[str, int] = {}
@@ -138,7 +138,7 @@ def _read_labelled(source: Source, options: GraphOptions) -> CommGraph:
     return _graph_from_matrix(source, dense, options)
 
 
-def _tasks_by_label(text: TextFile, number: int, labels: list[str]) -> dict[str, int]:
+def _find_tasks(text: TextFile, number: int, labels: list[str]) -> dict[str, int]:
     """Return the task of each label: its trailing number if all have one, else its position."""
     matches = [_LAST_NUMBER.fullmatch(label) for label in labels]
     prefixes = {match[1] for match in matches if match}

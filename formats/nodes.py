@@ -214,14 +214,14 @@ def _read_bluegene(source: Source, options: MappingOptions) -> TaskMapping:
     number, line = text.first_line()
     cells = split_cells(line)[1]
     if cells == _NODE_SLOT and torus.ndim == 1:
-        table = read_table(text, _coordinate_names(torus), skip=number)
+        table = read_table(text, _name_coordinates(torus), skip=number)
         return _mapping_from_coordinates(table, options)
     if len(cells) not in (torus.ndim, torus.ndim + 1) or len(cells) == 1:
         found = f"{counted(len(cells), 'column')}: {line[:50]}"
         forms = f"{torus.ndim + 1} (coordinates, slot), {torus.ndim} (coordinates) or 1 (node)"
         expected = f"{forms}, or a header such as task,node"
         raise text.fault("wrong number of columns without a header", number, found, expected)
-    table = read_table(text, _coordinate_names(torus)[: len(cells)])
+    table = read_table(text, _name_coordinates(torus)[: len(cells)])
     if _may_start_with_tasks(table, len(cells), options):
         if torus.ndim == 1:
             found = f"{table.n_rows} lines of two numbers"
@@ -233,7 +233,7 @@ def _read_bluegene(source: Source, options: MappingOptions) -> TaskMapping:
     return _mapping_from_coordinates(table, options)
 
 
-def _coordinate_names(torus: Torus) -> list[str]:
+def _name_coordinates(torus: Torus) -> list[str]:
     return [*(f"coordinate {d}" for d in range(torus.ndim)), "slot"]
 
 
@@ -377,7 +377,7 @@ def _read_sst_coordinates(source: Source, options: MappingOptions) -> TaskMappin
         found = f"{line}, {nodes} in {counted(width, 'dimension')}"
         expected = f"{torus.ndim} dimensions, on {torus}"
         raise text.fault("wrong number of dimensions", number, found, expected)
-    table = _read_counted(source, _coordinate_names(torus)[:width], "nodes")
+    table = _read_counted(source, _name_coordinates(torus)[:width], "nodes")
     return _mapping_from_coordinates(table, options)
 
 

@@ -99,7 +99,7 @@ def _check_filled_nodes(options: WriteOptions, n_tasks: int, tasks_per_node: int
         raise InputError(_FILLS_IN_ORDER, found=found, expected=expected)
 
 
-def _rank_by_position(mapping: TaskMapping, options: WriteOptions) -> tuple[Ints, int]:
+def _order_ranks(mapping: TaskMapping, options: WriteOptions) -> tuple[Ints, int]:
     """Return the rank at each position of the launcher's order, and the ranks per host."""
     host = options.host_positions(mapping)
     rank = np.lexsort((mapping.slot, host))
@@ -117,7 +117,7 @@ def _rank_by_position(mapping: TaskMapping, options: WriteOptions) -> tuple[Ints
 
 
 def _write_rank_order(mapping: TaskMapping, path: Path, options: WriteOptions) -> None:
-    rank, ranks_per_host = _rank_by_position(mapping, options)
+    rank, ranks_per_host = _order_ranks(mapping, options)
     rows = np.split(rank, range(_RANKS_PER_LINE, rank.size, _RANKS_PER_LINE))
     lines = [",".join(map(str, row.tolist())) for row in rows]
     head = f"# MPICH_RANK_REORDER_METHOD=3, {ranks_per_host} ranks a node\n"

@@ -233,7 +233,7 @@ def mapping_from_hosts(
     takes as many tasks as the job needs, or ``file_capacity`` if that is more.
     """
     numbered = zip(lines, hosts, strict=True)
-    positions = [_host_position(text, int(line), host, options) for line, host in numbered]
+    positions = [_find_host(text, int(line), host, options) for line, host in numbered]
     if not positions:
         raise text.fault("file without data")
     table = make_table(text, lines, host=positions, task=task, slot=slot)
@@ -254,7 +254,7 @@ def mapping_from_hosts(
     return mapping_from_table(table.assign(node=node, slot=node_slot), options)
 
 
-def _host_position(text: TextFile, line: int, host: str | int, options: MappingOptions) -> int:
+def _find_host(text: TextFile, line: int, host: str | int, options: MappingOptions) -> int:
     """Return the position of a host in the allocation from its name or position."""
     if not isinstance(host, str):
         if not 0 <= host < options.n_hosts:

@@ -313,8 +313,7 @@ def _read_graph_stats(source: Source, options: GraphOptions) -> CommGraph:
         if match is None or not 0 <= amount <= 1e300:
             raise text.fault("bad line of a pair", number, line, "TASK , TASK = BYTES")
         tasks = [parse_whole(text, number, "task", match[i], MAX_TASKS - 1) for i in (1, 2)]
-        pair = (min(tasks), max(tasks))
-        text.record_once("pair", pair, number, line_of_pair)
+        text.record_once("pair", (min(tasks), max(tasks)), number, line_of_pair)
         amounts.append(amount)
     if not line_of_pair:
         raise text.fault("file without data")

@@ -78,7 +78,7 @@ _UNREADABLE = (
 def dialects(holds: DataKind | None = None) -> tuple[Dialect, ...]:
     """Return all dialects, or those of one kind of data."""
     loaded = (each for _, each in plugins.load("formats") if isinstance(each, Dialect))
-    return tuple(each for each in (*_built_in(), *loaded) if holds in (None, each.holds))
+    return tuple(each for each in (*_import_built_in(), *loaded) if holds in (None, each.holds))
 
 
 def suffixes_of(holds: DataKind) -> tuple[str, ...]:
@@ -88,7 +88,7 @@ def suffixes_of(holds: DataKind) -> tuple[str, ...]:
 
 
 @cache
-def _built_in() -> tuple[Dialect, ...]:
+def _import_built_in() -> tuple[Dialect, ...]:
     return tuple(dialect for module in _MODULES for dialect in import_module(module).DIALECTS)
 
 
@@ -142,9 +142,11 @@ def identify(source: Source, holds: DataKind, name: str = "auto") -> Dialect:
             raise InputError(
                 message, file=source.path, line=number, found=found[:80], expected=expected
             )
-    name_of_shape = {_line_shape(str(dialect.example)): dialect.name for dialect in dialects(holds)}
+    name_of_shape = {
+        _reduce_line(str(dialect.example)): dialect.name for dialect in dialects(holds)
+    }
     names = [dialect.name for dialect in matches]
-    close = get_close_matches(_line_shape(found), name_of_shape, 2, 0)
+    close = get_close_matches(_reduce_line(found), name_of_shape, 2, 0)
     hint = " or ".join(f"--format {name}" for name in names or map(name_of_shape.get, close))
     if not matches and (others := match_dialects(source)):
         kind = others[0].holds
@@ -233,7 +235,7 @@ def _may_be_vertices(source: Source, rows: list[list[str]], has_count: bool) -> 
     return is_list and sum(1 for _ in lines) == last_vertex
 
 
-def _line_shape(text: str) -> str:
+def _reduce_line(text: str) -> str:
     """Return the form of the first data line: "a" for each word, "0" for each number."""
     line = next((line for line in text.splitlines() if line[:1] not in "#%"), "")
     return re.sub("[0-9]+", "0", re.sub("[A-Za-z_]+", "a", line[:200]))

@@ -263,7 +263,7 @@ def _fold_iterations(
     phases = []
     for first in range(begin, begin + period):
         repeats = used[first : first + times * period : period]
-        phases.append(_mean_graph([graph for r in repeats for graph in graphs[r]], times))
+        phases.append(_average_graphs([graph for r in repeats for graph in graphs[r]], times))
     return phases, times
 
 
@@ -341,10 +341,10 @@ def _number_rounds(events: Events, partner: Ints, n_steps: Ints) -> tuple[Ints, 
         _list_arcs(partner[is_receive], enters[is_receive]),
         _list_arcs(calls, calls + n_calls, np.maximum(n_steps - 1, 0)),
     ]
-    program = _list_arcs(_latest_before(events, np.ones_like(is_send), leaves), enters)
+    program = _list_arcs(_find_latest_before(events, np.ones_like(is_send), leaves), enters)
     is_reached = trace_paths(np.hstack([program, *waits]), np.zeros(leaves.size + 2 * n_calls, int))
-    received = _latest_before(events, is_receive | is_call, leaves)
-    sent = np.where(has_sends | is_receive, _latest_before(events, has_sends, leaves), -1)
+    received = _find_latest_before(events, is_receive | is_call, leaves)
+    sent = np.where(has_sends | is_receive, _find_latest_before(events, has_sends, leaves), -1)
     later_sends = _list_arcs(sent, np.where(is_receive, partner, enters))
     arcs = np.hstack([*waits, _list_arcs(received, enters, has_sends), later_sends])
     arcs = arcs[:, is_reached[arcs[0]] & is_reached[arcs[1]]]
@@ -361,7 +361,7 @@ def _number_rounds(events: Events, partner: Ints, n_steps: Ints) -> tuple[Ints, 
     return rounds[:n_events], rounds[n_events:].reshape(2, n_calls), is_reached[leaves]
 
 
-def _latest_before(events: Events, is_selected: Bools, node: Ints) -> Ints:
+def _find_latest_before(events: Events, is_selected: Bools, node: Ints) -> Ints:
     """Return the node of the latest selected event before each event of a task; -1 for none."""
     latest = np.where(is_selected, np.arange(is_selected.size), -1)
     latest = np.maximum.accumulate(np.concatenate([[-1], latest])[:-1])
@@ -441,7 +441,7 @@ def _build_steps(
     return tuple(graphs)
 
 
-def _mean_graph(graphs: Sequence[CommGraph], times: int) -> CommGraph:
+def _average_graphs(graphs: Sequence[CommGraph], times: int) -> CommGraph:
     """Return the sum of the graphs, with all amounts divided by ``times``."""
     if len(graphs) == 1:
         return graphs[0]

@@ -455,7 +455,7 @@ def _is_sst(source: Source) -> bool:
     if not (_TORUS.search(content) or _MESH.search(content)):
         return False
     settings = _read_settings(enumerate(content.splitlines(), start=1))
-    return any(_SIZES.fullmatch(value) for _, _, value in _topology_settings(settings, _SIZE_KEYS))
+    return any(_SIZES.fullmatch(value) for _, _, value in _select_settings(settings, _SIZE_KEYS))
 
 
 def _read_settings(lines: Iterable[tuple[int, str]]) -> list[_SstSetting]:
@@ -515,7 +515,7 @@ def _split_key(key: str) -> list[str]:
     return _WORD.findall(re.sub(rf"\b{_OLD_KEY.pattern}\b", r"\1 \2", key.lower()))
 
 
-def _topology_settings(settings: list[_SstSetting], keys: tuple[str, ...]) -> list[_SstSetting]:
+def _select_settings(settings: list[_SstSetting], keys: tuple[str, ...]) -> list[_SstSetting]:
     """Return the settings of a torus or mesh with one of the keys."""
     matching = (s for s in settings if s.key in keys and not _is_other(s))
     return [s for s in matching if not _OTHER_TOPOLOGIES & {*s.path}]
@@ -528,17 +528,17 @@ def _read_sst(source: Source) -> Torus:
     settings = _read_settings(enumerate(lines, start=1))
     content = "\n".join(line.partition("#")[0] for line in lines)
     included = re.search(r"^\s*include\s+(\S+)", content, re.M)
-    size = _single_setting(text, _topology_settings(settings, _SIZE_KEYS), "sizes")
+    size = _find_single(text, _select_settings(settings, _SIZE_KEYS), "sizes")
     if size is None:
         found = f"include {included[1]}, which is not read" if included else None
         raise text.fault("no shape", found=found, expected='shape = "4x4x8" or geometry = [4,4,8]')
     sizes = _read_shape(text, size)
-    width = _single_setting(text, _topology_settings(settings, _WIDTH_KEYS), "widths")
+    width = _find_single(text, _select_settings(settings, _WIDTH_KEYS), "widths")
     widths = (1,) * len(sizes) if width is None else _read_shape(text, width)
     if len(widths) != len(sizes) or 0 in widths:
         line, value = (size.line, "none") if width is None else (width.line, width.value)
         raise text.fault("bad width", line, value, "one per dimension")
-    for setting in _topology_settings(settings, _PORT_KEYS):
+    for setting in _select_settings(settings, _PORT_KEYS):
         if setting.value != "1":
             sizes_text = "x".join(map(str, sizes))
             expected = f"1; otherwise torus {sizes_text} with --tasks-per-node for each router"
@@ -565,7 +565,7 @@ def _read_sst(source: Source) -> Torus:
     )
 
 
-def _single_setting(text: TextFile, settings: list[_SstSetting], what: str) -> _SstSetting | None:
+def _find_single(text: TextFile, settings: list[_SstSetting], what: str) -> _SstSetting | None:
     """Return the first setting; raise an error if others differ, return None if there is none."""
     for setting in settings[1:]:
         if _normalize_value(setting) != _normalize_value(settings[0]):
@@ -620,7 +620,7 @@ def _read_link_value(
 ) -> float | None:
     """Return the value that the first applicable rule selects; None if no rule applies."""
     for rule in rules:
-        setting = _single_setting(text, [s for s in settings if rule(s)], "values for the links")
+        setting = _find_single(text, [s for s in settings if rule(s)], "values for the links")
         if setting is not None:
             return parse_quantity(text, setting.line, setting.key, setting.value, read)
     return None

@@ -104,7 +104,7 @@ class TextFile:
             while (chunk := stream.read(START if is_first else _PIECE)) or incomplete:
                 size += len(chunk)
                 if self.progress is not None:
-                    self.progress(*self._bytes_read(stream))
+                    self.progress(*self._count_bytes_read(stream))
                 if size > max_bytes:
                     raise self.fault("file too large", None, None, f"at most {max_bytes} bytes")
                 data = incomplete + (chunk.removeprefix(b"\xef\xbb\xbf") if is_first else chunk)
@@ -157,7 +157,7 @@ class TextFile:
         else:
             yield io.BytesIO(self.data), math.inf, math.inf
 
-    def _bytes_read(self, stream: IO[bytes]) -> tuple[int, int]:
+    def _count_bytes_read(self, stream: IO[bytes]) -> tuple[int, int]:
         """Return the bytes of the file read so far and in all, before decompression."""
         total = Path(self.file).stat().st_size if self.is_streamed else len(self.data)
         return getattr(stream, "fileobj", stream).tell(), total

@@ -73,9 +73,8 @@ def read_runs(path: AnyPath) -> list[MeasuredRun]:
     [('row-major', 1.25), ('row-major', 1.5), ('by-hand', 0.75)]
     """
     began = time.perf_counter()
-    source = Source(path)
-    text = source.text
-    names, rows = read_words(text, _data_lines(text), _find_time_columns, _HEADER)
+    text = Source(path).text
+    names, rows = read_words(text, _list_data_lines(text), _find_time_columns, _HEADER)
     if "p_best" in names:
         expected = "measured times, not the forecasts of rank --csv"
         raise text.fault("forecast times", found=",".join(names), expected=expected)
@@ -218,7 +217,7 @@ def append_run(path: AnyPath, mapping: str, seconds: float) -> None:
         os.close(descriptor)
 
 
-def _data_lines(text: TextFile) -> Iterator[tuple[int, str]]:
+def _list_data_lines(text: TextFile) -> Iterator[tuple[int, str]]:
     """Yield lines without blank ones and comments, which have a hash at the line start."""
     lines = ((number, raw.strip()) for number, raw in enumerate(text.raw_lines(), start=1))
     return ((number, line) for number, line in lines if line and not line.startswith("#"))
@@ -228,7 +227,7 @@ def _read_data_lines(path: AnyPath) -> list[str]:
     """Return the data lines of a file; none if the file is missing or empty."""
     with suppress(MissingFileError):
         if not Path(path).is_file() or Path(path).stat().st_size:
-            return [line for _, line in _data_lines(read_text(path))]
+            return [line for _, line in _list_data_lines(read_text(path))]
     return []
 
 

@@ -385,10 +385,10 @@ SILENT = (
 
 
 def _is_otf2(source: Source) -> bool:
-    return source.start.startswith(MAGIC) if source.is_file else bool(_anchor_file(source))
+    return source.start.startswith(MAGIC) if source.is_file else bool(_find_anchor_file(source))
 
 
-def _anchor_file(source: Source) -> Path | None:
+def _find_anchor_file(source: Source) -> Path | None:
     """Return the anchor file of a trace; None if a folder does not contain exactly one."""
     if source.is_file:
         return Path(source.path)
@@ -405,7 +405,7 @@ def _read_otf2(source: Source, options: GraphOptions) -> Workload:
         raise InputError(
             "OTF2 traces need the package otf2", file=source.path, expected="pip install otf2"
         ) from None
-    anchor = str(_anchor_file(source))
+    anchor = str(_find_anchor_file(source))
     with as_damaged(source.path, "OTF2 trace"), otf2.reader.open(anchor) as trace:
         n_tasks, program = _read_otf2_actions(trace, options)
     return program.rounds(source.path, n_tasks, options)
@@ -415,7 +415,7 @@ def _read_otf2_actions(trace: Any, options: GraphOptions) -> tuple[int, RankActi
     """Return the number of ranks in an open trace, and their messages and collectives."""
     rank_of: dict[Any, int] = {}
     for group in trace.definitions.groups:
-        kinds = (_constant_name(group.group_type), _constant_name(group.paradigm))
+        kinds = (_name_constant(group.group_type), _name_constant(group.paradigm))
         if kinds == ("COMM_LOCATIONS", "MPI"):
             rank_of = {location: rank for rank, location in enumerate(group.members)}
     if not rank_of:
@@ -444,7 +444,7 @@ def _read_otf2_actions(trace: Any, options: GraphOptions) -> tuple[int, RankActi
             direction = SEND if is_send else RECEIVE
             program.message(direction, task, peer, event.msg_length, number, event.msg_tag)
         elif len(ranks) > 1 and options.include != "point_to_point":
-            collective = _collective_name(event)
+            collective = _name_collective(event)
             root = ranks[event.root] if collective in ROOTED else -1
             key = program.collective(task, number, collective, root)
             _, sent, received = sizes_by_call.get(key, ("", 0, 0))
@@ -457,17 +457,16 @@ def _read_otf2_actions(trace: Any, options: GraphOptions) -> tuple[int, RankActi
     return len(rank_of), program
 
 
-def _collective_name(event: Any) -> str:
+def _name_collective(event: Any) -> str:
     """Return the standard name of a collective; "" for barriers and other calls without data."""
-    word = _constant_name(event.collective_op)
+    word = _name_constant(event.collective_op)
     if word in SILENT:
         return ""
     collective = find_collective(word)
     if collective not in COLLECTIVES:
         expected = f"one of {', '.join(sorted(COLLECTIVES))}, or "
         expected += 'include="point_to_point" (--include point_to_point)'
-        message = "collective without a known algorithm"
-        raise InputError(message, found=word, expected=expected)
+        raise InputError("collective without a known algorithm", found=word, expected=expected)
     return collective
 
 
@@ -491,7 +490,7 @@ def buffer_size(collective: str, n_ranks: int, sent: int, received: int) -> floa
     return size / n_ranks if collective == "allreduce" else size
 
 
-def _constant_name(constant: Any) -> str:
+def _name_constant(constant: Any) -> str:
     """Return the name of a constant; the constants of the otf2 package are not enums."""
     return str(constant).rpartition(".")[2]
 

@@ -49,7 +49,7 @@ def halo_2d(
     CommGraph(halo-3x3: 9 tasks, 24 edges, 2400 bytes, 24 messages)
     """
     sizes = _check_grid(grid, 2)
-    return _build_halo(sizes, _face_offsets(2), [nbytes] * 4, periodic, n_messages)
+    return _build_halo(sizes, _list_face_offsets(2), [nbytes] * 4, periodic, n_messages)
 
 
 def halo_3d(
@@ -68,7 +68,7 @@ def halo_3d(
     True
     """
     sizes = _check_grid(grid, 3)
-    offsets = _face_offsets(3) + list(itertools.product((-1, 1), repeat=3))
+    offsets = _list_face_offsets(3) + list(itertools.product((-1, 1), repeat=3))
     corner = nbytes if corner_nbytes is None else corner_nbytes
     return _build_halo(sizes, offsets, [nbytes] * 6 + [corner] * 8, periodic, n_messages)
 
@@ -208,7 +208,7 @@ def pf3d(
         _exchange_along(sizes, 1, fft_nbytes, n_messages, name="fft-y"),
         _build_halo(sizes, along_z, [plane_nbytes] * 2, False, n_messages, name="planes-z"),
         _build_halo(
-            sizes, _face_offsets(3), [halo_nbytes] * 6, False, n_messages, name="neighbours"
+            sizes, _list_face_offsets(3), [halo_nbytes] * 6, False, n_messages, name="neighbours"
         ),
     ]
     return Workload(phases, name=f"pf3d-{format_sizes(sizes)}")
@@ -335,7 +335,7 @@ def _build_uniform(
     return CommGraph(n_tasks, sources, dst.ravel(), *values, grid=grid, name=name)
 
 
-def _face_offsets(ndim: int) -> list[tuple[int, ...]]:
+def _list_face_offsets(ndim: int) -> list[tuple[int, ...]]:
     unit = np.eye(ndim, dtype=int)
     return [tuple(int(k) for k in row) for row in np.concatenate([-unit, unit])]
 

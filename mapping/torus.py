@@ -394,8 +394,7 @@ class Torus(NotebookCard, PickledByFields):
         dimensions = {str(d): d for d in range(self.ndim)}
         dimensions |= {axis: d for d, axis in enumerate(self.axes)}
         if label is None or label[3] not in dimensions:
-            example = self.link_label(0)
-            expected = f"a number, or a label such as {example}"
+            expected = f"a number, or a label such as {self.link_label(0)}"
             raise InputError("bad link", found=text, expected=expected)
         node = int(self.node([int(part) for part in label[1].split(",")]))
         return self.link(node, dimensions[label[3]], 1 if label[2] == "+" else -1)

@@ -83,7 +83,7 @@ def check_twist(value: object, shape: Sequence[int], wrap: Sequence[bool]) -> Tw
     if not twisted.any():
         return ()
     twist = tuple(tuple(row) for row in moves.tolist())
-    n_routes = math.prod(2 * hops + 1 for hops in _max_hops(shape, twist))
+    n_routes = math.prod(2 * hops + 1 for hops in _find_max_hops(shape, twist))
     if n_routes > MAX_ROUTES:
         expected = f"at most {MAX_ROUTES} candidate routes"
         raise InputError("twisted torus too large", found=n_routes, expected=expected)
@@ -133,7 +133,7 @@ def ring_lengths(shape: Sequence[int], twist: Twist) -> tuple[int, ...]:
     return tuple(lengths)
 
 
-def _max_hops(shape: Sequence[int], twist: Twist) -> list[int]:
+def _find_max_hops(shape: Sequence[int], twist: Twist) -> list[int]:
     """Return the maximum hops of a minimal route along each dimension."""
     # Half of a ring reaches all its nodes. Half of every size reaches all nodes of the torus.
     max_distance = sum(size // 2 for size in shape) + len(shape)
@@ -142,7 +142,7 @@ def _max_hops(shape: Sequence[int], twist: Twist) -> list[int]:
 
 def minimal_hops(shape: Sequence[int], twist: Twist) -> MinimalHops:
     """Return the minimal routes between all pairs of nodes of a twisted torus."""
-    max_hops = _max_hops(shape, twist)
+    max_hops = _find_max_hops(shape, twist)
     box = np.indices([2 * n + 1 for n in max_hops], dtype=np.int32).reshape(len(shape), -1).T
     hops = np.array(max_hops, dtype=np.int32) - box
     length = np.abs(hops).sum(axis=1)

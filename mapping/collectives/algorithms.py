@@ -444,7 +444,7 @@ def _linear_scatter(call: CollectiveCall) -> Lanes:
     return _tree_broadcast(flat_parents, call._replace(nbytes=call.nbytes / call.n_tasks))
 
 
-def _binomial_scatter(call: CollectiveCall) -> Lanes:
+def _scatter_binomially(call: CollectiveCall) -> Lanes:
     """Scatter down a binomial tree of any number of tasks, the farthest ranks first."""
     n, lane = call.n_tasks, []
     for step in reversed(range(max(0, n - 1).bit_length())):
@@ -570,10 +570,10 @@ _ONE_PORT: dict[str, Algorithm] = {
     "alltoall/bruck": partial(_bruck_rounds, gathers=False),
     "alltoall/pairwise": _shifted_exchange,
     "bcast/split_binary": _split_binary,
-    "gather/binomial": _reverse(_binomial_scatter),
+    "gather/binomial": _reverse(_scatter_binomially),
     "gather/linear": _reverse(_linear_scatter),
     "reduce_scatter/recursive_halving": _run_over_ranks(_reduce_scatter),
-    "scatter/binomial": _binomial_scatter,
+    "scatter/binomial": _scatter_binomially,
     "scatter/linear": _linear_scatter,
 }
 for _key, _algorithm in _ONE_PORT.items():

@@ -360,8 +360,7 @@ def _parse_machine(text: str) -> Torus:
         expected = "five sizes, with an m after those of a mesh, or a number of nodes"
         raise InputError(f"bad {machine.called} shape", found=sizes_text, expected=expected)
     if twisted is not None and not machine.shapes.twisted:
-        expected = name + ":" + plain
-        raise InputError("machine that is not twisted", found=text, expected=expected)
+        raise InputError("machine that is not twisted", found=text, expected=f"{name}:{plain}")
     try:
         outer, _ = machine.split_sizes(requested.shape)
         # Sizes without an m do not specify the rings.

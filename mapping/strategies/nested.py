@@ -165,14 +165,14 @@ ShapePair = tuple[tuple[int, ...], tuple[int, ...]]
 def draw_variants(placement: Placement) -> list[str]:
     """Return variants drawn with a fixed seed; at most one unless the tasks fill all slots."""
     shapes = (placement.grid, placement.shape)
-    names = dict.fromkeys([_simplest_name(shapes)])
+    names = dict.fromkeys([_find_simplest_name(shapes)])
     if math.prod(shapes[0]) == math.prod(shapes[1]):
         rng, letters = np.random.default_rng(0), (DIGITS, placement.letters)
         names |= dict.fromkeys(_draw_name(rng, shapes, letters) for _ in range(_DRAWS))
     return [name for name in names if name][:_MAX_NAMES]
 
 
-def _simplest_name(shapes: ShapePair) -> str:
+def _find_simplest_name(shapes: ShapePair) -> str:
     """Return the variant with the smallest blocks, in row order; empty if there are no blocks."""
     for volume in divisors(math.prod(shapes[0]))[1:-1]:
         boxes = [list_boxes(shape, volume) for shape in shapes]

@@ -240,7 +240,7 @@ def find_layouts(placement: Placement, n_dimensions: int, rng: Rng) -> Iterator[
     for equal_weights in (True, False) if varies else (True,):
         if placement.is_late():
             return
-        eigenvalues, slow = _slow_eigenvectors(placement, n_eigenvectors, equal_weights)
+        eigenvalues, slow = _find_slow_eigenvectors(placement, n_eigenvectors, equal_weights)
         layout: list[LayoutAxis] = []
         while len(layout) < n_dimensions and (
             new := _find_next_axes(layout, slow, rng, eigenvalues)
@@ -251,7 +251,7 @@ def find_layouts(placement: Placement, n_dimensions: int, rng: Rng) -> Iterator[
             yield _pair_waves(_unmix_waves(slow[:, :n], rng), slow, eigenvalues)
 
 
-def _slow_eigenvectors(
+def _find_slow_eigenvectors(
     placement: Placement, n: int, equal_weights: bool
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the ``n`` smallest positive eigenvalues of the Laplacian and their eigenvectors.
@@ -279,7 +279,7 @@ def _slow_eigenvectors(
         groups = np.split(vectors, np.flatnonzero(-np.diff(values) > _EQUAL) + 1, axis=1)
         vectors = np.hstack([_choose_basis(group) for group in groups])
     else:
-        values, vectors = _filtered_eigenvectors(normal, n + 1, placement)
+        values, vectors = _iterate_eigenvectors(normal, n + 1, placement)
     slow = vectors[:, 1 : n + 1] / np.sqrt(degree)[:, None]
     slow -= slow.mean(axis=0)
     return 1 - values[1 : n + 1], np.asarray(slow / np.maximum(slow.std(axis=0), 1e-300))
@@ -295,7 +295,7 @@ def _choose_basis(columns: Floats) -> Floats:
     return np.asarray(basis * np.where(np.diag(triangle) < 0, -1.0, 1.0))
 
 
-def _filtered_eigenvectors(
+def _iterate_eigenvectors(
     normal: scipy.sparse.csr_array, n: int, placement: Placement
 ) -> tuple[Floats, Floats]:
     """Return the ``n`` largest eigenvalues of a matrix and their eigenvectors, (n,) (n_tasks, n).
