@@ -464,6 +464,7 @@ def _decode_numbers(value: int | bytes) -> list[int]:
 
 
 def _decode_attribute(data: bytes) -> dict[str, Any]:
+    """Return the name and the value of an attribute of a node."""
     attribute: dict[str, Any] = {}
     for key, value in _split_fields(data):
         if isinstance(value, int) and key in _VARINT_DECODERS:

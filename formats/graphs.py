@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -281,7 +281,7 @@ def _read_edges(source: Source, options: GraphOptions) -> CommGraph:
     header = read_header(text)
     if len(cells) == 1:
         n_tasks = parse_whole(text, number, "number of tasks", cells[0], MAX_TASKS)
-        header, skip = GraphHeader(n_tasks, header.grid, header.names_columns), number
+        header, skip = replace(header, n_tasks=n_tasks), number
         _, line = next(text.lines(skip=skip), (0, ""))
         separator, cells = split_cells(line)
     order: list[str | None] = list(COLUMNS[: max(3, len(cells))])

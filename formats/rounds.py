@@ -1,4 +1,8 @@
-"""Rounds of messages from the events of all ranks, with the collectives of MPI libraries."""
+"""Rounds of messages from the events of all ranks, with the collectives of MPI libraries.
+
+An event is a send, a completed receive or a collective of one task. The collectives of all tasks
+of a communicator that belong together are a call. Its algorithm sends messages in several steps.
+"""
 
 from __future__ import annotations
 
@@ -247,10 +251,10 @@ def _list_omissions(events: Events, partner: Ints, rounds: Ints) -> list[Omissio
 def _fold_iterations(
     graphs: Mapping[int, Sequence[CommGraph]], marks: Sequence[tuple[Ints, Ints]], fold: bool
 ) -> tuple[list[CommGraph], int]:
-    """Return the rounds of one iteration, with mean amounts, and the number of its repetitions.
+    """Return the rounds of one iteration, with mean amounts, and how often it repeats.
 
-    ``graphs`` and pairs of ``marks`` are by number of the round. All rounds are returned, with 1
-    repetition, if none of them repeat or ``fold`` is false.
+    ``graphs`` are the messages by round, and ``marks`` are pairs of rounds and their marks. If no
+    iteration repeats, or ``fold`` is false, all rounds are returned, once.
     """
     used = np.array(sorted(graphs))
     number, mark = (np.concatenate(column) for column in zip(*marks, strict=True))

@@ -530,7 +530,7 @@ class Workload(NotebookCard, PickledByFields):
 
     @lazy
     def unrolled(self) -> UnrolledGraph:
-        """The disjoint union of all phases."""
+        """The disjoint union of all phases; tasks without traffic in a phase are left out."""
         sizes = [phase.n_edges for phase in self.phases]
         begin = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         if len(self.phases) == 1:

@@ -131,7 +131,7 @@ def _assign_dimensions(layout: Sequence[LayoutAxis], torus: Torus) -> list[list[
     dims.sort(key=lambda d: (-torus.shape[d], torus.wrap[d]))
     kinds = [(torus.shape[d], torus.wrap[d], torus.twist and d) for d in dims]
     # The number of nodes along an axis of the layout should be proportional to its extent.
-    target = np.log([dimension.extent for dimension in layout])
+    target = np.log([axis.extent for axis in layout])
     target += (np.log(torus.n_nodes) - target.sum()) / len(layout)
     log_nodes = np.zeros((1, len(layout)))
     assignments = np.zeros((1, 0), dtype=np.int64)
@@ -168,11 +168,11 @@ def _divide_layout(
     n_tasks = len(layout[0].value)
     node = np.zeros(n_tasks, dtype=np.int64)
     group = np.zeros(n_tasks, dtype=np.int64)
-    for dimension, dims in zip(layout, assignment, strict=True):
+    for axis, dims in zip(layout, assignment, strict=True):
         offsets = _walk_dimensions([torus.shape[d] for d in dims]) @ torus.node_strides[list(dims)]
         # Stable sorts of short integers are radix sorts.
-        key = group[dimension.order].astype(np.min_scalar_type(torus.n_nodes))
-        order = dimension.order[np.argsort(key, kind="stable")]
+        key = group[axis.order].astype(np.min_scalar_type(torus.n_nodes))
+        order = axis.order[np.argsort(key, kind="stable")]
         size = np.bincount(group)
         first = np.repeat(np.cumsum(size) - size, size)
         slab = (np.arange(n_tasks) - first) * len(offsets) // np.repeat(size, size)
@@ -400,10 +400,10 @@ def _find_next_axes(
     Return no axes if there are too many functions, or no such eigenvector.
     """
     regressors = np.ones((len(slow), 1))
-    for dimension in layout:
+    for axis in layout:
         # The coordinate on a line is half a wave of the position; its rank gives the position.
-        rank = np.argsort(dimension.order) / max(len(slow) - 1, 1)
-        angle = dimension.value if dimension.is_ring else np.pi * rank
+        rank = np.argsort(axis.order) / max(len(slow) - 1, 1)
+        angle = axis.value if axis.is_ring else np.pi * rank
         phases = angle[:, None] * np.arange(1, _HARMONICS + 1)
         waves = np.hstack([np.ones((len(slow), 1)), np.cos(phases), np.sin(phases)])
         regressors = (regressors[:, :, None] * waves[:, None, :]).reshape(len(slow), -1)
