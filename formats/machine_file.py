@@ -123,7 +123,7 @@ def _write_toml(torus: Torus, path: Path) -> None:
     content = _torus_to_keys(torus)
     tables = {name: content.pop(name) for name in ("network", "exclusions") if name in content}
     lines = []
-    for name, table in {"": content, **tables}.items():
+    for name, table in (("", content), *tables.items()):
         lines += ["", f"[{name}]"] if name else []
         lines += [f"{key} = {_format_toml(value)}" for key, value in table.items()]
     write_text(path, "\n".join(lines) + "\n")

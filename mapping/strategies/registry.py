@@ -16,7 +16,7 @@ from toruscast.errors import InputError
 from toruscast.text import closest
 from toruscast.validation import SEED, Seed, check_type, seed_number, whole_number
 
-from ..comm_graph import CommGraph, Partners, sum_edges
+from ..comm_graph import Partners, sum_edges
 from ..problem import MappingProblem, as_problem
 from ..task_mapping import MAX_SLOTS, Allocation, TaskMapping, check_tasks_fit, min_capacity
 from ..torus import Torus
@@ -123,7 +123,7 @@ class Placement:
 
     def hop_bytes(self, node: NDArray[Any]) -> float:
         """Return the sum of bytes times hops over all edges, given the node of each task."""
-        edges: CommGraph = self.problem.comm
+        edges = self.problem.comm
         if self.torus.twist:
             return float(self.torus.distance(node[edges.src], node[edges.dst]) @ edges.nbytes)
         columns = edges.src, edges.dst, edges.nbytes
