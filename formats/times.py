@@ -59,10 +59,6 @@ def read_runs(path: AnyPath) -> list[MeasuredRun]:
     and ``time`` or, for several runs, ``rep1``, ``rep2`` and so on; ``time_ms``, ``time_us`` and
     ``time_ns`` have other units. Rows with the same name are runs of the same mapping.
 
-    Returns
-    -------
-    list of MeasuredRun
-
     Examples
     --------
     >>> import tempfile

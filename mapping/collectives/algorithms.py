@@ -612,8 +612,7 @@ for _label, _family in _FAMILIES.items():
         _SEVERAL_PORTS[_key.format(_label)] = partial(_lanes, _family)
     _SEVERAL_PORTS[f"reduce/{_label}"] = _reverse(partial(_broadcast, _family), reduces=True)
     # Reversing a scatter with near partners first gives a gather with near partners last.
-    _near_first = partial(_scatter, _family, far_first=False)
-    _SEVERAL_PORTS[f"gather/{_label}"] = _reverse(_near_first)
+    _SEVERAL_PORTS[f"gather/{_label}"] = _reverse(partial(_scatter, _family, far_first=False))
     _SEVERAL_PORTS[f"gather/{_label}_near"] = _reverse(partial(_scatter, _family))
 for _key, _algorithm in _SEVERAL_PORTS.items():
     register(_key, _algorithm, uses_ports=True)
