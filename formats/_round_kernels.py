@@ -1,6 +1,7 @@
 """Kernels that find the records of a trace file, and longest paths between events.
 
-Dimensions: r = records of a rank, n = nodes of a graph, a = arcs of a graph.
+A trace file is a sequence of records of 32 bytes, some of them followed by data that fill further
+records. Dimensions: r = records of a rank, n = nodes of a graph, a = arcs of a graph.
 """
 
 from __future__ import annotations
@@ -23,9 +24,13 @@ def find_data(
     nbytes: UInt64s,
     is_data: Bools,
 ) -> int:
-    """Mark records with the data of an earlier record; return the first damaged record, or -1."""
+    """Set ``is_data`` for the data behind records; return the first damaged record, or -1.
+
+    The members of a communicator take 4 bytes each, the amounts of a collective with flag 4 take 8
+    bytes per member, and the name of a call that was left out takes one record.
+    """
     # (r), (r), (r), (r) -> (r)
-    sizes = np.zeros(1 << 20, np.int64)
+    sizes = np.zeros(1 << 20, np.int64)  # number of members of each communicator
     i = 0
     while i < kinds.size:
         kind = kinds[i]
@@ -52,9 +57,10 @@ def find_data(
 
 @kernel
 def trace_paths(arcs: Int32s, length: Ints) -> Bools:
-    """Raise ``length`` to the longest paths to all nodes; return which do not depend on a cycle.
+    """Raise ``length`` at each node to that of the longest path which ends there.
 
-    ``arcs`` has rows of sources, targets and lengths.
+    ``arcs`` has rows of sources, targets and lengths. Return which nodes are reached: all except
+    those on a cycle or behind one.
     """
     # (3, a), (n) -> (n)
     # Kahn's algorithm: a node is final after all its incoming arcs. The arcs from a node form a

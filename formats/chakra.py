@@ -26,7 +26,7 @@ from toruscast.mapping.comm_graph import MAX_TASKS, Workload
 from . import _round_kernels as kinds
 from .dialect import Dialect
 from .graphs import GraphOptions, find_rank_files, has_rank_files
-from .source import AnyPath, Source
+from .source import AnyPath, Source, read_text
 from .traces import RankActions
 
 FILE = re.compile(r"(.*)\.([0-9]{1,9})\.(et|json)(?:\.gz)?")
@@ -48,8 +48,8 @@ JSON_START = re.compile(
     rb'\s*[\[{].{0,4000}?("COMM_(SEND|RECV|COLL)_NODE"|"comm_size"|"comm_type")', re.S
 )
 Node = dict[str, Any]
-# How often each rank of a process group calls a collective of each kind and size.
-Groups = dict[str, dict[int, Counter[tuple[str, float]]]]
+# For each process group and rank, the number of its calls of each collective with each size.
+CallCounts = dict[str, dict[int, Counter[tuple[str, float]]]]
 # Names of the default process group, which contains all ranks.
 _WORLD_GROUPS = ("", "0", "default_pg", "None")
 _GROUPS_FILE = "comm_group.json"
@@ -93,11 +93,17 @@ def _is_binary(source: Source) -> bool:
 
 
 def _read_chakra(source: Source, options: GraphOptions) -> Workload:
-    files = _files_by_rank(source)
+    """Read the traces of all ranks, or a single trace that all ranks repeat."""
+    if source.is_file:
+        match = FILE.fullmatch(Path(source.path).name)
+        files = {int(match[2]) if match else 0: source}
+    else:
+        paths = find_rank_files(source.path, "et|json")
+        files = {rank: Source(path) for rank, path in paths.items()}
     nodes = {
         rank: _sort_nodes(file, list(_read_nodes(file, options))) for rank, file in files.items()
     }
-    calls: Groups = {}
+    calls: CallCounts = {}
     n_used = len(files) if len(files) > 1 else 0
     for rank, file in files.items():
         for node in nodes[rank]:
@@ -109,41 +115,45 @@ def _read_chakra(source: Source, options: GraphOptions) -> Workload:
     n_tasks = options.resolve_n_tasks(n_used, source.path)
     groups = {}
     if options.include != "point_to_point":
-        groups = _group_members(source, files, calls, n_tasks, options)
-    return _rank_actions(files, nodes, groups, options).rounds(source.path, n_tasks, options)
+        groups = _find_groups(source, files, calls, n_tasks, options)
+    return _list_actions(files, nodes, groups, options).rounds(source.path, n_tasks, options)
 
 
-def _rank_actions(
+def _list_actions(
     files: Mapping[int, Source],
     nodes: Mapping[int, Sequence[Node]],
     groups: Mapping[str, Sequence[int]],
     options: GraphOptions,
 ) -> RankActions:
-    """Return the messages and collectives of each rank; a single trace is repeated by all ranks."""
+    """Return the messages of each rank, and its collectives in the given process groups.
+
+    A single trace stands for the collectives of all ranks.
+    """
     program = RankActions()
     numbers = {name: number for number, name in enumerate(groups, 1)}
     program.members = {numbers[name]: tuple(ranks) for name, ranks in groups.items()}
     for rank, file in files.items():
         for node in nodes[rank]:
+            tag = _convert(int, node.get("comm_tag", 0), 0) & (2**31 - 1)
             if node["type"] == SEND:
                 src, dst = _read_endpoints(file, node, rank)
-                program.message(kinds.SEND, src, dst, _read_size(file, node), tag=_read_tag(node))
+                program.message(kinds.SEND, src, dst, _read_size(file, node), tag=tag)
             elif node["type"] == RECEIVE and "comm_src" not in node:
                 reason = "comm_src is missing, so no message depends on it"
                 options.omit("receive", f"node {node.get('id', '?')}", 0.0, reason)
             elif node["type"] == RECEIVE:
                 src, dst = _read_endpoints(file, {"comm_dst": rank} | node)
-                size = _read_size(file, {"comm_size": 0} | node)
-                program.message(kinds.RECEIVE, dst, src, size, tag=_read_tag(node))
+                nbytes = _read_size(file, {"comm_size": 0} | node)
+                program.message(kinds.RECEIVE, dst, src, nbytes, tag=tag)
             elif node["type"] == COLLECTIVE and groups:
                 name = _read_group(file, node)
                 collective = find_collective(_read_collective(file, node)) or ""
-                size = _read_size(file, node)
+                nbytes = _read_size(file, node)
                 if collective in _PER_RANK and options.gathered == "each":
-                    size *= len(groups[name])
+                    nbytes *= len(groups[name])
                 for task in [rank] if len(files) > 1 else groups[name]:
                     key = program.collective(task, numbers[name], collective)
-                    program.sizes[key] = size
+                    program.sizes[key] = nbytes
     return program
 
 
@@ -158,17 +168,12 @@ def _convert(number_type: Callable[[Any], Any], value: Any, default: Any) -> Any
         return default
 
 
-def _read_tag(node: Node) -> int:
-    tag: int = _convert(int, node.get("comm_tag", 0), 0)
-    return tag & (2**31 - 1)
-
-
 def _sort_nodes(source: Source, nodes: list[Node]) -> list[Node]:
     """Sort nodes so that each node follows its dependencies, and collectives keep their order.
 
     If several nodes could come next, receives are last and collectives come just before them.
     """
-    index_by_id = {str(node.get("id")): at for at, node in enumerate(nodes)}
+    index_by_id = {str(node.get("id")): index for index, node in enumerate(nodes)}
     before = [
         {
             index_by_id[str(other)]
@@ -180,24 +185,24 @@ def _sort_nodes(source: Source, nodes: list[Node]) -> list[Node]:
         for node in nodes
     ]
     try:
-        order = _topological_order(before)
+        order = _sort_topologically(before)
     except CycleError as error:
         node = nodes[min(error.args[1])]
         message, found = "nodes depend on each other", node.get("name")
         raise _node_error(source, node, message, found, "no cycle") from None
-    collectives = [at for at in order if nodes[at]["type"] == COLLECTIVE]
+    collectives = [i for i in order if nodes[i]["type"] == COLLECTIVE]
     for earlier, later in pairwise(collectives):
         before[later].add(earlier)
-    position = {at: number for number, at in enumerate(order)}
-    rank = {COLLECTIVE: 1, RECEIVE: 2}
-    ordered = _topological_order(before, lambda at: (rank.get(nodes[at]["type"], 0), position[at]))
-    return [nodes[at] for at in ordered]
+    position = {i: number for number, i in enumerate(order)}
+    priority = {COLLECTIVE: 1, RECEIVE: 2}
+    order = _sort_topologically(before, lambda i: (priority.get(nodes[i]["type"], 0), position[i]))
+    return [nodes[i] for i in order]
 
 
-def _topological_order(
+def _sort_topologically(
     before: Sequence[Collection[int]], key: Callable[[int], Any] = lambda _: 0
 ) -> list[int]:
-    """Sort indexes so that each follows those in ``before[i]``, the smallest key first."""
+    """Sort indexes so that i follows those in ``before[i]``; prefer the smallest key."""
     sorter = TopologicalSorter(dict(enumerate(before)))
     sorter.prepare()
     ready: list[tuple[Any, int]] = []
@@ -211,49 +216,44 @@ def _topological_order(
     return order
 
 
-def _files_by_rank(source: Source) -> dict[int, Source]:
-    if source.is_file:
-        match = FILE.fullmatch(Path(source.path).name)
-        return {int(match[2]) if match else 0: source}
-    return {rank: Source(file) for rank, file in find_rank_files(source.path, "et|json").items()}
-
-
 def _read_nodes(source: Source, options: GraphOptions) -> Iterator[Node]:
+    """Yield the nodes of a trace as dictionaries of their fields and attributes."""
     if _CONTROL_BYTE.search(source.start):
         raw_nodes = _decode_nodes(source.path, source.data)
     else:
-        raw_nodes = _json_nodes(source, options)
+        raw_nodes = _read_json_nodes(source, options)
     for raw in raw_nodes:
         # Protobuf's JSON mapping writes ctrlDeps for ctrl_deps.
         node = {_CAMEL_CASE.sub(r"_\1", key).lower(): value for key, value in raw.items()}
         kind = node.get("type", 0)
         is_number = isinstance(kind, int) and 0 <= kind < len(TYPES)
-        word = TYPES[kind] if is_number else str(kind)
-        if word not in TYPES:
-            raise InputError("unknown node type", file=source.path, found=word, expected=TYPES[5])
+        type_name = TYPES[kind] if is_number else str(kind)
+        if type_name not in TYPES:
+            message = "unknown node type"
+            raise InputError(message, file=source.path, found=type_name, expected=SEND)
         # An attribute stores its value under a key that names the type, such as "int64_val".
         attributes = {
             str(a.get("name")): next((a[key] for key in a if key not in _NON_VALUE_KEYS), None)
             for a in node.get("attr") or []
             if isinstance(a, dict)
         }
-        merged = {**node, **attributes, "type": word}
-        if word in (SEND, RECEIVE, COLLECTIVE):
+        merged = {**node, **attributes, "type": type_name}
+        if type_name in (SEND, RECEIVE, COLLECTIVE):
             for key in merged.keys() - _NODE_KEYS - _ATTRIBUTES:
                 options.omit("attribute of a node", key)
         elif size := _convert(float, merged.get("comm_size"), 0.0):
-            options.omit(f"{word} with comm_size", nbytes=size)
+            options.omit(f"{type_name} with comm_size", nbytes=size)
         yield merged
 
 
-def _json_nodes(source: Source, options: GraphOptions) -> Iterator[Node]:
+def _read_json_nodes(source: Source, options: GraphOptions) -> Iterator[Node]:
     """Yield the nodes of a JSON list, an object with a list "nodes", or concatenated objects."""
-    decoder, content_text, at = json.JSONDecoder(), source.text.data.decode(), 0
+    decoder, text, position = json.JSONDecoder(), source.text.data.decode(), 0
     try:
-        while at < len(content_text):
-            content, at = decoder.raw_decode(content_text, at)
-            while at < len(content_text) and content_text[at] in " \t\n,":
-                at += 1
+        while position < len(text):
+            content, position = decoder.raw_decode(text, position)
+            while position < len(text) and text[position] in " \t\n,":
+                position += 1
             nodes = content.get("nodes", [content]) if isinstance(content, dict) else content
             if isinstance(content, dict) and not {"type", "id"} & content.keys():
                 for key in content.keys() - _TRACE_KEYS:
@@ -261,13 +261,13 @@ def _json_nodes(source: Source, options: GraphOptions) -> Iterator[Node]:
                 nodes = content.get("nodes", [])
             for node in nodes if isinstance(nodes, list) else [nodes]:
                 if not isinstance(node, dict) or not {"type", "id"} & node.keys():
-                    line = content_text.count("\n", 0, at) + 1
+                    line = text.count("\n", 0, position) + 1
                     raise source.text.fault("bad node", line, str(node), 'an "id" and a "type"')
                 yield node
     except InputError:
         raise
     except (ValueError, RecursionError) as error:
-        line = content_text.count("\n", 0, getattr(error, "pos", at)) + 1
+        line = text.count("\n", 0, getattr(error, "pos", position)) + 1
         reason = getattr(error, "msg", "nested too deeply")
         raise source.text.fault("damaged JSON", line, reason, "a Chakra trace") from None
 
@@ -310,14 +310,18 @@ def _read_group(source: Source, node: Mapping[str, Any]) -> str:
     return "" if name is None or str(name) in _WORLD_GROUPS else str(name)
 
 
-def _group_members(
+def _find_groups(
     source: Source,
     files: Mapping[int, Source],
-    calls: Groups,
+    calls: CallCounts,
     n_tasks: int,
     options: GraphOptions,
 ) -> dict[str, list[int]]:
-    """Return the sorted ranks of each process group that calls a collective."""
+    """Return the sorted ranks of each process group that calls a collective, by name.
+
+    They are the ranks that ``comm_group.json`` lists, or else those whose traces name the group.
+    All ranks of a group must call the same collectives.
+    """
     is_single = len(files) < 2
     listed = _read_groups_file(source) if set(calls) - {""} else {}
     members = {}
@@ -346,22 +350,20 @@ def _group_members(
 
 
 def _read_groups_file(source: Source) -> dict[str, list[int]]:
-    """Return the ranks of the process groups that ``comm_group.json`` beside the traces lists."""
+    """Return the ranks of each process group in ``comm_group.json`` beside the traces, if any."""
     path = Path(source.path)
     file = (path if path.is_dir() else path.parent) / _GROUPS_FILE
     if not file.is_file():
         return {}
-    groups_file = Source(file)
-    content = groups_file.text.json()
-    items = content.items() if isinstance(content, dict) else ()
-    groups = {
-        str(name): sorted(set(ranks))
-        for name, ranks in items
-        if isinstance(ranks, list) and all(type(rank) is int and rank >= 0 for rank in ranks)
-    }
-    if not isinstance(content, dict) or len(groups) < len(content):
-        raise groups_file.text.fault("bad process groups", 1, str(content)[:60], '{"1": [0, 2]}')
-    return groups
+    text = read_text(file)
+    content = text.json()
+    if not isinstance(content, dict) or not all(map(_are_ranks, content.values())):
+        raise text.fault("bad process groups", 1, str(content)[:60], '{"1": [0, 2]}')
+    return {str(name): sorted(set(ranks)) for name, ranks in content.items()}
+
+
+def _are_ranks(value: object) -> bool:
+    return isinstance(value, list) and all(type(rank) is int and rank >= 0 for rank in value)
 
 
 def _node_error(
@@ -425,13 +427,13 @@ def _decode_nodes(path: AnyPath, data: bytes) -> Iterator[dict[str, Any]]:
 
 def _split_messages(data: bytes) -> Iterator[bytes]:
     """Yield the messages of a file, each of which follows its length."""
-    at, number = 0, 0
-    while at < len(data):
-        size, at = _read_varint(data, at)
-        if size > len(data) - at:
+    position, number = 0, 0
+    while position < len(data):
+        size, position = _read_varint(data, position)
+        if size > len(data) - position:
             raise ValueError(f"message {number} is cut")
-        yield data[at : at + size]
-        at, number = at + size, number + 1
+        yield data[position : position + size]
+        position, number = position + size, number + 1
 
 
 def _decode_node(data: bytes) -> dict[str, Any]:
@@ -454,14 +456,15 @@ def _decode_numbers(value: int | bytes) -> list[int]:
     """Return the numbers of a repeated field: a single varint, or several packed ones."""
     if isinstance(value, int):
         return [value]
-    numbers, at = [], 0
-    while at < len(value):
-        number, at = _read_varint(value, at)
+    numbers, position = [], 0
+    while position < len(value):
+        number, position = _read_varint(value, position)
         numbers.append(number)
     return numbers
 
 
 def _decode_attribute(data: bytes) -> dict[str, Any]:
+    """Return the name and the value of an attribute of a node."""
     attribute: dict[str, Any] = {}
     for key, value in _split_fields(data):
         if isinstance(value, int) and key in _VARINT_DECODERS:
@@ -474,33 +477,33 @@ def _decode_attribute(data: bytes) -> dict[str, Any]:
 
 
 def _split_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the number and the value of each field of a message."""
-    at = 0
-    while at < len(data):
-        tag, at = _read_varint(data, at)
+    """Yield the number of each field of a protobuf message, and its value as int or bytes."""
+    position = 0
+    while position < len(data):
+        tag, position = _read_varint(data, position)
         kind = tag & 7
         if kind == VARINT:
-            value, at = _read_varint(data, at)
+            value, position = _read_varint(data, position)
             yield tag >> 3, value
             continue
         length = {FIXED64: 8, FIXED32: 4}.get(kind)
         if kind == BYTES:
-            length, at = _read_varint(data, at)
-        if length is None or length > len(data) - at:
+            length, position = _read_varint(data, position)
+        if length is None or length > len(data) - position:
             raise ValueError(f"bad field {tag >> 3}")
-        yield tag >> 3, data[at : at + length]
-        at += length
+        yield tag >> 3, data[position : position + length]
+        position += length
 
 
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Decode a number of seven bits per byte; return it and the position of the next byte."""
+def _read_varint(data: bytes, position: int) -> tuple[int, int]:
+    """Decode a number with seven bits per byte; return it and the position behind it."""
     value = 0
     for shift in range(0, 70, 7):
-        byte = data[at]
-        at += 1
+        byte = data[position]
+        position += 1
         value |= (byte & 127) << shift
         if byte < 128:
-            return value, at
+            return value, position
     raise ValueError("varint of more than ten bytes")
 
 

@@ -30,8 +30,7 @@ KIND_OPTIONS: dict[DataKind, str] = {
 class Dialect:
     """A file format: how it is recognised, read and written."""
 
-    # The name for --format and --out-format, unique among the dialects of a kind of data.
-    name: str
+    name: str  # for --format and --out-format, unique among the dialects of a kind of data
     holds: DataKind
     title: str
     # (source, options) -> graph, workload or mapping; (source, torus) -> hosts; for other kinds of
@@ -45,24 +44,16 @@ class Dialect:
     # Takes (WriteOptions, number of tasks, tasks per node); raises an error if the format cannot
     # store most mappings of such a job.
     check_job: Callable[[Any, int, int], None] = lambda *_: None
-    # Whether the writer takes a workload with its rounds instead of a graph.
-    writes_rounds: bool = False
-    # Options of `read_workload` that the reader uses; other options raise an error.
-    uses: tuple[str, ...] = ()
-    # File suffixes, or complete file names without a dot.
-    suffixes: tuple[str, ...] = ()
-    # Markdown for the reference page, and the content of a small file (empty if the page uses the
-    # writer).
-    documentation: str = ""
-    example: str | bytes = ""
+    writes_rounds: bool = False  # whether the writer takes a workload instead of a graph
+    uses: tuple[str, ...] = ()  # options of `read_workload`; other options raise an error
+    suffixes: tuple[str, ...] = ()  # of files, or complete file names without a dot
+    documentation: str = ""  # Markdown for the reference page
+    example: str | bytes = ""  # content of a small file; empty if the page uses the writer
     # How to use a written {file}, or how to use it on each machine by name.
     advice: str | Mapping[str, str] = ""
-    # Whether the file contains host names, so the writer needs a host table.
-    on_hosts: bool = False
-    # Optional package that the reader needs.
-    needs: str = ""
-    # Whether graphs are sums over a whole run, without the order of messages.
-    summed: bool = False
+    on_hosts: bool = False  # whether the file contains host names, so the writer needs them
+    needs: str = ""  # optional package that the reader needs
+    summed: bool = False  # whether graphs are sums over a whole run, without the order of messages
     # Further lines about a file for `toruscast doctor`.
     describe: Callable[[Source], list[str]] = lambda _: []
 

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +21,7 @@ from toruscast.mapping.comm_graph import COLUMNS, MAX_TASKS, CommGraph, sum_edge
 from toruscast.mapping.omissions import Effect, Omission
 from toruscast.mapping.task_mapping import first_repeat
 from toruscast.text import counted
+from toruscast.typing import Ints
 from toruscast.validation import repeated, whole_array
 
 from .dialect import Dialect
@@ -64,22 +65,17 @@ class GraphOptions:
     name: str = ""
     n_tasks: int | None = None
     include: Include = "all"
-    columns: Mapping[str, str] = field(default_factory=dict)
-    """The file's column names by standard name, for tables."""
-    duplicates: Duplicates = "refuse"
-    """Whether repeated edges raise an error or are added."""
-    collectives: Mapping[str, str] = field(default_factory=dict)
-    """Algorithm of each collective, such as {"allreduce": "ring"}."""
+    columns: Mapping[str, str] = field(default_factory=dict)  # the file's names by standard name
+    duplicates: Duplicates = "refuse"  # whether repeated edges raise an error or are added
+    collectives: Mapping[str, str] = field(default_factory=dict)  # algorithm of each collective
+    # Whether the size of a gather or all-gather is one rank's share or the whole buffer.
     gathered: Gathered = "each"
-    """Whether the size of a gather or all-gather is one rank's share or the whole buffer."""
+    # Trip counts by loop name; "" or a single number applies to all other loops.
     trips: int | Mapping[str, int] | None = None
-    """Trip counts by loop name; "" or a single number applies to all other loops."""
-    branches: Mapping[str, int] = field(default_factory=dict)
-    """Branch that each conditional takes, from 0, by name."""
-    ragged_bytes: float | None = None
-    """Bytes that each device sends in a ragged all-to-all."""
+    branches: Mapping[str, int] = field(default_factory=dict)  # branch of each conditional, from 0
+    ragged_bytes: float | None = None  # bytes that each device sends in a ragged all-to-all
+    # Parts of the file that the reader leaves out, for `Workload.omitted`.
     omitted: list[Omission] = field(default_factory=list)
-    """Parts of the file that the reader leaves out, for `Workload.omitted`."""
 
     def omit(
         self,
@@ -150,14 +146,18 @@ class GraphHeader:
 
     n_tasks: int | None = None
     grid: tuple[int, ...] | None = None
+    # Whether a comment names the columns, which confirms that the fourth is message counts.
     names_columns: bool = False
-    """Whether a comment names the columns, which confirms that the fourth is message counts."""
 
 
 def graph_from_table(table: TextTable, header: GraphHeader, options: GraphOptions) -> CommGraph:
-    """Return the graph of the columns src, dst, nbytes and optionally n_messages."""
-    src, dst = table["src"], table["dst"]
-    n_tasks = options.check_n_tasks(header.n_tasks, table.text.file)
+    """Return the graph of the columns src, dst, nbytes and optionally n_messages.
+
+    Errors name the line. Without a number of tasks in the header or the options, it is the largest
+    task plus one.
+    """
+    file, src, dst = table.text.file, table["src"], table["dst"]
+    n_tasks = options.check_n_tasks(header.n_tasks, file)
     limit = MAX_TASKS if n_tasks is None else n_tasks
     for role, tasks in (("source", src), ("destination", dst)):
         if tasks.size and tasks.max() >= limit:
@@ -169,39 +169,31 @@ def graph_from_table(table: TextTable, header: GraphHeader, options: GraphOption
     if n_tasks is None:
         n_tasks = int(max(src.max(initial=0), dst.max(initial=0))) + 1
         try:
-            options.resolve_n_tasks(n_tasks, table.text.file)
+            options.resolve_n_tasks(n_tasks, file)
         except InputError as error:
             row = int(np.argmax(np.maximum(src, dst)))
             raise error.replace(line=table.line(row)) from None
-        _warn_if_counted_from_one(table.text.file, src, dst, n_tasks)
+        # The test of the size avoids a large array.
+        has_enough_edges = 3 <= n_tasks <= 2 * src.size + 1
+        if has_enough_edges and np.array_equal(find_isolated_tasks(src, dst, n_tasks), [0]):
+            others = f"unlike the other {n_tasks - 1} tasks; the file may count tasks from 1"
+            warn_about(file, f"task 0 neither sends nor receives, {others}")
     amounts = table["nbytes"], table.columns.get("n_messages")
     try:
-        with at_file(table.text.file):
+        with at_file(file):
             return options.build_graph(n_tasks, src, dst, *amounts, grid=header.grid)
-    except InputError:
-        _raise_duplicate_edge(table, src, dst, n_tasks)
-        raise
-
-
-def _warn_if_counted_from_one(file: str, src: Array, dst: Array, n_tasks: int) -> None:
-    """Warn if all tasks but task 0 have edges. The first test avoids a large array."""
-    if not 3 <= n_tasks <= 2 * src.size + 1:
-        return
-    is_used = np.zeros(n_tasks, bool)
-    is_used[src] = is_used[dst] = True
-    if not is_used[0] and is_used[1:].all():
-        others = f"unlike the other {n_tasks - 1} tasks; the file may count tasks from 1"
-        warn_about(file, f"task 0 neither sends nor receives, {others}")
-
-
-def _raise_duplicate_edge(table: TextTable, src: Array, dst: Array, n_tasks: int) -> None:
-    """Raise an error that names both lines of a repeated edge, if there is one."""
-    if repeat := first_repeat(src * np.int64(n_tasks) + dst):
-        first, second = repeat
+    except DuplicateEdgeError as error:
+        first, second = first_repeat(src * np.int64(n_tasks) + dst) or (0, 0)
         found = f"{src[second]} -> {dst[second]}, also on line {table.line(first)}"
         expected = 'each edge once, or duplicates="sum" to add them (--duplicates sum)'
-        fault = DuplicateEdgeError("duplicate edge", found=found, expected=expected)
-        raise fault.replace(file=table.text.file, line=table.line(second)) from None
+        raise error.replace(line=table.line(second), found=found, expected=expected) from None
+
+
+def find_isolated_tasks(src: Array, dst: Array, n_tasks: int) -> Ints:
+    """Return the tasks without an edge, in ascending order."""
+    is_used = np.zeros(n_tasks, bool)
+    is_used[src] = is_used[dst] = True
+    return np.flatnonzero(~is_used)
 
 
 def has_rank_files(path: AnyPath, suffix: str) -> bool:
@@ -212,19 +204,22 @@ def has_rank_files(path: AnyPath, suffix: str) -> bool:
 
 
 def find_rank_files(path: AnyPath, suffix: str) -> dict[int, Path]:
-    """Return the files ``NAME.RANK.suffix`` in a folder or with a prefix, by rank."""
+    """Return the files ``NAME.RANK.suffix`` in a folder or with a prefix, by rank.
+
+    There must be one file for each rank from 0, all with the same name.
+    """
     with at_file(path):
-        found = sorted(_match_rank_files(Path(path), suffix))
-    if not found:
+        matches = sorted(_match_rank_files(Path(path), suffix))
+    if not matches:
         expected = f"files such as lj.0.{suffix.partition('|')[0]}"
         raise InputError("no per-rank files in folder", file=path, expected=expected)
-    first_name, last_name = found[0][0], found[-1][0]
+    first_name, last_name = matches[0][0], matches[-1][0]
     if first_name != last_name:
         names, expected = f"{first_name} and {last_name}", "one run; give the path with its prefix"
         message = "output of several runs in folder"
         raise InputError(message, file=path, found=names, expected=expected)
     files: dict[int, Path] = {}
-    for _, rank, file in found:
+    for _, rank, file in matches:
         if rank in files:
             raise InputError("duplicate rank", file=file, found=files[rank].name)
         files[rank] = file
@@ -235,7 +230,7 @@ def find_rank_files(path: AnyPath, suffix: str) -> dict[int, Path]:
 
 
 def _match_rank_files(path: Path, suffix: str) -> list[tuple[str, int, Path]]:
-    """Return NAME, RANK and the path of each file ``NAME.RANK.suffix``."""
+    """Return the name, the rank and the path of each file ``NAME.RANK.suffix``."""
     folder = path if path.is_dir() else path.parent
     name = ".*" if folder == path else re.escape(path.name)
     pattern = re.compile(rf"({name})\.([0-9]{{1,9}})\.(?:{suffix})(?:\.gz)?")
@@ -278,19 +273,20 @@ COLUMN_COMMENT = "# src dst nbytes n_messages"
 
 
 def _read_edges(source: Source, options: GraphOptions) -> CommGraph:
+    """Read an edge in each line; the first line may be the number of tasks."""
     text = source.streamed_text
     number, line = text.first_line()
-    separator, parts = split_cells(line)
+    separator, cells = split_cells(line)
     skip = 0
     header = read_header(text)
-    if len(parts) == 1:
-        n_tasks = parse_whole(text, number, "number of tasks", parts[0], MAX_TASKS)
-        header, skip = GraphHeader(n_tasks, header.grid, header.names_columns), number
+    if len(cells) == 1:
+        n_tasks = parse_whole(text, number, "number of tasks", cells[0], MAX_TASKS)
+        header, skip = replace(header, n_tasks=n_tasks), number
         _, line = next(text.lines(skip=skip), (0, ""))
-        separator, parts = split_cells(line)
-    order: list[str | None] = list(COLUMNS[: max(3, len(parts))])
+        separator, cells = split_cells(line)
+    order: list[str | None] = list(COLUMNS[: max(3, len(cells))])
     if options.columns:
-        numbers = [str(place) for place in range(1, len(parts) + 1)]
+        numbers = [str(place) for place in range(1, len(cells) + 1)]
         order = select_columns(text, number, numbers, options.columns, COLUMNS[:3])
     table = read_table(text, order, skip, separator, AMOUNTS)
     if "n_messages" in table.columns and not (header.names_columns or options.columns):
@@ -401,18 +397,19 @@ def _is_table(source: Source) -> bool:
     if not source.lines:
         return False
     names = split_cells(source.lines[0][1])[1]
-    has_endpoints = {"src", "dst"} <= set(_standard_names(names))
+    has_endpoints = {"src", "dst"} <= set(_find_standard_names(names))
     return has_endpoints and not any(map(NUMBER.fullmatch, names))
 
 
 def _read_edge_table(source: Source, options: GraphOptions) -> CommGraph:
+    """Read an edge in each line below the column names."""
     text = source.streamed_text
     number, line = text.first_line()
     separator, names = split_cells(line)
     order = _order_columns(text, number, names, options)
     rows = [split_cells(line, separator)[1] for _, line in source.lines[1:]]
     columns = dict(zip(names, zip(*rows, strict=False), strict=False))
-    numeric = [n for n, column in columns.items() if any(map(NUMBER.fullmatch, column))]
+    numeric = [name for name, cells in columns.items() if any(map(NUMBER.fullmatch, cells))]
     used = [name for name, standard in zip(names, order, strict=True) if standard]
     omit_columns(numeric, used, options)
     table = read_table(text, order, number, separator, AMOUNTS)
@@ -425,7 +422,8 @@ def _write_edge_table(comm: CommGraph, path: Path) -> None:
     write_rows(path, head, [comm.src, comm.dst, comm.nbytes, comm.n_messages], ",")
 
 
-def _standard_names(names: list[str]) -> list[str]:
+def _find_standard_names(names: list[str]) -> list[str]:
+    """Return the standard name of each column; unknown names are unchanged."""
     standard = {alias: column for column, aliases in ALIASES.items() for alias in aliases}
     return [standard.get(name.lower().replace(" ", "_"), name) for name in names]
 
@@ -444,7 +442,7 @@ def match_columns(
 
     ``is_numeric`` states for each column of the file whether it contains numbers.
     """
-    standard = _standard_names([*is_numeric])
+    standard = _find_standard_names([*is_numeric])
     chosen = dict(options.columns) or dict(zip(standard, is_numeric, strict=True))
     if missing := [name for name in COLUMNS[:3] if chosen.get(name) not in is_numeric]:
         columns = ", ".join(is_numeric)
@@ -462,7 +460,7 @@ def _order_columns(
     """Return the standard name of each column of a header, or None for columns to skip."""
     if options.columns:
         return select_columns(text, number, names, options.columns, COLUMNS[:3])
-    order = _standard_names(names)
+    order = _find_standard_names(names)
     traffic_columns = {name for name in order if name.lower() not in OTHER_COLUMNS}
     if len(set(order)) != len(order) or not {*COLUMNS[:3]} <= traffic_columns <= ALIASES.keys():
         expected = "src,dst,nbytes[,n_messages], or --columns src=NAME,dst=NAME,nbytes=NAME"
@@ -496,6 +494,7 @@ _NUMERIC_TYPES = ("int", "uint", "float", "double", "half", "decimal")
 
 
 def _read_parquet(source: Source, options: GraphOptions) -> CommGraph:
+    """Read the columns of edges; metadata of the file may give the tasks and the grid."""
     with as_damaged(source.path, "Parquet file"):
         file = parquet.ParquetFile(pa.BufferReader(source.data))
         schema, n_rows = file.schema_arrow, file.metadata.num_rows
@@ -555,39 +554,38 @@ _EDGE_WITH_ATTRIBUTES = re.compile(r"\d+ \d+ \{.*\}")
 
 
 def _read_networkx(source: Source, options: GraphOptions) -> CommGraph:
+    """Read a task and its neighbours, or two tasks and the attributes of their edge, per line."""
     text = source.text
-    largest, n_without_bytes, lines = -1, 0, []
-    endpoints: list[tuple[int, int]] = []
-    amounts: list[tuple[float, float]] = []
+    largest_task, n_without_bytes = -1, 0
+    rows: list[tuple[int, int, int, float, float]] = []  # line, then the columns of an edge
     for number, line in text.lines("#"):
         words, brace, attributes = line.partition("{")
         tasks = [parse_whole(text, number, "task", word, MAX_TASKS - 1) for word in words.split()]
         if not tasks or (brace and len(tasks) != 2):
             raise text.fault("bad line of a graph", number, line, "TASK TASK ... or TASK TASK {}")
-        sizes = _edge_attributes(text, number, brace + attributes, options) if brace else {}
-        largest = max(largest, *tasks)
-        endpoints += [(tasks[0], task) for task in tasks[1:]]
-        lines += [number] * (len(tasks) - 1)
-        amounts += [(sizes.get("nbytes", 1.0), sizes.get("n_messages", 1.0))] * (len(tasks) - 1)
-        n_without_bytes += (len(tasks) - 1) * ("nbytes" not in sizes)
-    if not endpoints:
+        amounts = _read_attributes(text, number, brace + attributes, options) if brace else {}
+        nbytes, n_messages = (amounts.get(name, 1.0) for name in AMOUNTS)
+        largest_task = max(largest_task, *tasks)
+        rows += [(number, tasks[0], task, nbytes, n_messages) for task in tasks[1:]]
+        n_without_bytes += (len(tasks) - 1) * ("nbytes" not in amounts)
+    if not rows:
         raise text.fault("file without data")
     if n_without_bytes:
         edges = counted(n_without_bytes, "edge")
         warn_about(source.path, f"{edges} without bytes, read as one byte each")
-    columns = (*np.array(endpoints).T, *np.array(amounts).T)
-    table = TextTable(text, dict(zip(COLUMNS, columns, strict=True)), lines=np.array(lines))
-    return graph_from_table(table, GraphHeader(largest + 1), options)
+    lines, *columns = map(np.array, zip(*rows, strict=True))
+    table = TextTable(text, dict(zip(COLUMNS, columns, strict=True)), lines=lines)
+    return graph_from_table(table, GraphHeader(largest_task + 1), options)
 
 
-def _edge_attributes(
+def _read_attributes(
     text: TextFile, number: int, content: str, options: GraphOptions
 ) -> dict[str, float]:
     """Return the bytes and messages among the attributes of an edge, by standard name."""
     try:
         # A dictionary of numbers as Python prints it differs from JSON only in its quotes.
         attributes = dict(json.loads(content.replace("'", '"')))
-        names = _standard_names([*attributes])
+        names = _find_standard_names([*attributes])
     except (ValueError, TypeError, RecursionError):
         raise text.fault("bad attributes", number, content, "{'weight': 4096}") from None
     amounts = {}

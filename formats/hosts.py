@@ -96,7 +96,7 @@ def expand_ranges(word: str) -> list[str]:
     names = [""]
     for piece in re.split(r"(\[[^\]]*\])", word):
         expanded = _expand_range(piece[1:-1]) if piece.startswith("[") else [piece]
-        # Checked before the names are multiplied, because a short word may denote very many.
+        # Check the number before building the names, because a short word may denote very many.
         if len(names) * len(expanded) > MAX_RANKS:
             raise InputError("too many hosts", found=word, expected=f"at most {MAX_RANKS}")
         names = [name + part for name in names for part in expanded]
@@ -127,24 +127,14 @@ def _expand_range(text: str) -> list[str]:
 def _compress_ranges(names: Sequence[str]) -> str:
     """Join host names by commas, with ranges in brackets for consecutive numbers."""
     parts: list[str] = []
-    for _, group in groupby(enumerate(names), lambda item: _series_key(*item)):
-        members = [name for _, name in group]
-        stem, digits = _split_number(members[0])
-        last = _split_number(members[-1])[1]
-        parts.append(members[0] if len(members) == 1 else f"{stem}[{digits}-{last}]")
+    split_names = [re.sub(r"(\d{0,9})\Z", r" \1", name, count=1).rsplit(" ", 1) for name in names]
+    rows = [(stem, digits, int(digits or 0) - i) for i, (stem, digits) in enumerate(split_names)]
+    # Neighbours with consecutive numbers of the same width are equal except for the digits.
+    for (stem, _, _), group in groupby(rows, lambda row: (row[0], len(row[1]), row[2])):
+        members = [digits for _, digits, _ in group]
+        several = len(members) > 1
+        parts.append(f"{stem}[{members[0]}-{members[-1]}]" if several else stem + members[0])
     return ",".join(parts)
-
-
-def _split_number(name: str) -> tuple[str, str]:
-    """Split a host name before its trailing digits."""
-    stem = re.sub(r"\d{1,9}\Z", "", name)
-    return stem, name[len(stem) :]
-
-
-def _series_key(index: int, name: str) -> tuple[str, int, int | str]:
-    """Return a key that is equal for neighbours in a list whose numbers are consecutive."""
-    stem, digits = _split_number(name)
-    return stem, len(digits), int(digits) - index if digits else index
 
 
 def _is_hostfile(source: Source) -> bool:
@@ -163,6 +153,7 @@ def _is_slurm(source: Source) -> bool:
 
 
 def _read_hostfile(source: Source, options: MappingOptions) -> TaskMapping:
+    """Read the host of each task; a host with N slots takes N consecutive tasks."""
     text = source.text
     lines: list[int] = []
     names: list[str] = []
@@ -180,6 +171,7 @@ def _read_hostfile(source: Source, options: MappingOptions) -> TaskMapping:
 
 
 def _read_host_list(text: TextFile) -> tuple[list[int], list[str]]:
+    """Return the line and the name of each host in lists with ranges."""
     lines: list[int] = []
     names: list[str] = []
     for number, line in text.lines("#"):
@@ -230,16 +222,17 @@ def _read_rankfile(source: Source, options: MappingOptions) -> TaskMapping:
         int(relative[1]) if (relative := RELATIVE.fullmatch(match[2])) else match[2]
         for _, match in rows
     ]
-    slot_numbers = [re.fullmatch(r"\d{1,7}", match[3] or "") for _, match in rows]
-    slots = [int(match[0]) if match else -1 for match in slot_numbers]
+    slot_texts = [match[3] or "" for _, match in rows]
+    slots = [int(word) if re.fullmatch(r"\d{1,7}", word) else -1 for word in slot_texts]
     # Slots are used only if each is a single number and no two ranks of a host share one.
     are_unique = len(set(zip(hosts, slots, strict=True))) == len(slots)
-    share = max(options.tasks_per_host(0), max(slots, default=0) + 1)
-    fits = options.capacity is None or share * options.max_hosts_per_node <= options.capacity
-    usable_slots = slots if are_unique and fits and min(slots, default=-1) >= 0 else None
+    slots_per_host = max(options.tasks_per_host(0), max(slots, default=0) + 1)
+    max_slots = slots_per_host * options.max_hosts_per_node
+    fit = options.capacity is None or max_slots <= options.capacity
+    usable_slots = slots if are_unique and fit and min(slots, default=-1) >= 0 else None
     # If all cores are distinct, a host may have any number of ranks. A repeated core may be a
     # mistake, so the capacity of hosts is then checked.
-    cores = {(host, match[3]) for host, (_, match) in zip(hosts, rows, strict=True) if match[3]}
+    cores = {core for core in zip(hosts, slot_texts, strict=True) if core[1]}
     file_capacity = len(rows) if len(cores) == len(rows) or max(slots, default=0) < 0 else 1
     return mapping_from_hosts(
         text, options, lines, hosts, task=ranks, slot=usable_slots, file_capacity=file_capacity
@@ -275,14 +268,17 @@ def _is_labelled(source: Source) -> bool:
 
 
 def _read_printed_ranks(source: Source, options: MappingOptions) -> TaskMapping:
-    """Read the host of each rank from lines that a launcher printed."""
+    """Read the host of each rank from lines that a launcher printed.
+
+    A rank without a host is on the host of its node number, or else on that of the line above.
+    """
     text = source.text
     lines: list[int] = []
     ranks: list[int] = []
     hosts: list[Any] = []
     # The key "" holds the host of the line above.
     host_by_node: dict[str, str] = {}
-    threads: set[tuple[str, str]] = set()
+    ranks_on_hosts: set[tuple[str, str]] = set()
     for number, line in text.lines("#"):
         fields = _match_printed(line)
         if fields is None:
@@ -293,11 +289,11 @@ def _read_printed_ranks(source: Source, options: MappingOptions) -> TaskMapping:
         if host is not None and rank is None:
             host_by_node[node] = host
         # xthi prints a line for each thread of a rank.
-        if rank is None or (fields.get("thread") and (rank, str(host)) in threads):
+        if rank is None or (fields.get("thread") and (rank, str(host)) in ranks_on_hosts):
             continue
         if host is None:
             raise text.fault("rank without a host", number, line, "a line with its host before it")
-        threads.add((rank, host))
+        ranks_on_hosts.add((rank, host))
         lines.append(number)
         ranks.append(int(rank))
         hosts.append(host)
@@ -403,7 +399,7 @@ def _is_table(source: Source) -> bool:
     line = source.lines[0][1]
     if PAIRS.fullmatch(line):
         return "x_coord" in line
-    keys = {*_standard_keys(split_cells(line)[1])}
+    keys = {*_match_keys(split_cells(line)[1])}
     return bool(keys & {"host", "nid"}) and ("node" in keys or any(len(key) == 1 for key in keys))
 
 
@@ -413,12 +409,13 @@ def _is_name_list(source: Source) -> bool:
 
 
 def _read_table(source: Source, torus: Torus) -> Hosts:
+    """Read a host and its coordinates or node from each row, in either form of a table."""
     text = source.text
     if PAIRS.fullmatch(source.first_line()[1]):
         rows = [(n, _read_pairs(text, n, line)) for n, line in text.lines("#")]
     else:
         names, cell_rows = read_words(text, text.lines("#"), lambda _: True)
-        keys = _standard_keys(names)
+        keys = _match_keys(names)
         if duplicates := repeated(keys):
             raise text.fault("duplicate column", None, duplicates[0], "each column once")
         rows = [(number, dict(zip(keys, row, strict=True))) for number, row in cell_rows]
@@ -439,7 +436,7 @@ def _read_table(source: Source, torus: Torus) -> Hosts:
     return Hosts(list(lines), nodes, torus, aliases)
 
 
-def _standard_keys(names: list[str]) -> list[str]:
+def _match_keys(names: list[str]) -> list[str]:
     """Return the standard key of each column (host, node, nid or an axis), or else its name."""
     names = [name.lower() for name in names]
     keys = [column or name for column, name in zip(standard_columns(names), names, strict=True)]
@@ -455,7 +452,7 @@ def _read_pairs(text: TextFile, number: int, line: str) -> dict[str, str]:
         raise text.fault("bad line of a host table", number, line, "name=value,name=value,...")
     pairs = [part.partition("=") for part in line.split(",") if part.strip()]
     values = [value.strip().strip("'\"") for _, _, value in pairs]
-    return dict(zip(_standard_keys([name.strip() for name, _, _ in pairs]), values, strict=True))
+    return dict(zip(_match_keys([name.strip() for name, _, _ in pairs]), values, strict=True))
 
 
 def _read_host_name(text: TextFile, number: int, row: dict[str, str]) -> tuple[str, str | None]:

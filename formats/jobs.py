@@ -33,16 +33,17 @@ class BatchJob:
     """A job of Slurm, PJM or Flux."""
 
     manager: str
-    # Hosts in the order of the allocation; empty for PJM, which has no host names.
-    hosts: tuple[str, ...] = ()
-    # Shape of the torus of a PJM job, such as "4x6x8".
-    shape: str = ""
+    hosts: tuple[str, ...] = ()  # in order; empty for PJM, which has no host names
+    shape: str = ""  # of the torus of a PJM job, such as "4x6x8"
     n_nodes: int | None = None
     tasks_per_node: int | None = None
 
 
 def read_job(environment: Mapping[str, str], flux_hosts: str = "") -> BatchJob | None:
-    """Return the job that the environment variables describe; None outside a job."""
+    """Return the job that the environment variables describe; None outside a job.
+
+    ``flux_hosts`` is the list of hosts that Flux prints, because no variable contains it.
+    """
     get = environment.get
     if nodes := get("SLURM_JOB_NODELIST") or get("SLURM_NODELIST"):
         hosts = tuple(expand_list(nodes))
@@ -83,28 +84,27 @@ def select_job_hosts(job: BatchJob | None, table: Hosts) -> Hosts:
             raise InputError("wrong number of hosts", found=len(table.names), expected=expected)
         return table
     rows = [table.place(name) for name in job.hosts]
-    for name, row in zip(job.hosts, rows, strict=True):
-        if row is None:
-            expected = "all hosts of the job in the table of --hosts"
-            raise InputError("host not in the host table", found=name, expected=expected)
-    nodes = table.node[np.array(rows, dtype=np.int64)]
-    return Hosts(job.hosts, nodes, table.torus)
+    if None in rows:
+        missing = job.hosts[rows.index(None)]
+        expected = "all hosts of the job in the table of --hosts"
+        raise InputError("host not in the host table", found=missing, expected=expected)
+    return Hosts(job.hosts, table.node[np.array(rows, dtype=np.int64)], table.torus)
 
 
-def default_mapping(n_tasks: int, torus: Torus, hosts: Hosts | None, share: int) -> TaskMapping:
+def default_mapping(
+    n_tasks: int, torus: Torus, hosts: Hosts | None, tasks_per_host: int
+) -> TaskMapping:
     """Return the launcher's default mapping, which fills the hosts in order.
 
     Without hosts, the order is that of PJM, in which the first coordinate varies fastest.
     """
     nodes = column_major_nodes(torus) if hosts is None else hosts.node
-    check_tasks_fit(n_tasks, nodes.size, share)
-    index, slot = np.divmod(np.arange(n_tasks), share)
-    capacity = share
+    check_tasks_fit(n_tasks, nodes.size, tasks_per_host)
+    host, slot = np.divmod(np.arange(n_tasks), tasks_per_host)
+    capacity, name = tasks_per_host, "the launcher's order"
     if hosts is not None:
-        slot, capacity = slot + share * hosts.index[index], share * hosts.most
-    return TaskMapping(
-        nodes[index], torus, slot=slot, tasks_per_node=capacity, name="the launcher's order"
-    )
+        slot, capacity = slot + capacity * hosts.index[host], capacity * hosts.most
+    return TaskMapping(nodes[host], torus, slot=slot, tasks_per_node=capacity, name=name)
 
 
 def check_tasks(words: Sequence[str], n_tasks: int) -> None:
@@ -203,8 +203,9 @@ def find_launcher(words: Sequence[str]) -> tuple[str, int]:
     texts = [path.read_text("utf-8", "replace") for path in paths if _is_script(path)]
     script = re.sub(r"(?m)^\s*#.*", "", "\n".join(texts))
     words_of_script = re.findall(r"[^\s;&|()\"']+", script)
-    for found, is_script in ((list(words), False), (words_of_script, True)):
-        for position, (word, following) in enumerate(zip(found, [*found[1:], ""], strict=True), 1):
+    for candidates, is_script in ((list(words), False), (words_of_script, True)):
+        pairs = zip(candidates, [*candidates[1:], ""], strict=True)
+        for position, (word, following) in enumerate(pairs, 1):
             # Debian appends the name of the library, as in mpirun.openmpi.
             name = Path(word).name.partition(".")[0]
             is_flux = name == "flux"

@@ -39,19 +39,15 @@ def _is_toml(source: Source) -> bool:
     return any(map(_KEY_LINE.match, lines)) and not any(map(_PROGRAM_LINE.match, lines))
 
 
-def _read_toml(source: Source) -> Torus:
-    return _torus_from_keys(parse_toml(source.data, source.path), name_from_path(source.path))
-
-
 def _read_json(source: Source) -> Torus:
-    text = source.text
-    content = text.json()
+    content = source.text.json()
     if not isinstance(content, dict):
-        raise text.fault("not a machine file", 1, str(content)[:60], 'an object with "shape"')
-    return _torus_from_keys(content, name_from_path(source.path))
+        found = str(content)[:60]
+        raise source.text.fault("not a machine file", 1, found, 'an object with "shape"')
+    return _torus_from_keys(content, source)
 
 
-def _torus_from_keys(content: dict[str, Any], name: str) -> Torus:
+def _torus_from_keys(content: dict[str, Any], source: Source) -> Torus:
     """Return the torus that the keys of a machine file describe.
 
     The keys are those of `read_machine` and three more: ``machine`` names a shipped machine for the
@@ -64,8 +60,10 @@ def _torus_from_keys(content: dict[str, Any], name: str) -> Torus:
         machine, twisted = content.pop("machine", None), content.pop("twisted", None)
         if twisted is not None and (not isinstance(twisted, bool) or "twist" in content):
             raise InputError("bad twisted", found=twisted, expected="true or false, without twist")
-        is_named = machine is not None
-        torus = _modify_machine(machine, content) if is_named else read_machine(content, name)()
+        if machine is not None:
+            torus = _modify_machine(machine, content)
+        else:
+            torus = read_machine(content, name_from_path(source.path))()
         if twisted is not None:
             torus = replace(torus, twist=require_default_twist(torus.shape) if twisted else ())
         return _exclude(torus, **exclusions)
@@ -101,10 +99,10 @@ def _exclude(torus: Torus, nodes: Any = (), links: Any = (), slow: Any = ()) -> 
 def _torus_to_keys(torus: Torus) -> dict[str, Any]:
     """Return the keys of a machine file that describe a torus; defaults are left out."""
     default = Torus(torus.shape)
-    content = {"shape": torus.shape} | _changed_fields(torus, default)
+    content = {"shape": torus.shape} | _list_changed_fields(torus, default)
     tables = {
-        "network": _changed_fields(torus.network, default.network),
-        "exclusions": _changed_fields(torus.exclusions, default.exclusions),
+        "network": _list_changed_fields(torus.network, default.network),
+        "exclusions": _list_changed_fields(torus.exclusions, default.exclusions),
     }
     for name, table in tables.items():
         content.pop(name, None)
@@ -115,7 +113,7 @@ def _torus_to_keys(torus: Torus) -> dict[str, Any]:
     return content
 
 
-def _changed_fields(value: Any, default: Any) -> dict[str, Any]:
+def _list_changed_fields(value: Any, default: Any) -> dict[str, Any]:
     """Return the fields of a dataclass that differ from those of a default."""
     values = {field.name: getattr(value, field.name) for field in fields(value)}
     return {name: item for name, item in values.items() if item != getattr(default, name)}
@@ -124,14 +122,11 @@ def _changed_fields(value: Any, default: Any) -> dict[str, Any]:
 def _write_toml(torus: Torus, path: Path) -> None:
     content = _torus_to_keys(torus)
     tables = {name: content.pop(name) for name in ("network", "exclusions") if name in content}
-    lines = _toml_lines(content)
-    for name, table in tables.items():
-        lines += ["", f"[{name}]", *_toml_lines(table)]
+    lines = []
+    for name, table in (("", content), *tables.items()):
+        lines += ["", f"[{name}]"] if name else []
+        lines += [f"{key} = {_format_toml(value)}" for key, value in table.items()]
     write_text(path, "\n".join(lines) + "\n")
-
-
-def _toml_lines(table: dict[str, Any]) -> list[str]:
-    return [f"{key} = {_toml_value(value)}" for key, value in table.items()]
 
 
 def _write_json(torus: Torus, path: Path) -> None:
@@ -142,11 +137,11 @@ def _write_json(torus: Torus, path: Path) -> None:
     write_text(path, json.dumps(content, indent=2) + "\n")
 
 
-def _toml_value(value: Any) -> str:
+def _format_toml(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
-        return f"[{', '.join(map(_toml_value, value))}]"
+        return f"[{', '.join(map(_format_toml, value))}]"
     if not isinstance(value, str):
         return repr(value)
     # Unlike JSON strings, TOML strings have no surrogate pairs, and they escape DEL.
@@ -159,7 +154,7 @@ DIALECTS = (
         holds="torus",
         title="machine file: parameters of a torus and its network in TOML",
         recognise=_is_toml,
-        read=_read_toml,
+        read=lambda source: _torus_from_keys(parse_toml(source.data, source.path), source),
         write=_write_toml,
         suffixes=(".toml",),
         documentation="""

@@ -81,22 +81,21 @@ def _check_rows(text: TextFile, n_rows: int, width: int) -> None:
 
 
 def _is_labelled(source: Source) -> bool:
-    """Whether the first lines are column labels, and rows of a label and numbers."""
-    rows = [split_cells(line)[1] for _, line in source.lines]
-    if len(rows) < 2:
-        return False
-    column_labels = _split_labels(rows[0], len(rows[1]))
-    row_labels = [row[0] for row in rows[1:]]
+    """Whether the first line is column labels, and the others are a row label and numbers."""
+    head, *rows = [split_cells(line)[1] for _, line in source.lines] or [[]]
+    width = len(rows[0]) if rows else 0
+    column_labels = _split_labels(head, width)
+    row_labels = [row[0] for row in rows]
     return (
         column_labels is not None
         and len(set(column_labels)) == len(column_labels)
         and len(row_labels) <= len(column_labels)
         and set(row_labels) <= set(column_labels)
-        and (len(rows) == LINES or len(row_labels) == len(column_labels))
-        and all(len(row) == len(rows[1]) for row in rows[1:])
-        and all(NUMBER.fullmatch(cell) for cell in rows[1][1:])
+        and (1 + len(rows) == LINES or len(row_labels) == len(column_labels))
+        and all(len(row) == width for row in rows)
+        and all(NUMBER.fullmatch(cell) for cell in rows[0][1:])
         # If the corner is a number, the matrix has no labels.
-        and (len(rows[0]) < len(rows[1]) or not NUMBER.fullmatch(rows[0][0]))
+        and (len(head) < width or not NUMBER.fullmatch(head[0]))
     )
 
 
@@ -108,6 +107,7 @@ def _split_labels(head: list[str], width: int) -> list[str] | None:
 
 
 def _read_labelled(source: Source, options: GraphOptions) -> CommGraph:
+    """Read a matrix whose rows may be in another order than its columns."""
     text = source.text
     number, line = text.first_line()
     first_row = next(text.lines(skip=number), None)
@@ -120,7 +120,7 @@ def _read_labelled(source: Source, options: GraphOptions) -> CommGraph:
         raise text.fault("bad labels of a matrix", number, line[:80], expected)
     width = len(labels)
     _check_width(text, number, width)
-    tasks = _tasks_by_label(text, number, labels)
+    tasks = _find_tasks(text, number, labels)
     names = [f"entry for {label}" for label in labels]
     table = read_table(text, [None, *names], number, separator, {*names})
     row_of_label: dict[str, int] = {}
@@ -138,7 +138,7 @@ def _read_labelled(source: Source, options: GraphOptions) -> CommGraph:
     return _graph_from_matrix(source, dense, options)
 
 
-def _tasks_by_label(text: TextFile, number: int, labels: list[str]) -> dict[str, int]:
+def _find_tasks(text: TextFile, number: int, labels: list[str]) -> dict[str, int]:
     """Return the task of each label: its trailing number if all have one, else its position."""
     matches = [_LAST_NUMBER.fullmatch(label) for label in labels]
     prefixes = {match[1] for match in matches if match}
@@ -190,6 +190,7 @@ _SCIPY_ARRAYS = {"format", "shape", "data", "indices", "indptr", "row", "col", "
 
 
 def _read_npz(source: Source, options: GraphOptions) -> CommGraph:
+    """Read chosen arrays, a sparse matrix of SciPy, or the arrays that toruscast writes."""
     max_bytes = max_unpacked(source.path, files.MAX_BYTES)
     arrays = arrays_of_npz(source.data, source.path, max_bytes)
     with at_file(source.path):
@@ -238,9 +239,10 @@ _SYMMETRIES = ("general", "symmetric")
 
 
 def _read_matrix_market(source: Source, options: GraphOptions) -> CommGraph:
+    """Read the entries of a matrix, of which a symmetric file contains only one half."""
     text = source.text
     with as_damaged(source.path, "Matrix Market file"):
-        rows, width, entries, *kind = scipy_io.mminfo(io.BytesIO(text.data))
+        n_rows, n_columns, n_entries, *kind = scipy_io.mminfo(io.BytesIO(text.data))
     if kind not in [["coordinate", f, s] for f in _FIELDS for s in _SYMMETRIES]:
         expected = "coordinate real|integer general|symmetric"
         if kind[1] == "pattern":
@@ -250,27 +252,26 @@ def _read_matrix_market(source: Source, options: GraphOptions) -> CommGraph:
     if len(head.split()) != 5:
         raise text.fault("bad Matrix Market header", 1, head, "five words")
     number, line = text.first_line()
-    if rows != width:
+    if n_rows != n_columns:
         raise text.fault("matrix is not square", number, line)
     with text.locate_errors(number):
-        rows = whole_number(rows, "number of tasks", 1, MAX_TASKS)
+        n_tasks = whole_number(n_rows, "number of tasks", 1, MAX_TASKS)
     # SciPy's reader is not used because it reads 1,5 as 1 and 0x10 as 0.
     table = read_table(text, ["row", "column", "value"], number, floats=["value"])
-    if table.n_rows != entries:
-        raise text.fault("wrong number of entries", None, table.n_rows, entries)
+    if table.n_rows != n_entries:
+        raise text.fault("wrong number of entries", None, table.n_rows, n_entries)
     for role in ("row", "column"):
-        tasks = table[role]
-        outside = np.flatnonzero((tasks < 1) | (tasks > rows))
+        outside = np.flatnonzero((table[role] < 1) | (table[role] > n_tasks))
         if outside.size:
             row = int(outside[0])
-            raise table.fault(row, f"bad {role}", tasks[row], f"1 to {rows}")
+            raise table.fault(row, f"bad {role}", table[role][row], f"1 to {n_tasks}")
     table = table.assign(src=table["row"] - 1, dst=table["column"] - 1, nbytes=table["value"])
-    graph = graph_from_table(table, GraphHeader(rows), options)
+    graph = graph_from_table(table, GraphHeader(n_tasks), options)
     if kind[2] == "general":
         return graph
     columns = with_reverse_edges(graph.src, graph.dst, graph.nbytes, graph.n_messages)
     with at_file(text.file):
-        return CommGraph(graph.n_tasks, *columns, name=options.name)
+        return CommGraph(n_tasks, *columns, name=options.name)
 
 
 def _write_matrix_market(comm: CommGraph, path: Path) -> None:

@@ -48,26 +48,28 @@ _LABELLED = re.compile(r"\s*([A-Za-z][\w .-]*):\s++\d++(?>\s*+,\s*+\d++)*+\s*+,?
 
 
 def _read_nodes(source: Source, options: MappingOptions) -> TaskMapping:
+    """Read the node of each task from one line, or from a line per task."""
     text = source.text
     number, line = text.first_line()
-    parts = split_cells(line)[1]
-    if len(parts) > 1 and len(source.lines) == 1:
-        return _mapping_from_row(text, number, parts, options, name_from_path(text.file))
+    cells = split_cells(line)[1]
+    if len(cells) > 1 and len(source.lines) == 1:
+        return _mapping_from_row(text, number, cells, options, name_from_path(text.file))
     return mapping_from_table(read_table(text, ["node"]), options)
 
 
 def _is_row_of_semicolons(source: Source) -> bool:
     """Whether the file is one line of nodes, not in order, with semicolons between them."""
-    parts = source.first_line()[1].split(";")
-    if len(source.lines) != 1 or not all(re.fullmatch("[0-9]{1,9}", part) for part in parts):
+    words = source.first_line()[1].split(";")
+    if len(source.lines) != 1 or not all(re.fullmatch("[0-9]{1,9}", part) for part in words):
         return False
-    nodes = np.array(parts, dtype=np.int64)
-    return len(parts) > 1 and not np.array_equal(np.argsort(nodes, kind="stable"), nodes)
+    nodes = np.array(words, dtype=np.int64)
+    return len(words) > 1 and not np.array_equal(np.argsort(nodes, kind="stable"), nodes)
 
 
 def _mapping_from_row(
     text: TextFile, line: int, words: list[str], options: MappingOptions, name: str
 ) -> TaskMapping:
+    """Return the mapping of a line that lists the node of each task."""
     last = options.torus.n_nodes - 1
     nodes = [
         parse_whole(text, line, f"node of task {t}", word, last) for t, word in enumerate(words)
@@ -80,24 +82,25 @@ def _mapping_from_row(
 def _is_named_lines(source: Source) -> bool:
     # Names may contain a percent sign, so it does not start a comment as it does elsewhere.
     lines = (comment_pattern("#").sub("", line).strip() for line in source.raw_lines)
-    name, *parts = _split_names(next(filter(None, lines), ""))
-    return bool(parts) and all(map(WHOLE.fullmatch, parts)) and _may_be_name(name)
+    name, *words = _split_names(next(filter(None, lines), ""))
+    return bool(words) and all(map(WHOLE.fullmatch, words)) and _may_be_name(name)
 
 
 def _read_named_lines(source: Source, options: MappingOptions) -> Iterator[TaskMapping]:
+    """Yield the mapping of each line, which is a name and the node of each task."""
     text = source.streamed_text
     n_tasks = None
     line_of_name: dict[str, int] = {}
     for number, line in text.lines("#"):
-        name, *parts = _split_names(line)
+        name, *words = _split_names(line)
         text.record_once("mapping name", name, number, line_of_name)
         if not name:
             raise text.fault("mapping without a name", number, line, "name,node0,node1,...")
-        n_tasks = len(parts) if n_tasks is None else n_tasks
-        if len(parts) != n_tasks:
+        n_tasks = len(words) if n_tasks is None else n_tasks
+        if len(words) != n_tasks:
             message = "mappings differ in their number of tasks"
-            raise text.fault(message, number, len(parts), n_tasks)
-        yield _mapping_from_row(text, number, parts, options, name)
+            raise text.fault(message, number, len(words), n_tasks)
+        yield _mapping_from_row(text, number, words, options, name)
     if not line_of_name:
         raise text.fault("file without data")
 
@@ -107,7 +110,7 @@ def _split_names(line: str) -> list[str]:
 
 
 def _may_be_name(word: str) -> bool:
-    """Whether a word may be a mapping's name, since it is no number, range or label."""
+    """Whether a word is not a number, range or label, so it may be the name of a mapping."""
     _, colon, number = word.rpartition(":")
     is_label = bool(colon) and bool(WHOLE.fullmatch(number.strip()))
     is_number = all(NUMBER.fullmatch(part) for part in re.split(r"[\s;]+", word) if part)
@@ -143,12 +146,13 @@ def _write_numbered(
 
 
 def _read_treematch(source: Source, options: MappingOptions) -> TaskMapping:
+    """Read the core of each task; the cores of a node have consecutive numbers."""
     text = source.text
     number, line = text.first_line()
-    name, _, rest = line.partition(":")
+    name, _, core_list = line.partition(":")
     cores = [
-        parse_whole(text, number, f"core of task {t}", part.strip())
-        for t, part in enumerate(rest.strip().rstrip(",").split(","))
+        parse_whole(text, number, f"core of task {t}", word.strip())
+        for t, word in enumerate(core_list.strip().rstrip(",").split(","))
     ]
     node, slot = np.divmod(cores, options.capacity or 1)
     table = make_table(text, [number] * len(cores), node=node, slot=slot)
@@ -205,30 +209,31 @@ _MAPLIB_HEADER = re.compile(r'(?!.*([\[\]{}<>;]|"\s*:)).*process_id', re.I)
 
 
 def _read_bluegene(source: Source, options: MappingOptions) -> TaskMapping:
+    """Read the coordinates of each task and optionally its slot; refuse ambiguous columns."""
     text, torus = source.text, options.torus
     number, line = text.first_line()
-    parts = split_cells(line)[1]
-    if parts == _NODE_SLOT and torus.ndim == 1:
-        table = read_table(text, _coordinate_names(torus), skip=number)
+    cells = split_cells(line)[1]
+    if cells == _NODE_SLOT and torus.ndim == 1:
+        table = read_table(text, _name_coordinates(torus), skip=number)
         return _mapping_from_coordinates(table, options)
-    if len(parts) not in (torus.ndim, torus.ndim + 1) or len(parts) == 1:
-        found = f"{counted(len(parts), 'column')}: {line[:50]}"
-        wanted = f"{torus.ndim + 1} (coordinates, slot), {torus.ndim} (coordinates) or 1 (node)"
-        expected = f"{wanted}, or a header such as task,node"
+    if len(cells) not in (torus.ndim, torus.ndim + 1) or len(cells) == 1:
+        found = f"{counted(len(cells), 'column')}: {line[:50]}"
+        forms = f"{torus.ndim + 1} (coordinates, slot), {torus.ndim} (coordinates) or 1 (node)"
+        expected = f"{forms}, or a header such as task,node"
         raise text.fault("wrong number of columns without a header", number, found, expected)
-    table = read_table(text, _coordinate_names(torus)[: len(parts)])
-    if _may_start_with_tasks(table, len(parts), options):
+    table = read_table(text, _name_coordinates(torus)[: len(cells)])
+    if _may_start_with_tasks(table, len(cells), options):
         if torus.ndim == 1:
             found = f"{table.n_rows} lines of two numbers"
             expected = "a header, task,node or node,slot"
             raise text.fault("ambiguous columns", None, found, expected)
-        found = f"{counted(len(parts), 'column')}, the first counts 0, 1, 2, ..."
+        found = f"{counted(len(cells), 'column')}, the first counts 0, 1, 2, ..."
         expected = "a header such as task,node or x,y"
         raise text.fault("ambiguous columns", number, found, expected)
     return _mapping_from_coordinates(table, options)
 
 
-def _coordinate_names(torus: Torus) -> list[str]:
+def _name_coordinates(torus: Torus) -> list[str]:
     return [*(f"coordinate {d}" for d in range(torus.ndim)), "slot"]
 
 
@@ -241,7 +246,7 @@ def _mapping_from_coordinates(table: TextTable, options: MappingOptions) -> Task
 
 
 def _may_start_with_tasks(table: TextTable, width: int, options: MappingOptions) -> bool:
-    """Whether the columns may be task, node and slot, since the first is a permutation."""
+    """Whether the first of two or three columns is a permutation, so they may start with tasks."""
     ndim = options.torus.ndim
     if width > 3 or (width == ndim + 1 and ndim != 1):
         return False
@@ -263,10 +268,11 @@ def _read_vcoord(source: Source, options: MappingOptions) -> TaskMapping:
     rows = list(text.matches(_VCOORD, "coordinates", "(x,y,z)"))
     if unused := {name for _, match in rows for name in re.findall(r"\w+(?=\s*=)", match[2])}:
         warn_about(text.file, f"unused words: {joined(sorted(unused))}")
-    nodes = [
-        parse_node(text, n, re.split(r"\s*,\s*", match[1]), options.torus) for n, match in rows
-    ]
-    return mapping_from_table(make_table(text, [number for number, _ in rows], node=nodes), options)
+    lines = [number for number, _ in rows]
+    coordinates = (re.split(r"\s*,\s*", match[1]) for _, match in rows)
+    pairs = zip(lines, coordinates, strict=True)
+    nodes = [parse_node(text, line, words, options.torus) for line, words in pairs]
+    return mapping_from_table(make_table(text, lines, node=nodes), options)
 
 
 def _check_vcoord(options: WriteOptions, *_: int) -> None:
@@ -291,12 +297,12 @@ def _read_maplib(source: Source, options: MappingOptions) -> TaskMapping:
     name = lines[0][1] if header else name_from_path(text.file)
     rows: list[tuple[int, int, int]] = []
     for number, line in lines[header + 1 :]:
-        parts = line.replace(",", " ").split()
-        if len(parts) < width + 1:
+        words = line.replace(",", " ").split()
+        if len(words) < width + 1:
             raise text.fault("line too short", number, line, f"{width} coordinates, a count, tasks")
-        node = parse_node(text, number, parts[:width], options.torus)
-        count = parse_whole(text, number, "number of tasks", parts[width])
-        tasks = parts[width + 1 :]
+        node = parse_node(text, number, words[:width], options.torus)
+        count = parse_whole(text, number, "number of tasks", words[width])
+        tasks = words[width + 1 :]
         if len(tasks) != count:
             raise text.fault("wrong number of tasks", number, len(tasks), count)
         rows += [(number, parse_whole(text, number, "task", task), node) for task in tasks]
@@ -358,19 +364,20 @@ and the tasks of a node. The title is the name of the mapping.
 
 
 def _read_sst_coordinates(source: Source, options: MappingOptions) -> TaskMapping:
+    """Read the coordinates of each task below a line with the numbers of nodes and dimensions."""
     text, torus = source.text, options.torus
     number, line = text.first_line()
-    parts = split_cells(line)[1]
-    if len(parts) != 2:
+    cells = split_cells(line)[1]
+    if len(cells) != 2:
         expected = "a number of nodes and one of dimensions"
         raise text.fault("count of coordinates missing", number, line[:60], expected)
-    width = parse_whole(text, number, "number of dimensions", parts[1])
+    width = parse_whole(text, number, "number of dimensions", cells[1])
     if width not in (torus.ndim, torus.ndim + 1):
-        nodes = counted(parse_whole(text, number, "number of nodes", parts[0]), "node")
+        nodes = counted(parse_whole(text, number, "number of nodes", cells[0]), "node")
         found = f"{line}, {nodes} in {counted(width, 'dimension')}"
         expected = f"{torus.ndim} dimensions, on {torus}"
         raise text.fault("wrong number of dimensions", number, found, expected)
-    table = _read_counted(source, _coordinate_names(torus)[:width], "nodes")
+    table = _read_counted(source, _name_coordinates(torus)[:width], "nodes")
     return _mapping_from_coordinates(table, options)
 
 

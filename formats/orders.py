@@ -62,30 +62,30 @@ def _is_rank_order(source: Source) -> bool:
 
 
 def _read_rank_order(source: Source, options: MappingOptions) -> TaskMapping:
-    """Read the rank at each position; positions fill the hosts in order, ``share`` on each."""
+    """Read the rank at each position; positions fill the hosts in order, equally many each."""
     text = source.text
-    lines = ((number, None, line) for number, line in text.lines("#"))
-    line_numbers, _, ranks = read_ranks(text, lines, gaps=True)
+    lists = ((number, None, line) for number, line in text.lines("#"))
+    lines, _, ranks = read_ranks(text, lists, gaps=True)
     if not ranks:
         raise text.fault("file without data")
-    share = options.tasks_per_host(len(ranks))
+    ranks_per_host = options.tasks_per_host(len(ranks))
     comment = next((m for line in source.raw_lines if (m := _SHARE.match(line))), None)
     if comment and options.capacity is None:
-        share = max(share, int(comment[1] or comment[2]))
+        ranks_per_host = max(ranks_per_host, int(comment[1] or comment[2]))
     n_idle = ranks.count(GAP)
     if n_idle:
-        found, number = counted(n_idle, "empty field"), line_numbers[ranks.index(GAP)]
-        if share == 1:
+        found, number = counted(n_idle, "empty field"), lines[ranks.index(GAP)]
+        if ranks_per_host == 1:
             expected = "--tasks-per-node N, the cores of a node"
             raise text.fault("empty field without idle cores", number, found, expected)
         warn_about(text.file, f"{found}, the first on line {number}, read as idle cores")
-    if len(ranks) > share * options.n_hosts:
-        expected = f"at most {share * options.n_hosts}, {share} per node"
+    if len(ranks) > ranks_per_host * options.n_hosts:
+        expected = f"at most {ranks_per_host * options.n_hosts}, {ranks_per_host} per node"
         raise text.fault("too many positions", None, len(ranks), expected)
     positions = np.flatnonzero(np.array(ranks) != GAP)
-    node, slot = options.place_on_hosts(*np.divmod(positions, share), share)
-    task, at = np.array(ranks)[positions], np.array(line_numbers)[positions]
-    return mapping_from_table(make_table(text, at, node=node, slot=slot, task=task), options)
+    node, slot = options.place_on_hosts(*np.divmod(positions, ranks_per_host), ranks_per_host)
+    task, line = np.array(ranks)[positions], np.array(lines)[positions]
+    return mapping_from_table(make_table(text, line, node=node, slot=slot, task=task), options)
 
 
 def _check_filled_nodes(options: WriteOptions, n_tasks: int, tasks_per_node: int) -> None:
@@ -99,7 +99,7 @@ def _check_filled_nodes(options: WriteOptions, n_tasks: int, tasks_per_node: int
         raise InputError(_FILLS_IN_ORDER, found=found, expected=expected)
 
 
-def _rank_by_position(mapping: TaskMapping, options: WriteOptions) -> tuple[Ints, int]:
+def _order_ranks(mapping: TaskMapping, options: WriteOptions) -> tuple[Ints, int]:
     """Return the rank at each position of the launcher's order, and the ranks per host."""
     host = options.host_positions(mapping)
     rank = np.lexsort((mapping.slot, host))
@@ -117,7 +117,7 @@ def _rank_by_position(mapping: TaskMapping, options: WriteOptions) -> tuple[Ints
 
 
 def _write_rank_order(mapping: TaskMapping, path: Path, options: WriteOptions) -> None:
-    rank, ranks_per_host = _rank_by_position(mapping, options)
+    rank, ranks_per_host = _order_ranks(mapping, options)
     rows = np.split(rank, range(_RANKS_PER_LINE, rank.size, _RANKS_PER_LINE))
     lines = [",".join(map(str, row.tolist())) for row in rows]
     head = f"# MPICH_RANK_REORDER_METHOD=3, {ranks_per_host} ranks a node\n"
@@ -177,29 +177,30 @@ def _read_taskmap(source: Source, options: MappingOptions) -> TaskMapping:
         lists = ((number, node, words) for node, words in enumerate(line.split(";")) if words)
         lines, nodes, tasks = read_ranks(text, lists)
         return mapping_from_hosts(text, options, lines, nodes, task=tasks, file_capacity=len(tasks))
-    parts: list[Ints] = []
+    nodes_of_blocks: list[Ints] = []
     n_tasks = 0
-    for block in _taskmap_blocks(source):
+    for block in _list_blocks(source):
         if len(block) != 4 or not all(type(value) is int and value >= 0 for value in block):
             expected = "[first node, nodes, tasks a node, repeats]"
             raise text.fault("bad block of a taskmap", number, block, expected)
-        first, n_nodes, share, repeats = block
+        first, n_nodes, tasks_per_node, repeats = block
         if first + n_nodes > options.n_hosts:
             expected = f"0 to {options.n_hosts - 1}"
             raise text.fault("node of a taskmap out of range", number, block, expected)
-        n_tasks += n_nodes * share * repeats
+        n_tasks += n_nodes * tasks_per_node * repeats
         if n_tasks > MAX_RANKS:
             raise text.fault("too many tasks", number, block, f"at most {MAX_RANKS}")
-        if n_nodes * share * repeats:
-            parts.append(np.tile(np.repeat(first + np.arange(n_nodes), share), repeats))
-    if not parts:
+        if n_nodes * tasks_per_node * repeats:
+            node = np.repeat(first + np.arange(n_nodes), tasks_per_node)
+            nodes_of_blocks.append(np.tile(node, repeats))
+    if not nodes_of_blocks:
         raise text.fault("taskmap without a task", number, line)
-    lines_of_tasks, position = np.full(n_tasks, number), np.concatenate(parts)
+    lines_of_tasks, position = np.full(n_tasks, number), np.concatenate(nodes_of_blocks)
     return mapping_from_hosts(text, options, lines_of_tasks, position, file_capacity=n_tasks)
 
 
-def _taskmap_blocks(source: Source) -> list[Any]:
-    """Return the blocks of a taskmap in JSON, or of a PMI_process_mapping."""
+def _list_blocks(source: Source) -> list[Any]:
+    """Return the lists of numbers in a taskmap in JSON, or in a PMI_process_mapping."""
     text = source.text
     number, line = text.first_line()
     if VECTOR.match(source.start):
@@ -277,6 +278,7 @@ def find_axes(columns: list[str | None], torus: Torus | None) -> list[str]:
 
 
 def _is_mapping_table(source: Source) -> bool:
+    """Whether the first line names columns of tasks and their locations, each once."""
     if not source.lines:
         return False
     columns = standard_columns([name.lower() for name in split_cells(source.lines[0][1])[1]])
@@ -291,14 +293,13 @@ def _is_mapping_table(source: Source) -> bool:
 
 
 def _read_mapping_table(source: Source, options: MappingOptions) -> TaskMapping:
+    """Read the location of each task from the columns of coordinates, the node or the host."""
     text = source.text
     number, line = text.first_line()
     _, names = split_cells(line.lower())
-    columns = (
-        _select_columns(text, number, names, options)
-        if options.columns
-        else standard_columns(names)
-    )
+    columns = standard_columns(names)
+    if options.columns:
+        columns = _select_columns(text, number, names, options)
     axes = find_axes(columns, options.torus)
     # Coordinates take precedence, because node numbers may be those of the machine.
     needed = {*axes} or ({"node"} if "node" in columns else {"host"})
@@ -335,6 +336,7 @@ def _select_columns(
 def _read_host_columns(
     text: TextFile, columns: list[str | None], options: MappingOptions
 ) -> TaskMapping:
+    """Read a table whose column ``host`` gives the location of each task."""
     _, rows = read_words(text, text.lines(), lambda _: True)
     lines = [number for number, _ in rows]
     names = [row[columns.index("host")] for _, row in rows]

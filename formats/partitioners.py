@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterable
 from itertools import dropwhile, pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,46 +23,54 @@ from .graphs import GraphHeader, GraphOptions, graph_from_table, one_way_edge, w
 from .source import Source, TextFile, parse_whole, split_cells, write_text
 from .tables import make_table
 
-# Line, vertex from 0, neighbours as numbered in the file, and edge weights of each vertex.
-Rows = Iterable[tuple[int, int, list[int], list[int]]]
-# Number of arcs, a map from vertex numbers of the file to tasks, and the rows.
-VertexLists = tuple[int, dict[int, int], Rows]
+
+class _VertexLists(NamedTuple):
+    """The content of an undirected file, which lists each edge at both of its vertices."""
+
+    n_arcs: int  # two for each edge
+    task_of_vertex: dict[int, int]  # by the vertex number in the file
+    # Line, task, vertex numbers of the neighbours, and edge weights of each vertex.
+    rows: Iterable[tuple[int, int, list[int], list[int]]]
+
+
 # Digits for vertex sizes, vertex weights and edge weights (METIS), or for vertex labels, edge loads
 # and vertex loads (Scotch); leading zeros are optional.
 _FLAGS = re.compile(r"[01]{1,3}")
 
 
-def _graph_from_vertices(text: TextFile, content: VertexLists, options: GraphOptions) -> CommGraph:
-    """Return the graph of an undirected file, which must list each edge in both of its rows."""
-    arcs, task_of_vertex, rows = content
-    lines = np.zeros(len(task_of_vertex), np.int64)
+def _graph_from_vertices(text: TextFile, content: _VertexLists, options: GraphOptions) -> CommGraph:
+    """Return the graph of an undirected file; an edge sends its weight in both directions.
+
+    Raises `InputError` for self-loops and for edges that only one of their vertices lists.
+    """
+    n_arcs, task_of_vertex, rows = content
+    line_of_task = np.zeros(len(task_of_vertex), np.int64)
     src: list[int] = []
     dst: list[int] = []
     nbytes: list[int] = []
-    for number, vertex, neighbours, weights in rows:
+    for number, task, neighbours, weights in rows:
         for neighbour in neighbours:
             if neighbour not in task_of_vertex:
                 expected = f"{min(task_of_vertex)} to {max(task_of_vertex)}"
                 raise text.fault("neighbour out of range", number, neighbour, expected)
-        lines[vertex] = number
-        src += [vertex] * len(neighbours)
+        line_of_task[task] = number
+        src += [task] * len(neighbours)
         dst += [task_of_vertex[neighbour] for neighbour in neighbours]
         nbytes += weights
-    if len(src) != arcs:
+    if len(src) != n_arcs:
         found = f"{len(src)} neighbours"
-        raise text.fault("wrong number of edges", None, found, f"{arcs}, two for each edge")
-    table = make_table(text, lines[src], src=src, dst=dst, nbytes=nbytes)
+        raise text.fault("wrong number of edges", None, found, f"{n_arcs}, two for each edge")
+    table = make_table(text, line_of_task[src], src=src, dst=dst, nbytes=nbytes)
     graph = graph_from_table(table, GraphHeader(len(task_of_vertex)), options)
-    self_edges = np.flatnonzero(graph.src == graph.dst)
+    self_edges = graph.src[graph.src == graph.dst]
     if self_edges.size:
-        vertex = int(graph.src[self_edges[0]])
-        found = f"vertex {vertex + 1}"
-        raise text.fault("vertex is its own neighbour", int(lines[vertex]), found)
+        line, found = int(line_of_task[self_edges[0]]), f"vertex {self_edges[0] + 1}"
+        raise text.fault("vertex is its own neighbour", line, found)
     if (edge := one_way_edge(graph)) is not None:
-        s, d = int(graph.src[edge]), int(graph.dst[edge])
+        first, second = graph.src[edge], graph.dst[edge]
+        line, found = int(line_of_task[first]), f"{first + 1} - {second + 1}"
         expected = "each edge in both rows with the same weight"
-        found = f"{s + 1} - {d + 1}"
-        raise text.fault("edge without its reverse", int(lines[s]), found, expected)
+        raise text.fault("edge without its reverse", line, found, expected)
     # Each edge is one message, even if it is the sum of repeated edges.
     return CommGraph(graph.n_tasks, graph.src, graph.dst, graph.nbytes, name=options.name)
 
@@ -91,46 +100,45 @@ def _average_directions(comm: CommGraph) -> tuple[int, list[list[tuple[int, int]
     return len(arcs), [arcs[begin:end] for begin, end in pairwise(mean.first.tolist())]
 
 
-def _read_metis(text: TextFile, options: GraphOptions) -> VertexLists:
+def _read_metis(text: TextFile, options: GraphOptions) -> _VertexLists:
+    """Read a header, whose digits state what each line has, and a line for each vertex."""
     numbered = enumerate(text.raw_lines(), start=1)
     uncommented = ((number, line) for number, line in numbered if not line.lstrip().startswith("%"))
     # Blank lines before the header are skipped; after it, they are vertices without neighbours.
-    rows = list(dropwhile(lambda row: not row[1].strip(), uncommented))
-    if not rows:
+    lines = list(dropwhile(lambda row: not row[1].strip(), uncommented))
+    if not lines:
         raise text.fault("file without data")
-    number, line = rows[0]
-    parts = line.split()
-    if not 2 <= len(parts) <= 4 or (len(parts) > 2 and not _FLAGS.fullmatch(parts[2])):
+    number, line = lines[0]
+    words = line.split()
+    if not 2 <= len(words) <= 4 or (len(words) > 2 and not _FLAGS.fullmatch(words[2])):
         raise text.fault("bad METIS header", number, line, "vertices edges [fmt [weights]]")
-    n, m = (
-        parse_whole(text, number, name, p)
-        for name, p in zip(("vertex count", "edge count"), parts, strict=False)
-    )
-    code = parts[2].zfill(3) if len(parts) > 2 else "000"
-    weights = parse_whole(text, number, "number of weights", parts[3], 64) if len(parts) > 3 else 1
-    if code[0] == "1":
+    n = parse_whole(text, number, "vertex count", words[0])
+    n_edges = parse_whole(text, number, "edge count", words[1])
+    code = words[2].zfill(3) if len(words) > 2 else "000"
+    has_sizes, has_weights, has_edge_weights = (flag == "1" for flag in code)
+    n_weights = parse_whole(text, number, "number of weights", words[3], 64) if words[3:] else 1
+    if has_sizes:
         options.omit("size of a vertex", times=max(1, n), reason="edge weights are the bytes")
-    body = rows[1 : n + 1]
-    extra = [row for row in rows[n + 1 :] if row[1].strip()]
-    if len(body) < n or extra:
-        found = f"{len(body)} lines" if len(body) < n else f"more: {extra[0][1]}"
-        line_of = extra[0][0] if extra else None
-        raise text.fault("wrong number of vertices", line_of, found, f"{n} lines, one per vertex")
+    vertex_lines = lines[1 : n + 1]
+    extra = [row for row in lines[n + 1 :] if row[1].strip()]
+    if len(vertex_lines) < n or extra:
+        line_of_error, found = extra[0] if extra else (None, f"{len(vertex_lines)} lines")
+        found = f"more: {found}" if extra else found
+        expected = f"{n} lines, one per vertex"
+        raise text.fault("wrong number of vertices", line_of_error, found, expected)
     # Number of values before the neighbours, and of values per neighbour.
-    n_before, step = (code[0] == "1") + weights * (code[1] == "1"), 1 + (code[2] == "1")
-
-    def vertices() -> Rows:
-        for vertex, (number, line) in enumerate(body):
-            values = [parse_whole(text, number, "entry", part) for part in split_cells(line)[1]]
-            neighbours = values[n_before::step]
-            if len(values) < n_before or (len(values) - n_before) % step:
-                form = "neighbour and weight" if step > 1 else "neighbours"
-                expected = f"{n_before} numbers, then {form} ({code})"
-                raise text.fault("vertex line does not match fmt", number, line, expected)
-            weights = values[n_before + 1 :: 2] if step > 1 else [1] * len(neighbours)
-            yield number, vertex, neighbours, weights
-
-    return 2 * m, {vertex + 1: vertex for vertex in range(n)}, vertices()
+    n_before, step = has_sizes + n_weights * has_weights, 1 + has_edge_weights
+    rows = []
+    for vertex, (number, line) in enumerate(vertex_lines):
+        values = [parse_whole(text, number, "entry", word) for word in split_cells(line)[1]]
+        neighbours = values[n_before::step]
+        if len(values) < n_before or (len(values) - n_before) % step:
+            form = "neighbour and weight" if has_edge_weights else "neighbours"
+            expected = f"{n_before} numbers, then {form} ({code})"
+            raise text.fault("vertex line does not match fmt", number, line, expected)
+        weights = values[n_before + 1 :: 2] if has_edge_weights else [1] * len(neighbours)
+        rows.append((number, vertex, neighbours, weights))
+    return _VertexLists(2 * n_edges, {vertex + 1: vertex for vertex in range(n)}, rows)
 
 
 def _write_metis(comm: CommGraph, path: Path) -> None:
@@ -169,37 +177,37 @@ def _is_scotch(source: Source) -> bool:
     )
 
 
-def _read_scotch(text: TextFile) -> VertexLists:
-    rows = [(n, line.split()) for n, line in enumerate(text.raw_lines(), start=1) if line.strip()]
-    if len(rows) < 3 or [len(words) for _, words in rows[:3]] != [1, 2, 2]:
+def _read_scotch(text: TextFile) -> _VertexLists:
+    """Read a header, whose digits state what each line has, and a line for each vertex."""
+    lines = [(n, line.split()) for n, line in enumerate(text.raw_lines(), start=1) if line.strip()]
+    if [len(words) for _, words in lines[:3]] != [1, 2, 2]:
         raise text.fault("bad Scotch header", 1, None, "version, sizes, base and flags")
-    (_, _), (number, sizes), (line_of, base_flags) = rows[:3]
-    n, arcs = (
-        parse_whole(text, number, name, size)
-        for name, size in zip(("vertex count", "arc count"), sizes, strict=True)
-    )
-    base = parse_whole(text, line_of, "base", base_flags[0], 1)
-    if not _FLAGS.fullmatch(base_flags[1]):
-        raise text.fault("bad flags", line_of, base_flags[1], "000 to 111")
-    labels, loads, weights = (flag == "1" for flag in base_flags[1].zfill(3))
-    if len(rows) - 3 != n:
-        raise text.fault("wrong number of vertices", None, len(rows) - 3, f"{n} lines")
-    tasks = _read_scotch_labels(text, rows[3:]) if labels else {base + v: v for v in range(n)}
-
-    def vertices() -> Rows:
-        for index, (number, words) in enumerate(rows[3:]):
-            values = [parse_whole(text, number, "entry", word) for word in words]
-            n_before, step = labels + weights, 1 + loads
-            degree = values[n_before] if len(values) > n_before else -1
-            if len(values) != n_before + 1 + degree * step:
-                expected = f"degree {degree}, so {n_before + 1 + degree * step}"
-                found = f"{len(values)} numbers"
-                raise text.fault("vertex line does not match its degree", number, found, expected)
-            neighbours = values[n_before + step :: step]
-            edge_loads = values[n_before + 1 :: 2] if loads else [1] * len(neighbours)
-            yield number, tasks[values[0]] if labels else index, neighbours, edge_loads
-
-    return arcs, tasks, vertices()
+    _, (size_line, sizes), (base_line, (base_text, flags)) = lines[:3]
+    vertex_lines = lines[3:]
+    n = parse_whole(text, size_line, "vertex count", sizes[0])
+    n_arcs = parse_whole(text, size_line, "arc count", sizes[1])
+    base = parse_whole(text, base_line, "base", base_text, 1)
+    if not _FLAGS.fullmatch(flags):
+        raise text.fault("bad flags", base_line, flags, "000 to 111")
+    has_labels, has_edge_loads, has_loads = (flag == "1" for flag in flags.zfill(3))
+    if len(vertex_lines) != n:
+        raise text.fault("wrong number of vertices", None, len(vertex_lines), f"{n} lines")
+    tasks = {base + task: task for task in range(n)}
+    if has_labels:
+        tasks = _read_scotch_labels(text, vertex_lines)
+    n_before, step = has_labels + has_loads, 1 + has_edge_loads
+    rows = []
+    for index, (number, words) in enumerate(vertex_lines):
+        values = [parse_whole(text, number, "entry", word) for word in words]
+        degree = values[n_before] if len(values) > n_before else -1
+        if len(values) != n_before + 1 + degree * step:
+            found = f"{len(values)} numbers"
+            expected = f"degree {degree}, so {n_before + 1 + degree * step}"
+            raise text.fault("vertex line does not match its degree", number, found, expected)
+        neighbours = values[n_before + step :: step]
+        edge_loads = values[n_before + 1 :: 2] if has_edge_loads else [1] * len(neighbours)
+        rows.append((number, tasks[values[0]] if has_labels else index, neighbours, edge_loads))
+    return _VertexLists(n_arcs, tasks, rows)
 
 
 def _read_scotch_labels(text: TextFile, rows: list[tuple[int, list[str]]]) -> dict[int, int]:

@@ -39,13 +39,10 @@ class MappingOptions:
     """Options of `read_mapping`."""
 
     torus: Torus
-    capacity: int | None = None
-    """Maximum tasks per node; None allows as many as the file needs."""
-    n_tasks: int | None = None
-    """Tasks of the job, if known."""
+    capacity: int | None = None  # maximum tasks per node; None for as many as the file needs
+    n_tasks: int | None = None  # tasks of the job, if known
     hosts: Hosts | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
-    """The file's column names by standard name."""
+    columns: Mapping[str, str] = field(default_factory=dict)  # the file's names by standard name
 
     @property
     def n_hosts(self) -> int:
@@ -83,8 +80,7 @@ class WriteOptions:
 
     optional_torus: Torus | None = None
     hosts: Hosts | None = None
-    shape: tuple[int, ...] | None = None
-    """Sizes of the task grid for formats with nested lists."""
+    shape: tuple[int, ...] | None = None  # sizes of the task grid for formats with nested lists
 
     @property
     def torus(self) -> Torus:
@@ -156,13 +152,14 @@ def _order_by_task(table: TextTable) -> Ints:
     """Return the row of each task; raise an error unless the tasks are 0 to n - 1, each once."""
     task = table["task"]
     if repeat := first_repeat(task):
-        found = f"task {task[repeat[1]]}, also on line {table.line(repeat[0])}"
-        raise table.fault(repeat[1], "duplicate task", found, "each task once")
+        first, second = repeat
+        found = f"task {task[second]}, also on line {table.line(first)}"
+        raise table.fault(second, "duplicate task", found, "each task once")
     order = np.argsort(task, kind="stable")
-    gaps = np.flatnonzero(task[order] != np.arange(task.size))
-    if gaps.size:
-        row, expected = int(order[gaps[0]]), f"tasks 0 to {task.size - 1}"
-        raise table.fault(row, f"task {gaps[0]} missing", f"task {task[row]}", expected)
+    missing = np.flatnonzero(task[order] != np.arange(task.size))
+    if missing.size:
+        row, expected = int(order[missing[0]]), f"tasks 0 to {task.size - 1}"
+        raise table.fault(row, f"task {missing[0]} missing", f"task {task[row]}", expected)
     return order
 
 
@@ -235,17 +232,13 @@ def mapping_from_hosts(
     If slots are missing or negative, tasks take the slots of their host in rank order. A host then
     takes as many tasks as the job needs, or ``file_capacity`` if that is more.
     """
-    found = [_host_position(text, int(n), h, options) for n, h in zip(lines, hosts, strict=True)]
-    if not found:
+    numbered = zip(lines, hosts, strict=True)
+    positions = [_find_host(text, int(line), host, options) for line, host in numbered]
+    if not positions:
         raise text.fault("file without data")
-    position = np.array(found, dtype=np.int64)
-    table = make_table(text, lines, task=task, slot=slot)
-    slots = table.columns.get("slot")
-    if slots is not None and (slots >= 0).all():
-        slots_per_host = max(options.tasks_per_host(0), int(slots.max()) + 1)
-        node, slots = options.place_on_hosts(position, slots, slots_per_host)
-    else:
-        node = options.place_on_hosts(position, position, 1)[0]
+    table = make_table(text, lines, host=positions, task=task, slot=slot)
+    position, host_slot = table["host"], table.columns.get("slot")
+    if host_slot is None or (host_slot < 0).any():
         order = np.arange(position.size) if task is None else _order_by_task(table)
         used = order[: options.n_tasks]
         if options.max_hosts_per_node == 1 or options.capacity is None:
@@ -254,28 +247,26 @@ def mapping_from_hosts(
                 check_capacity(
                     position[used], limit, options.describe_host, lambda t: int(lines[used[t]])
                 )
-        rank = np.empty_like(position)
-        rank[order] = cumcount(position[order])
-        slots_per_host = max(int(rank.max()) + 1, options.tasks_per_host(0))
-        slots = options.place_on_hosts(position, rank, slots_per_host)[1]
-    columns = {"node": node, "slot": slots, "task": task}
-    return mapping_from_table(make_table(text, lines, **columns), options)
+        host_slot = np.empty_like(position)
+        host_slot[order] = cumcount(position[order])
+    slots_per_host = max(options.tasks_per_host(0), int(host_slot.max()) + 1)
+    node, node_slot = options.place_on_hosts(position, host_slot, slots_per_host)
+    return mapping_from_table(table.assign(node=node, slot=node_slot), options)
 
 
-def _host_position(text: TextFile, line: int, host: str | int, options: MappingOptions) -> int:
+def _find_host(text: TextFile, line: int, host: str | int, options: MappingOptions) -> int:
     """Return the position of a host in the allocation from its name or position."""
     if not isinstance(host, str):
-        position = int(host)
-        if not 0 <= position < options.n_hosts:
-            raise text.fault("node out of range", line, position, f"0 to {options.n_hosts - 1}")
-        return position
+        if not 0 <= host < options.n_hosts:
+            raise text.fault("node out of range", line, host, f"0 to {options.n_hosts - 1}")
+        return int(host)
     if options.hosts is None:
         raise text.fault("host names without a host table", line, host, _HOST_TABLE)
-    known_position: int | None = options.hosts.place(host)
-    if known_position is None:
+    position = options.hosts.place(host)
+    if position is None:
         examples = ", ".join(options.hosts.names[:3])
         raise text.fault("host not in the host table", line, host, f"{examples}, ...")
-    return known_position
+    return position
 
 
 def column_major_nodes(torus: Torus) -> Ints:

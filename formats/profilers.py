@@ -35,15 +35,15 @@ _COMMUNICATOR = re.compile(r"D\t.*\tprocs: ([0-9,]*)")
 
 @dataclass
 class _MonitoringData:
-    """Content of monitoring files; ``kinds`` are the letters of the lines to read as edges."""
+    """Content of monitoring files."""
 
-    kinds: str
+    kinds: str  # letters of the lines to read as edges
+    # Source, destination, bytes and messages.
     edges: list[tuple[int, int, int, int]] = field(default_factory=list)
     senders: set[int] = field(default_factory=set)
-    largest: int = -1
+    largest: int = -1  # largest rank
     n_files: int = 0
-    collective_bytes: float = 0
-    """Bytes that were passed to collectives (lines C), whose messages are lines I."""
+    collective_bytes: float = 0  # passed to collectives (lines C), whose messages are lines I
     has_collective_messages: bool = False
 
 
@@ -54,33 +54,34 @@ def _is_open_mpi(source: Source) -> bool:
 
 
 def _read_monitoring(source: Source, options: GraphOptions) -> CommGraph:
+    """Read the file of each rank, or one file with the output of all ranks."""
     data = _MonitoringData(_KINDS[options.include])
     if source.is_file:
-        _add_lines(source.text, data, None)
-        size = max(data.largest + 1, data.n_files)
-        if 0 < data.n_files < size:
-            missing = next((r for r in range(size) if r not in data.senders), "not known")
-            found = f"{data.n_files} of {size}; the first missing is {missing}"
+        _add_lines(source.text, data)
+        n_ranks = max(data.largest + 1, data.n_files)
+        if 0 < data.n_files < n_ranks:
+            missing = next((r for r in range(n_ranks) if r not in data.senders), "not known")
+            found = f"{data.n_files} of {n_ranks}; the first missing is {missing}"
             raise source.text.fault("ranks missing", None, found, "the output of all ranks")
     else:
         files = find_rank_files(source.path, "prof")
-        size = len(files)
+        n_ranks = len(files)
         for rank, file in files.items():
-            data.senders = {rank}
             _add_lines(read_text(file), data, rank)
-        if data.largest >= size:
-            raise missing_rank_error(source.path, files, size)
+        if data.largest >= n_ranks:
+            raise missing_rank_error(source.path, files, n_ranks)
     is_missing = data.collective_bytes and not data.has_collective_messages
     if is_missing and options.include != "point_to_point":
         reason = "messages of collectives were not monitored"
         options.omit("collective operations", "C", data.collective_bytes, reason)
+    n_tasks = options.resolve_n_tasks(n_ranks, source.path)
     columns = np.array(data.edges, dtype=np.int64).reshape(-1, 4).T
     with at_file(source.path):
-        return sum_edges(options.resolve_n_tasks(size, source.path), *columns, name=options.name)
+        return sum_edges(n_tasks, *columns, name=options.name)
 
 
-def _add_lines(text: TextFile, data: _MonitoringData, rank: int | None) -> None:
-    """Add the lines of a file; if ``rank`` is known, it must be the sender of all lines."""
+def _add_lines(text: TextFile, data: _MonitoringData, rank: int | None = None) -> None:
+    """Add the lines of a file to ``data``; in the file of a ``rank``, all senders must be it."""
     opened = closed = 0
     for number, raw in enumerate(text.raw_lines(), start=1):
         line = raw.rstrip()
@@ -164,33 +165,35 @@ _NOT_IN_MATRIX = "the matrix contains only messages and rooted collectives"
 
 
 def _read_mpip(source: Source, options: GraphOptions) -> CommGraph:
+    """Read the communication matrix; ``include`` selects rooted collectives or excludes them."""
     rows, n_assigned = _read_mpip_rows(source.text, options)
-    src, dst, nbytes, messages = np.array(rows, np.int64).reshape(-1, 4).T
-    size = max(int(max(src.max(initial=0), dst.max(initial=0))) + 1, n_assigned)
+    columns = np.array(rows, np.int64).reshape(-1, 4).T
+    size = max(int(columns[:2].max(initial=0)) + 1, n_assigned)
     n_tasks = options.resolve_n_tasks(size, source.path)
-    is_remote = src != dst
+    is_remote = columns[0] != columns[1]
     with at_file(source.path):
         # The diagonal contains the sums of the rows, not self-messages.
-        total = sum_edges(n_tasks, *(c[is_remote] for c in (src, dst, nbytes, messages)))
+        total = sum_edges(n_tasks, *columns[:, is_remote])
     rooted = _find_rooted_collectives(total)
     if rooted.any() and options.include == "all":
         found = f"{rooted[0].sum():.15g} bytes between task 0 and all others"
         hint = 'include="point_to_point" (--include point_to_point) excludes them'
         warn_about(source.path, f"{found} look like rooted collectives; {hint}")
-    all_amounts = np.stack([total.nbytes, total.n_messages])
-    amounts = {"all": all_amounts, "point_to_point": all_amounts - rooted, "collective": rooted}[
-        options.include
-    ]
+    amounts = np.stack([total.nbytes, total.n_messages])
+    if options.include != "all":
+        amounts = rooted if options.include == "collective" else amounts - rooted
     used = (amounts > 0).any(axis=0)
-    columns = total.src[used], total.dst[used], *amounts[:, used]
-    return CommGraph(total.n_tasks, *columns, name=options.name)
+    return CommGraph(
+        n_tasks, total.src[used], total.dst[used], *amounts[:, used], name=options.name
+    )
 
 
 def _find_rooted_collectives(comm: CommGraph) -> Floats:
-    """Estimate the bytes and messages, (2, n_edges), of each edge that are of rooted collectives.
+    """Estimate how much of the traffic of each edge belongs to rooted collectives.
 
-    mpiP records such collectives as equal messages between task 0 and each other task. The estimate
-    is the minimum over these edges, if most of them have no other messages.
+    Return bytes and messages, (2, n_edges). mpiP records such collectives as equal messages between
+    task 0 and each other task. The estimate is the minimum over these edges, if most of them have
+    no other messages.
     """
     n = comm.n_tasks
     rooted = np.zeros((2, comm.n_edges))
@@ -200,16 +203,16 @@ def _find_rooted_collectives(comm: CommGraph) -> Floats:
         return rooted
     amounts = np.stack([comm.nbytes, comm.n_messages])
     for tasks in (comm.src, comm.dst):
-        at = np.flatnonzero((tasks == 0) & (comm.n_messages > 0))
-        if at.size == n - 1:
-            minimum = amounts[:, at].min(axis=1, keepdims=True)
-            if 2 * (amounts[:, at] == minimum).all(axis=0).sum() > n - 1:
-                rooted[:, at] = minimum
+        edges = np.flatnonzero((tasks == 0) & (comm.n_messages > 0))
+        if edges.size == n - 1:
+            minimum = amounts[:, edges].min(axis=1, keepdims=True)
+            if 2 * (amounts[:, edges] == minimum).all(axis=0).sum() > n - 1:
+                rooted[:, edges] = minimum
     return rooted
 
 
 def _read_mpip_rows(text: TextFile, options: GraphOptions) -> tuple[list[tuple[int, ...]], int]:
-    """Return source, target, bytes and messages of each matrix entry, and the number of tasks."""
+    """Return (source, target, bytes, messages) of each matrix entry, and the number of tasks."""
     rows: list[tuple[int, ...]] = []
     in_matrix, has_end, n_tasks, title = False, False, 0, ""
     collective: dict[str, float] = defaultdict(float)
@@ -235,8 +238,10 @@ def _read_mpip_rows(text: TextFile, options: GraphOptions) -> tuple[list[tuple[i
             if len(cells) != len(limits):
                 expected = " ".join(limits)
                 raise text.fault("bad line of the communication matrix", number, line, expected)
-            named = zip(limits.items(), cells, strict=True)
-            rows.append(tuple(parse_whole(text, number, n, cell, top) for (n, top), cell in named))
+            columns = zip(limits.items(), cells, strict=True)
+            rows.append(
+                tuple(parse_whole(text, number, name, cell, top) for (name, top), cell in columns)
+            )
     if options.include != "point_to_point":
         for name, nbytes in collective.items():
             options.omit("collective operation", f"MPI_{name}", nbytes, _NOT_IN_MATRIX)
@@ -294,7 +299,7 @@ def _is_graph_stats(source: Source) -> bool:
 
 
 def _read_graph_stats(source: Source, options: GraphOptions) -> CommGraph:
-    """Read the graph; each direction of a pair has half of its bytes, in one message."""
+    """Read the bytes of each pair; each direction has half of them, in one message."""
     text = source.text
     line_of_pair: dict[tuple[int, int], int] = {}
     amounts: list[float] = []
@@ -308,8 +313,7 @@ def _read_graph_stats(source: Source, options: GraphOptions) -> CommGraph:
         if match is None or not 0 <= amount <= 1e300:
             raise text.fault("bad line of a pair", number, line, "TASK , TASK = BYTES")
         tasks = [parse_whole(text, number, "task", match[i], MAX_TASKS - 1) for i in (1, 2)]
-        pair = (min(tasks), max(tasks))
-        text.record_once("pair", pair, number, line_of_pair)
+        text.record_once("pair", (min(tasks), max(tasks)), number, line_of_pair)
         amounts.append(amount)
     if not line_of_pair:
         raise text.fault("file without data")
@@ -368,10 +372,45 @@ _IPM_PARTS = {
 
 
 def _read_ipm(source: Source, options: GraphOptions) -> CommGraph:
+    """Read the sends in the hash tables of all ranks; other calls with bytes are omitted."""
     text = source.text
-    rows: list[tuple[int, int, int, int]] = []
-    size = 0
     root = _parse_xml(text)
+    _omit_unknown_parts(root, options)
+    rows: list[tuple[int, int, int, int]] = []  # source, destination, bytes and messages
+    n_used = 0
+    for task in root.iter("task"):
+        rank = _parse_attribute(text, task, "mpi_rank")
+        n_ranks = task.get("mpi_size", "").strip()
+        n_used = max(n_used, rank + 1, int(n_ranks) if _WHOLE.fullmatch(n_ranks) else 0)
+        for entry in task.iter("hent"):
+            call = entry.get("call", "")
+            if SENDS.fullmatch(call):
+                count, nbytes, partner = (
+                    _parse_attribute(text, entry, name) for name in ("count", "bytes", "orank")
+                )
+                rows.append((rank, partner, nbytes * count, count))
+            elif not RECEIVES.fullmatch(call):
+                nbytes = _parse_attribute(text, entry, "bytes", "0")
+                count = _parse_attribute(text, entry, "count", "1")
+                if nbytes or not call.startswith("MPI_"):
+                    total = float(nbytes) * count
+                    options.omit("call", call or "?", total, times=max(1, count))
+    if not rows:
+        expected = 'entries such as <hent call="MPI_Isend" bytes= orank= count=>, '
+        expected += "which IPM writes with IPM_LOG=full"
+        raise text.fault("IPM log without a message", None, "no hash entry of a send", expected)
+    n_tasks = options.resolve_n_tasks(max(n_used, 1 + max(row[1] for row in rows)), source.path)
+    pairs = {row[:2] for row in rows}
+    if one_way := [(src, dst) for src, dst in pairs if (dst, src) not in pairs]:
+        found = f"{counted(len(one_way), 'pair')} of ranks with messages one way only"
+        src, dst = min(one_way)
+        warn_about(source.path, f"{found}, such as {src} -> {dst}: {_IPM_RANKS}")
+    with at_file(source.path):
+        return sum_edges(n_tasks, *zip(*rows, strict=True), name=options.name)
+
+
+def _omit_unknown_parts(root: ElementTree.Element, options: GraphOptions) -> None:
+    """Record unknown elements, attributes and texts of an IPM log as omitted."""
     for element in root.iter():
         if element.tag not in _IPM_TAGS:
             options.omit(f"<{element.tag}>")
@@ -381,38 +420,6 @@ def _read_ipm(source: Source, options: GraphOptions) -> CommGraph:
             texts = (element.text, *(part.tail for part in element))
             if element.tag != "hent" and (found := "".join(filter(None, texts)).strip()):
                 options.omit(f"text in <{element.tag}>", found[:80])
-    for task in root.iter("task"):
-        rank = _parse_attribute(text, task, "mpi_rank")
-        n_ranks = task.get("mpi_size", "").strip()
-        size = max(size, rank + 1, int(n_ranks) if _WHOLE.fullmatch(n_ranks) else 0)
-        for entry in task.iter("hent"):
-            call = entry.get("call", "")
-            if SENDS.fullmatch(call):
-                count, nbytes, partner = (
-                    _parse_attribute(text, entry, name) for name in ("count", "bytes", "orank")
-                )
-                rows.append((rank, partner, nbytes * count, count))
-            elif not RECEIVES.fullmatch(call):
-                nbytes, count = (
-                    _parse_attribute(text, entry, name) if entry.get(name) else default
-                    for name, default in (("bytes", 0), ("count", 1))
-                )
-                if nbytes or not call.startswith("MPI_"):
-                    amount = float(nbytes) * count
-                    options.omit("call", call or "?", amount, times=max(1, count))
-    if not rows:
-        expected = 'entries such as <hent call="MPI_Isend" bytes= orank= count=>, '
-        expected += "which IPM writes with IPM_LOG=full"
-        raise text.fault("IPM log without a message", None, "no hash entry of a send", expected)
-    src, dst, sizes, counts = zip(*rows, strict=True)
-    n_tasks = options.resolve_n_tasks(max(size, max(dst) + 1), source.path)
-    pairs = {*zip(src, dst, strict=True)}
-    if one_way := [(s, d) for s, d in pairs if (d, s) not in pairs]:
-        found = f"{counted(len(one_way), 'pair')} of ranks with messages one way only"
-        first_src, first_dst = min(one_way)
-        warn_about(source.path, f"{found}, such as {first_src} -> {first_dst}: {_IPM_RANKS}")
-    with at_file(source.path):
-        return sum_edges(n_tasks, src, dst, sizes, counts, name=options.name)
 
 
 def _parse_xml(text: TextFile) -> ElementTree.Element:
@@ -425,8 +432,10 @@ def _parse_xml(text: TextFile) -> ElementTree.Element:
         raise text.fault("damaged XML", error.position[0], found, "a log of IPM") from None
 
 
-def _parse_attribute(text: TextFile, element: ElementTree.Element, name: str) -> int:
-    value = element.get(name, "").strip()
+def _parse_attribute(
+    text: TextFile, element: ElementTree.Element, name: str, default: str = ""
+) -> int:
+    value = (element.get(name) or default).strip()
     top = MAX_TASKS - 1 if name in ("mpi_rank", "orank") else 10**15
     if not _WHOLE.fullmatch(value) or int(value) > top:
         raise text.fault(f"bad {name} of <{element.tag}>", None, value or "none", f"0 to {top}")

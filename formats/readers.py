@@ -46,7 +46,14 @@ from toruscast.validation import (
     whole_sizes,
 )
 
-from .graphs import Duplicates, Gathered, GraphOptions, Include, one_way_edge
+from .graphs import (
+    Duplicates,
+    Gathered,
+    GraphOptions,
+    Include,
+    find_isolated_tasks,
+    one_way_edge,
+)
 from .placements import MappingOptions, WriteOptions
 from .registry import dialect_to_write, find_dialect, identify, match_dialects, suffixes_of
 from .source import AnyPath, Source, name_from_path, split_cells, warn_about
@@ -158,7 +165,10 @@ def read_mappings(
 def each_mapping(
     paths: Sequence[AnyPath], options: MappingOptions, format: str = "auto"
 ) -> Iterator[tuple[AnyPath, TaskMapping]]:
-    """Yield the mappings of several paths for `read_mappings`, and the file of each."""
+    """Yield the file and the content of each mapping in several files or folders.
+
+    Names must differ, and all mappings must have the same number of tasks.
+    """
     file_of_name: dict[str, AnyPath] = {}
     n_tasks = 0
     for path in paths:
@@ -234,15 +244,15 @@ def _as_hosts(hosts: AnyHosts | None, torus: Torus | None) -> Hosts | None:
     return read_hosts(hosts, torus)
 
 
-def _read_file(path: AnyPath, options: MappingOptions, name: str) -> Iterator[TaskMapping]:
-    """Return the mappings in a file of the named format, or "auto"."""
+def _read_file(path: AnyPath, options: MappingOptions, format: str) -> Iterator[TaskMapping]:
+    """Return the mappings in a file; the format may be "auto"."""
     source = Source(path, n_tasks=options.n_tasks, torus=options.torus)
-    if options.columns and name not in ("auto", "table"):
+    if options.columns and format not in ("auto", "table"):
         found = ", ".join(options.columns.values())
         raise InputError("no table with named columns", file=path, found=found)
-    dialect = identify(source, "mapping", "table" if options.columns else name)
-    found = dialect.read(source, options)
-    return found if isinstance(found, Iterator) else iter([found])
+    dialect = identify(source, "mapping", "table" if options.columns else format)
+    mappings = dialect.read(source, options)
+    return mappings if isinstance(mappings, Iterator) else iter([mappings])
 
 
 def write_mapping(
@@ -600,9 +610,7 @@ def graph_facts(traffic: Workload | CommGraph) -> dict[str, Any]:
     """Return tasks, edges, bytes, messages and isolated tasks of the sum of all phases."""
     workload = as_workload(traffic)
     total, n = workload.total, workload.n_tasks
-    is_used = np.zeros(n, bool)
-    is_used[total.src] = is_used[total.dst] = True
-    isolated = np.flatnonzero(~is_used)
+    isolated = find_isolated_tasks(total.src, total.dst, n)
     return {
         "tasks": n,
         "grid": workload.grid,

@@ -78,7 +78,7 @@ _UNREADABLE = (
 def dialects(holds: DataKind | None = None) -> tuple[Dialect, ...]:
     """Return all dialects, or those of one kind of data."""
     loaded = (each for _, each in plugins.load("formats") if isinstance(each, Dialect))
-    return tuple(each for each in (*_built_in(), *loaded) if holds in (None, each.holds))
+    return tuple(each for each in (*_import_built_in(), *loaded) if holds in (None, each.holds))
 
 
 def suffixes_of(holds: DataKind) -> tuple[str, ...]:
@@ -88,7 +88,7 @@ def suffixes_of(holds: DataKind) -> tuple[str, ...]:
 
 
 @cache
-def _built_in() -> tuple[Dialect, ...]:
+def _import_built_in() -> tuple[Dialect, ...]:
     return tuple(dialect for module in _MODULES for dialect in import_module(module).DIALECTS)
 
 
@@ -102,7 +102,7 @@ def find_dialect(name: object, holds: DataKind) -> Dialect:
 
 
 def dialect_to_write(holds: DataKind, path: AnyPath, name: str | None = None) -> Dialect:
-    """Return the dialect with a name, or the one that the suffix of the path selects."""
+    """Return the dialect with a name that has a writer, or the one that a file name selects."""
     writable = [dialect for dialect in dialects(holds) if dialect.write]
     if name is not None:
         dialect = find_dialect(name, holds)
@@ -126,7 +126,10 @@ def dialect_to_write(holds: DataKind, path: AnyPath, name: str | None = None) ->
 
 
 def identify(source: Source, holds: DataKind, name: str = "auto") -> Dialect:
-    """Return the dialect with a name, or the one that the rules select for ``"auto"``."""
+    """Return the dialect with a name, or the one that the rules select for ``"auto"``.
+
+    Raises `InputError` with similar formats as a hint unless the rules select exactly one.
+    """
     if not isinstance(name, str) or name != "auto":
         return find_dialect(name, holds)
     matches = match_dialects(source, holds)
@@ -139,9 +142,11 @@ def identify(source: Source, holds: DataKind, name: str = "auto") -> Dialect:
             raise InputError(
                 message, file=source.path, line=number, found=found[:80], expected=expected
             )
-    name_of_shape = {_line_shape(str(dialect.example)): dialect.name for dialect in dialects(holds)}
+    name_of_shape = {
+        _reduce_line(str(dialect.example)): dialect.name for dialect in dialects(holds)
+    }
     names = [dialect.name for dialect in matches]
-    close = get_close_matches(_line_shape(found), name_of_shape, 2, 0)
+    close = get_close_matches(_reduce_line(found), name_of_shape, 2, 0)
     hint = " or ".join(f"--format {name}" for name in names or map(name_of_shape.get, close))
     if not matches and (others := match_dialects(source)):
         kind = others[0].holds
@@ -167,7 +172,10 @@ def match_dialects(source: Source, holds: DataKind | None = None) -> list[Dialec
 
 
 def _match_numbers(source: Source) -> set[str]:
-    """Return the dialects that may contain the rows of bare numbers, such as "graph/edges"."""
+    """Return the formats that a file of numbers without a header may have, as "graph/edges".
+
+    The formats differ in the number of columns, and in a first line that counts the others.
+    """
     rows = [split_cells(line)[1] for _, line in source.lines]
     width, widths_below = len(rows[0]), {len(row) for row in rows[1:]}
     is_constant = widths_below == {width}
@@ -227,7 +235,7 @@ def _may_be_vertices(source: Source, rows: list[list[str]], has_count: bool) -> 
     return is_list and sum(1 for _ in lines) == last_vertex
 
 
-def _line_shape(text: str) -> str:
-    """Return the first line without comment, with one character for each word or number."""
+def _reduce_line(text: str) -> str:
+    """Return the form of the first data line: "a" for each word, "0" for each number."""
     line = next((line for line in text.splitlines() if line[:1] not in "#%"), "")
     return re.sub("[0-9]+", "0", re.sub("[A-Za-z_]+", "a", line[:200]))

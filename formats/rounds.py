@@ -1,11 +1,17 @@
-"""Rounds of messages from the events of all ranks, with the collectives of MPI libraries."""
+"""Rounds of messages from the events of all ranks, with the collectives of MPI libraries.
+
+An event is a send, a completed receive or a collective of one task. The collectives of all tasks
+of a communicator that belong together are a call. Its algorithm sends messages in several steps.
+"""
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +21,7 @@ from toruscast._slow import pandas as pd
 from toruscast._slow import scipy
 from toruscast.errors import InputError
 from toruscast.mapping.collectives import merged, schedule
-from toruscast.mapping.collectives.schedules import ALL_PAIRS, collective_total
+from toruscast.mapping.collectives.schedules import ALL_PAIRS, collective_total, copy_to_groups
 from toruscast.mapping.comm_graph import CommGraph, Workload, sum_edges
 from toruscast.mapping.omissions import Omission
 from toruscast.mapping.task_mapping import cumcount
@@ -24,107 +30,6 @@ from toruscast.typing import Bools, Floats, Int32s, Ints
 
 from ._round_kernels import COLLECTIVE, RECEIVE, SEND, trace_paths
 
-# Decision rules of Open MPI. In "8: 16 ring, 8192 bruck, linear", fewer than 8 ranks use a ring for
-# less than 16 bytes, bruck for less than 8192, and linear otherwise. The last line of a collective
-# has no bound on ranks. Bytes are those of the whole buffer ("of all") or of a rank's block.
-# Source: ompi/mca/coll/tuned/coll_tuned_decision_fixed.c of v4.1.4 for commutative operations, and
-# the fallbacks of coll/base for few ranks or elements. The nearest equivalents replace the knomial
-# tree and unsegmented algorithms.
-_OPEN_MPI = """
-allreduce of all
-4: 8 ring, 4096 recursive_doubling, 8192 ring, 16384 recursive_doubling, 262144 ring, rabenseifner
-8: 16 ring, 8192 recursive_doubling, rabenseifner
-16: 8192 recursive_doubling, rabenseifner
-32: 64 ring, 4096 recursive_doubling, rabenseifner
-64: 128 ring, rabenseifner
-128: 262144 recursive_doubling, rabenseifner
-256: 131072 nonoverlapping, 262144 recursive_doubling, rabenseifner
-512: 4096 nonoverlapping, rabenseifner
-2048: 2048 nonoverlapping, 16384 recursive_doubling, rabenseifner
-4096: 2048 nonoverlapping, 4096 ring, 16384 recursive_doubling, rabenseifner
-2048 nonoverlapping, 16384 ring, 32768 recursive_doubling, rabenseifner
-alltoall of a block
-3: pairwise
-8: 524288 linear, 1048576 pairwise, linear
-16: linear
-32: 4 linear, 512 bruck, linear
-64: 512 bruck, linear
-256: 1024 bruck, 262144 linear, pairwise
-512: 1024 bruck, 32768 linear, pairwise
-1024: 512 bruck, 262144 linear, pairwise
-2048: 512 bruck, linear
-4096: 1024 bruck, linear
-2048 bruck, linear
-allgather of a block
-3: ring
-32: recursive_doubling
-64: 1024 recursive_doubling, 65536 neighbor_exchange, ring
-128: 512 recursive_doubling, 65536 neighbor_exchange, ring
-256: 512 recursive_doubling, 131072 neighbor_exchange, 524288 ring, 1048576 neighbor_exchange, ring
-512: 32 recursive_doubling, 128 bruck, 1024 recursive_doubling, 131072 neighbor_exchange, ring
-1024: 64 recursive_doubling, 256 bruck, 2048 recursive_doubling, neighbor_exchange
-2048: 256 recursive_doubling, 512 bruck, 4096 recursive_doubling, neighbor_exchange
-512 bruck, 4096 recursive_doubling, neighbor_exchange
-bcast of all
-4: 32 pipeline, 256 binary, 512 pipeline, 1024 binomial, 32768 linear, 131072 binary, \
-262144 chain, 524288 linear, 1048576 binomial, binary
-8: 64 binary, 128 binomial, 2048 binary, 8192 binomial, 1048576 linear, chain
-16: 8 binomial, 64 binary, 4096 binomial, 16384 binary, 32768 binomial, linear
-32: 1048576 binomial, scatter_doubling
-128: binomial
-256: 2 binomial, 16384 binary, 32768 linear, 65536 binary, binomial
-1024: 16384 binomial, 32768 split_binary, binomial
-2048: 524288 binomial, scatter_doubling
-4096: 262144 binomial, scatter_doubling
-8192 binomial, 16384 binary, 262144 binomial, scatter_doubling
-reduce of all
-4: 8 halving, 16 binary, 32 pipeline, 262144 linear, 524288 pipeline, 1048576 chain, pipeline
-8: 4096 binary, 65536 chain, 262144 binomial, 524288 linear, 1048576 binomial, linear
-16: 8192 binary, binomial
-32: 4096 binary, binomial
-256: binomial
-512: 8192 binomial, 16384 in_order_binary, binomial
-binomial
-reduce_scatter of all
-4: ring
-8: 8 nonoverlapping, 262144 recursive_halving, ring
-32: 262144 recursive_halving, ring
-64: 64 nonoverlapping, 524288 recursive_halving, ring
-512: 256 nonoverlapping, recursive_halving
-512 nonoverlapping, recursive_halving
-gather of a block
-4: 4 linear, 32768 binomial, 65536 linear, 131072 binomial, linear
-8: 1024 binomial, 8192 linear, 32768 binomial, linear
-binomial
-scatter of a block
-4: linear
-8: 2048 binomial, 4096 linear, 8192 binomial, linear
-32: 16384 binomial, linear
-64: 512 binomial, 8192 linear, 16384 binomial, linear
-512 binomial, linear
-"""
-# Source: defaults of MPIR_CVAR_ALLREDUCE_SHORT_MSG_SIZE and similar variables in src/mpi/coll of
-# MPICH 4.0. The libraries of Cray, Intel and Ohio State are derived from it.
-_MPICH = """
-allreduce of all
-2049 recursive_doubling, rabenseifner
-alltoall of a block
-8: 32769 linear, pairwise
-257 bruck, 32769 linear, pairwise
-allgather of all
-524288 recursive_doubling, ring
-bcast of all
-8: binomial
-12288 binomial, 524288 scatter_doubling, scatter_ring
-reduce of all
-2049 binomial, halving
-reduce_scatter of all
-524288 recursive_halving, pairwise
-gather of all
-binomial
-scatter of all
-binomial
-"""
 # Algorithms for unknown libraries: those that most libraries use for large messages.
 _DEFAULT_ALGORITHMS = {
     "allreduce": "ring",
@@ -148,27 +53,24 @@ _COMPOSED = {
     "reduce_scatter/pairwise": "alltoall/pairwise",
 }
 _ELEMENT_BYTES = 8
+_RULES_FILE = Path(__file__).parent / "collective_rules.toml"
 Rules = list[tuple[float, list[tuple[float, str]]]]
 
 
-@lru_cache
-def _library_rules(family: str) -> dict[str, tuple[bool, Rules]]:
-    """Return for each collective whether bounds are bytes of a block, and the rules by ranks."""
-    text = _OPEN_MPI if family == "Open MPI" else _MPICH
-    rules: dict[str, tuple[bool, Rules]] = {}
-    for line in text.strip().splitlines():
-        collective, separator, unit = line.partition(" of ")
-        if separator:
-            rows: Rules = []
-            rules[collective] = (unit == "a block", rows)
-            continue
-        ranks, colon, entries = line.rpartition(":")
-        row = []
-        for entry in entries.split(","):
-            *below, name = entry.split()
-            row.append((float(below[0]) if below else float("inf"), name))
-        rows.append((float(ranks) if colon else float("inf"), row))
-    return rules
+@cache
+def _read_rules(family: str, collective: str) -> tuple[bool, Rules]:
+    """Return a library's rules for a collective, and whether their bytes are those of a block.
+
+    A rule is a bound on ranks and a list of bounds on bytes, each with the algorithm below it.
+    """
+    content = tomllib.loads(_RULES_FILE.read_text(encoding="utf-8"))[family][collective]
+    rules: Rules = []
+    for line in content["rules"]:
+        max_ranks, _, entries = line.rpartition(":")
+        bounds = (entry.rpartition(" ") for entry in entries.strip().split(", "))
+        row = [(float(max_bytes or "inf"), name) for max_bytes, _, name in bounds]
+        rules.append((float(max_ranks or "inf"), row))
+    return content["bytes_of"] == "a block", rules
 
 
 def library_family(library: str) -> str:
@@ -180,13 +82,16 @@ def library_family(library: str) -> str:
 
 
 def choose_algorithm(family: str, collective: str, n: int, nbytes: float) -> str:
-    """Return the algorithm of a collective; "+" joins two consecutive ones."""
+    """Return the algorithm of a collective with ``nbytes`` in all over ``n`` ranks.
+
+    A "+" joins two consecutive algorithms.
+    """
     if not family:
         return f"{collective}/{_DEFAULT_ALGORITHMS[collective]}"
-    of_block, rows = _library_rules(family)[collective]
+    of_block, rules = _read_rules(family, collective)
     size = nbytes / n if of_block else nbytes
-    entries = next(each for below, each in rows if n < below)
-    name = next(name for below, name in entries if size < below)
+    entries = next(row for max_ranks, row in rules if n < max_ranks)
+    name = next(name for max_bytes, name in entries if size < max_bytes)
     is_power = n & (n - 1) == 0
     if name == "recursive_doubling" and collective == "allgather" and not is_power:
         name = "bruck" if family == "Open MPI" or nbytes < 81920 else "ring"
@@ -210,22 +115,16 @@ MIN_SHARE = 0.25
 class Events:
     """Events of all ranks, sorted by rank and, within a rank, in program order."""
 
-    # (t + 1): events of task i are first[i] to first[i + 1].
-    first: Ints
-    # (e): SEND, RECEIVE (a completed one) or COLLECTIVE.
-    kind: NDArray[np.uint8]
-    # (e): receiver, sender or root; -1 for none.
-    peer: Ints
+    first: Ints  # (n_tasks + 1,), events of task t are first[t] to first[t + 1]
+    # Columns of shape (n_events,).
+    kind: NDArray[np.uint8]  # SEND, RECEIVE (a completed one) or COLLECTIVE
+    peer: Ints  # receiver, sender or root; -1 for none
     communicator: Ints
     tag: Ints
-    # (e): for a collective, the contribution of this task, or the vector that all tasks have.
-    nbytes: Floats
-    # (e): index into `operations` for a collective, otherwise 0.
-    operation: Ints
-    # Tasks of each communicator.
-    members: Mapping[int, tuple[int, ...]]
-    # Names of collectives; "" for barriers and other events.
-    operations: tuple[str, ...]
+    nbytes: Floats  # for a collective, what this task contributes, or the vector of all tasks
+    operation: Ints  # index into `operations` for a collective, otherwise 0
+    members: Mapping[int, tuple[int, ...]]  # tasks of each communicator
+    operations: tuple[str, ...]  # names of collectives; "" for barriers and other events
     # Bytes to each member, by event, for collectives with unequal amounts.
     blocks: Mapping[int, Floats] = field(default_factory=dict)
 
@@ -244,20 +143,13 @@ class Events:
 class Rounds:
     """Messages by round, and the number of events that do not match."""
 
-    # Rounds of the repeated iteration, if there is one.
-    workload: Workload
-    # Number of rounds of the whole trace.
-    n_rounds: int
-    # Repetitions of the iteration; 1 if there is none.
-    iterations: int
-    # Number of sends without a receive, receives without a send, and incomplete collectives.
-    unmatched: int
-    # Number of events that never occur because tasks wait for each other.
-    unreached: int
-    # Number of collective calls by algorithm.
-    algorithms: Mapping[str, int]
-    # Events whose messages are in no round.
-    omitted: Sequence[Omission]
+    workload: Workload  # of the repeated iteration, if there is one
+    n_rounds: int  # of the whole trace
+    iterations: int  # repetitions of the iteration; 1 if there is none
+    unmatched: int  # sends without a receive, receives without a send, and incomplete collectives
+    unreached: int  # events that never occur because tasks wait for each other
+    algorithms: Mapping[str, int]  # number of collective calls by algorithm
+    omitted: Sequence[Omission]  # events whose messages are in no round
 
     @property
     def repeats_text(self) -> str:
@@ -296,49 +188,49 @@ def build_rounds(
     family = library_family(library)
     plans = [_plan_call(events, call, algorithms or {}, family) for call in calls]
     n_messages = sum(
-        _count_messages(name, call_plan.ranks.size, call_plan.nbytes)
-        for call_plan in plans
-        if call_plan.name
-        for name in call_plan.name.split("+")
+        _count_messages(algorithm, plan.ranks.size, plan.nbytes)
+        for plan in plans
+        for algorithm in plan.algorithms
     )
     at_once = max_messages is not None and n_messages > max_messages
-    pairs = zip(calls, plans, strict=True)
-    steps_of_calls = [_plan_rounds(events, call, call_plan, at_once) for call, call_plan in pairs]
+    steps_of_calls = [
+        _build_call(events, call, plan, at_once) for call, plan in zip(calls, plans, strict=True)
+    ]
     task = events.task
-    n_steps = np.array([len(call_steps) for call_steps in steps_of_calls], np.int64)
+    n_steps = np.array([len(steps) for steps in steps_of_calls], np.int64)
     rounds, call_rounds, is_reached = _number_rounds(events, partner, n_steps)
-    parts: dict[int, list[CommGraph]] = defaultdict(list)
+    graphs: dict[int, list[CommGraph]] = defaultdict(list)
     sends = np.flatnonzero((events.kind == SEND) & (rounds > 0) & (events.peer >= 0))
     sends = sends[np.argsort(rounds[sends], kind="stable")]
-    for part in np.split(sends, np.flatnonzero(np.diff(rounds[sends])) + 1):
-        if part.size:
-            graph = sum_edges(events.n_tasks, task[part], events.peer[part], events.nbytes[part])
-            parts[int(rounds[part[0]])].append(graph)
+    for sent in np.split(sends, np.flatnonzero(np.diff(rounds[sends])) + 1):
+        if sent.size:
+            graph = sum_edges(events.n_tasks, task[sent], events.peer[sent], events.nbytes[sent])
+            graphs[int(rounds[sent[0]])].append(graph)
     # Rounds with equal marks are equal. A mark is a sender and receiver, or a step of a collective.
     marks = [(rounds[sends], task[sends] * events.n_tasks + events.peer[sends])]
-    for (first, last), call, call_steps in zip(call_rounds.T, calls, steps_of_calls, strict=True):
-        steps = np.arange(len(call_steps) if first > 0 else 0)
-        step_rounds = np.minimum(first + steps, last)
-        for round_number, graph in zip(step_rounds.tolist(), call_steps, strict=False):
+    for (first, last), call, steps in zip(call_rounds.T, calls, steps_of_calls, strict=True):
+        step_number = np.arange(len(steps) if first > 0 else 0)
+        step_rounds = np.minimum(first + step_number, last)
+        for round_number, graph in zip(step_rounds.tolist(), steps, strict=False):
             if graph.n_edges:
-                parts[round_number].append(graph)
+                graphs[round_number].append(graph)
         call_mark = int(events.communicator[call[0]]) * len(events.operations)
         call_mark += int(events.operation[call[0]]) + events.n_tasks**2
-        marks.append((step_rounds, call_mark + (steps + 1) * 2**45))
-    if not parts:
+        marks.append((step_rounds, call_mark + (step_number + 1) * 2**45))
+    if not graphs:
         raise InputError("trace without a message")
-    phases, times = _fold_iterations(parts, marks, fold)
+    phases, times = _fold_iterations(graphs, marks, fold)
     # Repeated rounds of an algorithm are the same object, and remain so under their new name.
     named_phases = {id(phase): phase.renamed(name) for phase in phases}
     workload = Workload([named_phases[id(phase)] for phase in phases], name, dependent=True)
-    algorithm_counts = Counter(call_plan.name for call_plan in plans if call_plan.name)
+    n_calls = Counter("+".join(plan.algorithms) for plan in plans if plan.algorithms)
     unreached = int((~is_reached).sum())
-    omitted = _omitted_events(events, partner, rounds)
-    return Rounds(workload, len(parts), times, unmatched, unreached, algorithm_counts, omitted)
+    omitted = _list_omissions(events, partner, rounds)
+    return Rounds(workload, len(graphs), times, unmatched, unreached, n_calls, omitted)
 
 
-def _omitted_events(events: Events, partner: Ints, rounds: Ints) -> list[Omission]:
-    """Return the events that match no other event, or that occur in no round."""
+def _list_omissions(events: Events, partner: Ints, rounds: Ints) -> list[Omission]:
+    """Return the count and bytes of each kind of event that has no partner or no round."""
     is_unmatched = partner < 0
     kinds = {
         "receive without a send": (events.kind == RECEIVE) & is_unmatched & (events.peer >= 0),
@@ -357,31 +249,33 @@ def _omitted_events(events: Events, partner: Ints, rounds: Ints) -> list[Omissio
 
 
 def _fold_iterations(
-    parts: Mapping[int, Sequence[CommGraph]],
-    marks: Sequence[tuple[Ints, Ints]],
-    fold: bool,
+    graphs: Mapping[int, Sequence[CommGraph]], marks: Sequence[tuple[Ints, Ints]], fold: bool
 ) -> tuple[list[CommGraph], int]:
-    """Return the mean rounds of the repeated iteration and its count; else all rounds and 1."""
-    used = np.array(sorted(parts))
+    """Return the rounds of one iteration, with mean amounts, and how often it repeats.
+
+    ``graphs`` are the messages by round, and ``marks`` are pairs of rounds and their marks. If no
+    iteration repeats, or ``fold`` is false, all rounds are returned, once.
+    """
+    used = np.array(sorted(graphs))
     number, mark = (np.concatenate(column) for column in zip(*marks, strict=True))
-    kept = np.isin(number, used)
-    number, mark = np.searchsorted(used, number[kept]), mark[kept]
+    has_messages = np.isin(number, used)
+    number, mark = np.searchsorted(used, number[has_messages]), mark[has_messages]
     begin, period, times = _find_iteration(mark, number, used.size) if fold else (0, used.size, 1)
-    sent = np.array([sum(float(graph.nbytes.sum()) for graph in parts[number]) for number in used])
+    sent = np.array([sum(float(graph.nbytes.sum()) for graph in graphs[r]) for r in used])
     if times == 1 or sent[begin : begin + period * times].sum() < MIN_SHARE * sent.sum():
         begin, period, times = 0, used.size, 1
-    return [
-        _mean_graph(
-            [graph for turn in range(times) for graph in parts[used[first + turn * period]]], times
-        )
-        for first in range(begin, begin + period)
-    ], times
+    phases = []
+    for first in range(begin, begin + period):
+        repeats = used[first : first + times * period : period]
+        phases.append(_average_graphs([graph for r in repeats for graph in graphs[r]], times))
+    return phases, times
 
 
 def _match_messages(events: Events) -> tuple[Ints, int]:
-    """Return the send of each receive (-1 for none) and the number of unmatched messages.
+    """Return the send of each receive, (n_events,), and the number of unmatched messages.
 
-    MPI delivers messages of the same source, destination, communicator and tag in order.
+    Other events and receives without a send have -1. MPI delivers messages of the same source,
+    destination, communicator and tag in order.
     """
     indexes = np.flatnonzero(np.isin(events.kind, (SEND, RECEIVE)) & (events.peer >= 0))
     is_send = events.kind[indexes] == SEND
@@ -414,24 +308,25 @@ def _match_collectives(events: Events, partner: Ints) -> tuple[list[Ints], int]:
     indexes, communicator, call_number = indexes[order], communicator[order], call_number[order]
     begins = np.flatnonzero(np.diff(communicator, prepend=-1) | np.diff(call_number, prepend=-1))
     calls: list[Ints] = []
-    n_incomplete = 0
     for call in np.split(indexes, begins[1:]):
-        kinds = set(events.operation[call].tolist())
-        if len(kinds) > 1 or call.size < len(events.members[int(events.communicator[call[0]])]):
-            n_incomplete += 1
-            continue
-        partner[call] = len(calls)
-        calls.append(call)
-    return calls, n_incomplete
+        n_members = len(events.members[int(events.communicator[call[0]])])
+        if call.size >= n_members and np.ptp(events.operation[call]) == 0:
+            partner[call] = len(calls)
+            calls.append(call)
+    return calls, begins.size - len(calls)
 
 
 def _number_rounds(events: Events, partner: Ints, n_steps: Ints) -> tuple[Ints, Ints, Bools]:
-    """Return the rounds of events, the first and last rounds of calls, and which events can occur.
+    """Return the round of each event, the first and last round of each call, and reached events.
+
+    The arrays have shapes (n_events,), (2, n_calls) and (n_events,). Rounds count from 1; 0 means
+    none. Events that wait for each other are not reached.
 
     In a workload, a task starts a round after it has received all messages of lower rounds. This
     gives two rules. A send, or the first step of a collective, is one round after the messages that
     its task received before. A message that a task receives after a send has at least the round of
-    that send; otherwise the send would wait for it.
+    that send; otherwise the send would wait for it. Rounds are the longest paths in the graph of
+    these rules.
 
     If messages overtake another one, the rules contradict each other along a cycle. All events of
     the cycle then share a round, since no task may wait for more than it does in the program.
@@ -450,10 +345,10 @@ def _number_rounds(events: Events, partner: Ints, n_steps: Ints) -> tuple[Ints, 
         _list_arcs(partner[is_receive], enters[is_receive]),
         _list_arcs(calls, calls + n_calls, np.maximum(n_steps - 1, 0)),
     ]
-    program = _list_arcs(_latest_before(events, np.ones_like(is_send), leaves), enters)
+    program = _list_arcs(_find_latest_before(events, np.ones_like(is_send), leaves), enters)
     is_reached = trace_paths(np.hstack([program, *waits]), np.zeros(leaves.size + 2 * n_calls, int))
-    received = _latest_before(events, is_receive | is_call, leaves)
-    sent = np.where(has_sends | is_receive, _latest_before(events, has_sends, leaves), -1)
+    received = _find_latest_before(events, is_receive | is_call, leaves)
+    sent = np.where(has_sends | is_receive, _find_latest_before(events, has_sends, leaves), -1)
     later_sends = _list_arcs(sent, np.where(is_receive, partner, enters))
     arcs = np.hstack([*waits, _list_arcs(received, enters, has_sends), later_sends])
     arcs = arcs[:, is_reached[arcs[0]] & is_reached[arcs[1]]]
@@ -470,7 +365,7 @@ def _number_rounds(events: Events, partner: Ints, n_steps: Ints) -> tuple[Ints, 
     return rounds[:n_events], rounds[n_events:].reshape(2, n_calls), is_reached[leaves]
 
 
-def _latest_before(events: Events, is_selected: Bools, node: Ints) -> Ints:
+def _find_latest_before(events: Events, is_selected: Bools, node: Ints) -> Ints:
     """Return the node of the latest selected event before each event of a task; -1 for none."""
     latest = np.where(is_selected, np.arange(is_selected.size), -1)
     latest = np.maximum.accumulate(np.concatenate([[-1], latest])[:-1])
@@ -485,79 +380,73 @@ def _list_arcs(source: Ints, target: Ints, length: Ints | Bools | int = 0) -> In
 
 
 class _CallPlan(NamedTuple):
-    """Algorithm, ranks with the root first, and bytes of a collective call."""
+    """How a collective call is expanded to messages."""
 
-    # "" if nothing is sent.
-    name: str
-    ranks: Ints
-    nbytes: float
+    ranks: Ints  # the root is the first
+    algorithms: tuple[str, ...] = ()  # run one after the other; none if nothing is sent
+    nbytes: float = 0.0  # of the whole buffer
 
 
 def _plan_call(events: Events, call: Ints, chosen: Mapping[str, str], family: str) -> _CallPlan:
-    """Return the algorithm of a collective call, the chosen one or that of the library."""
+    """Return the plan of a collective call: the ``chosen`` algorithm or that of the library."""
     collective = events.operations[int(events.operation[call[0]])]
     ranks = np.array(events.members[int(events.communicator[call[0]])], np.int64)
-    if not collective or ranks.size < 2 or int(call[0]) in events.blocks:
-        return _CallPlan("", ranks, 0.0)
-    amount = float(events.nbytes[call].max())
-    if collective in ("allgather", "gather", "scatter"):
-        amount = float(events.nbytes[call].sum())
-    if not amount:
-        return _CallPlan("", ranks, 0.0)
+    is_sum = collective in ("allgather", "gather", "scatter")
+    nbytes = float(events.nbytes[call].sum() if is_sum else events.nbytes[call].max())
+    if not collective or not nbytes or ranks.size < 2 or int(call[0]) in events.blocks:
+        return _CallPlan(ranks)
     root = int(events.peer[call].max())
     if root >= 0:
         ranks = np.roll(ranks, -int(np.flatnonzero(ranks == root)[0]))
     if collective in chosen:
-        return _CallPlan(f"{collective}/{chosen[collective]}", ranks, amount)
-    return _CallPlan(choose_algorithm(family, collective, ranks.size, amount), ranks, amount)
+        algorithm = f"{collective}/{chosen[collective]}"
+    else:
+        algorithm = choose_algorithm(family, collective, ranks.size, nbytes)
+    return _CallPlan(ranks, tuple(algorithm.split("+")), nbytes)
 
 
-def _plan_rounds(
-    events: Events, call: Ints, call_plan: _CallPlan, at_once: bool
-) -> list[CommGraph]:
-    """Return the messages of a collective call, a graph for each round."""
-    n_tasks, ranks = events.n_tasks, call_plan.ranks
+def _build_call(events: Events, call: Ints, plan: _CallPlan, at_once: bool) -> list[CommGraph]:
+    """Return the messages of a collective call, a graph for each step or one for all of them."""
+    n_tasks, ranks = events.n_tasks, plan.ranks
     if int(call[0]) in events.blocks:
         nbytes = np.stack([events.blocks[int(event)][: ranks.size] for event in call])
         # The events of a call are sorted by task, the blocks by rank.
         is_remote = np.sort(ranks)[:, None] != ranks
         src, dst = np.nonzero(is_remote & (nbytes > 0))
         return [sum_edges(n_tasks, np.sort(ranks)[src], ranks[dst], nbytes[src, dst])]
-    if not call_plan.name:
-        return []
     members = tuple(ranks.tolist())
     return [
         graph
-        for name in call_plan.name.split("+")
-        for graph in _build_steps(name, members, call_plan.nbytes, n_tasks, at_once)
+        for algorithm in plan.algorithms
+        for graph in _build_steps(algorithm, members, plan.nbytes, n_tasks, at_once)
     ]
 
 
 @lru_cache(maxsize=4096)
-def _count_messages(name: str, n: int, nbytes: float) -> int:
-    if name in ALL_PAIRS:
-        return n * (n - 1)
-    rounds = schedule(name, n, nbytes).rounds()
+def _count_messages(algorithm: str, n_ranks: int, nbytes: float) -> int:
+    if algorithm in ALL_PAIRS:
+        return n_ranks * (n_ranks - 1)
+    rounds = schedule(algorithm, n_ranks, nbytes).rounds()
     return sum(times * sum(step.src.size for step in steps) for times, steps in rounds)
 
 
 @lru_cache(maxsize=64)
 def _build_steps(
-    name: str, ranks: tuple[int, ...], nbytes: float, n_tasks: int, at_once: bool
+    algorithm: str, ranks: tuple[int, ...], nbytes: float, n_tasks: int, at_once: bool
 ) -> tuple[CommGraph, ...]:
+    """Return a graph for each step of an algorithm; one for all steps with ``at_once``."""
     tasks = np.array(ranks, np.int64)
-    plan = None if at_once else schedule(name, len(ranks), nbytes)
+    plan = None if at_once else schedule(algorithm, len(ranks), nbytes)
     if plan is None or plan.at_once:
-        return (collective_total(name, tasks[None], nbytes, n_tasks),)
+        return (collective_total(algorithm, tasks[None], nbytes, n_tasks),)
     graphs: list[CommGraph] = []
     for times, steps in plan.rounds():
-        graph = merged(len(ranks), steps)
-        endpoints = tasks[graph.src], tasks[graph.dst]
-        graphs += [CommGraph(n_tasks, *endpoints, graph.nbytes, graph.n_messages)] * times
+        graphs += [copy_to_groups(merged(len(ranks), steps), tasks[None], n_tasks)] * times
     return tuple(graphs)
 
 
-def _mean_graph(graphs: Sequence[CommGraph], times: int) -> CommGraph:
+def _average_graphs(graphs: Sequence[CommGraph], times: int) -> CommGraph:
+    """Return the sum of the graphs, with all amounts divided by ``times``."""
     if len(graphs) == 1:
         return graphs[0]
     total = Workload(graphs).total
@@ -566,22 +455,26 @@ def _mean_graph(graphs: Sequence[CommGraph], times: int) -> CommGraph:
 
 
 def _find_iteration(mark: Ints, number: Ints, n_rounds: int) -> tuple[int, int, int]:
-    """Return the first round, length and count of the repeated iteration; a count of 1 is none."""
+    """Find the longest repeated sequence of rounds, which are equal if their marks are.
+
+    ``mark`` and ``number`` give a mark and its round. Return the first round of the sequence, its
+    length in rounds, and how often it repeats; (0, 0, 1) if none repeats.
+    """
     unique_marks = pd.DataFrame({"number": number, "mark": mark}).drop_duplicates()
+    # Rounds are compared by the sum of the hashes of their marks.
     sums = np.zeros(n_rounds, np.uint64)
     np.add.at(sums, unique_marks["number"], pd.util.hash_array(unique_marks["mark"].to_numpy()))
     best, covered = (0, 0, 1), 0
     for period in range(1, min(MAX_PERIOD, n_rounds // 2) + 1):
         # Find the longest run of rounds that equal the round a period later.
         is_repeated = np.concatenate([[False], sums[period:] == sums[:-period], [False]])
-        edges = np.flatnonzero(np.diff(is_repeated.astype(np.int8)))
-        if not edges.size:
+        begins, ends = np.flatnonzero(np.diff(is_repeated.astype(np.int8))).reshape(-1, 2).T
+        if not begins.size:
             continue
-        lengths = edges[1::2] - edges[::2]
-        longest = int(np.argmax(lengths))
-        times = int(lengths[longest]) // period + 1
+        longest = int(np.argmax(ends - begins))
+        times = int(ends[longest] - begins[longest]) // period + 1
         # Longer periods may be multiples of a shorter one, so they must cover clearly more rounds.
         if times >= 2 and times * period > 1.1 * covered:
             covered = times * period
-            best = (int(edges[::2][longest]), period, times)
+            best = (int(begins[longest]), period, times)
     return best

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from keyword import iskeyword
@@ -11,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from toruscast.errors import InputError
 from toruscast.mapping.torus import TieRule, Torus
 from toruscast.validation import read_bandwidth, read_seconds, read_sizes
 
@@ -65,8 +63,9 @@ _BOOKSIM_KEYS = {
 
 
 def _read_simgrid(source: Source) -> Torus:
+    """Read the only cluster of topology TORUS in a platform file."""
     text = source.text
-    # Only line ends remain of a comment, which keeps the line numbers.
+    # Comments are replaced by their line ends, which keeps the line numbers.
     content = _XML_COMMENT.sub(lambda m: "\n" * m[0].count("\n"), text.data.decode())
     clusters = []
     for match in _CLUSTER.finditer(content):
@@ -115,8 +114,6 @@ def _write_simgrid(torus: Torus, path: Path) -> None:
     check_supported(torus, "SimGrid", expected, is_supported)
     name = re.sub(r"[^\w-]", "_", torus.name) or "torus"
     sizes = ",".join(map(str, torus.shape))
-    if not math.isfinite(torus.bandwidth[0]):
-        raise InputError("bad bandwidth", found=torus.bandwidth[0])
     write_text(
         path,
         "<?xml version='1.0'?>\n"
@@ -136,6 +133,7 @@ def _is_astra(source: Source) -> bool:
 
 
 def _read_astra(source: Source) -> Torus:
+    """Read the topology, size, bandwidth and latency of each dimension."""
     text = source.text
     lists = _read_astra_lists(text)
     for key, (_, number) in lists.items():
@@ -159,10 +157,12 @@ def _read_astra(source: Source) -> Torus:
     if min(latencies) < longest:
         message = f"latencies of dimensions differ; the longest, {longest:g} ns, is used for all"
         warn_about(text.file, message)
-    link = {"bandwidth": tuple(bandwidth * _GIGABYTE for bandwidth in bandwidths)}
-    wrap = tuple(_ASTRA_SHAPES.get(topology.lower(), False) for topology in topologies)
-    hop_latency = longest * _NANOSECOND
-    return build_torus(source, size_line, shape, wrap=wrap, hop_latency=hop_latency, **link)
+    link = {
+        "wrap": tuple(_ASTRA_SHAPES.get(topology.lower(), False) for topology in topologies),
+        "bandwidth": tuple(bandwidth * _GIGABYTE for bandwidth in bandwidths),
+        "hop_latency": longest * _NANOSECOND,
+    }
+    return build_torus(source, size_line, shape, **link)
 
 
 def _read_astra_lists(text: TextFile) -> dict[str, tuple[list[str], int]]:
@@ -182,8 +182,8 @@ def _read_astra_lists(text: TextFile) -> dict[str, tuple[list[str], int]]:
             value = match[2]
             if value.startswith("[") != value.endswith("]"):
                 raise text.fault(f"bad {key}", number, value, "a list such as [ Ring, Ring ]")
-            parts = [p.strip().strip("\"'") for p in value.strip("[]").split(",")]
-            lists[key] = ([part for part in parts if part], number)
+            words = (word.strip().strip("\"'") for word in value.strip("[]").split(","))
+            lists[key] = (list(filter(None, words)), number)
         elif line.strip():
             raise text.fault("bad line of a network", number, line, "key: [ value, value ]")
     return lists
@@ -213,6 +213,7 @@ def _write_astra(torus: Torus, path: Path) -> None:
 
 
 def _read_codes(source: Source) -> Torus:
+    """Read the sizes and the bandwidth of a torus, which must be the only network."""
     text = source.text
     settings: dict[str, tuple[int | None, list[str]]] = {}
     unknown: list[str] = []
@@ -257,6 +258,7 @@ def _is_booksim(source: Source) -> bool:
 
 
 def _read_booksim(source: Source) -> Torus:
+    """Read a torus or mesh of ``k`` nodes in each of ``n`` dimensions."""
     text = source.text
     lines = [line.partition("//")[0] for line in text.raw_lines()]
     settings = {
@@ -264,8 +266,9 @@ def _read_booksim(source: Source) -> Torus:
         for number, line in enumerate(lines, start=1)
         for key, value in _BOOKSIM.findall(line)
     }
-    rest = [line for line in (_BOOKSIM.sub("", line) for line in lines) if line.strip(" ;")]
-    warn_about_unused(text.file, [*(key for key in settings if key not in _BOOKSIM_KEYS), *rest])
+    unused = [key for key in settings if key not in _BOOKSIM_KEYS]
+    unused += [line for line in (_BOOKSIM.sub("", line) for line in lines) if line.strip(" ;")]
+    warn_about_unused(text.file, unused)
     number, topology = settings.get("topology", (None, "none"))
     if topology not in ("torus", "mesh"):
         raise text.fault("not a torus", number, topology, "topology = torus, or mesh")
@@ -283,6 +286,7 @@ def _read_booksim(source: Source) -> Torus:
 
 
 def _read_scotch(source: Source) -> Torus:
+    """Read a torus or mesh from the only line of a target file."""
     text = source.text
     lines = list(text.lines("#"))
     if not lines:
@@ -292,17 +296,16 @@ def _read_scotch(source: Source) -> Torus:
     if match is None or len(lines) > 1:
         error_line, found = (number, line) if match is None else lines[1]
         raise text.fault("bad Scotch target", error_line, found, "torus3D 8 8 8 on one line")
-    numbers = [parse_whole(text, number, "size", word) for word in match[3].split()]
+    sizes = [parse_whole(text, number, "size", word) for word in match[3].split()]
     count = match[2]
     if count is None or count.upper() == "XD":
-        if len(numbers) != numbers[0] + 1:
-            found = f"{len(numbers) - 1} sizes after {numbers[0]}"
+        n_dimensions, *sizes = sizes
+        if len(sizes) != n_dimensions:
+            found = f"{len(sizes)} sizes after {n_dimensions}"
             raise text.fault("wrong number of sizes", number, found, "as many as dimensions")
-        numbers = numbers[1:]
-    elif len(numbers) != int(count[0]):
-        raise text.fault("wrong number of sizes", number, len(numbers), count[0])
-    wrap = match[1].lower() == "torus"
-    return build_torus(source, number, numbers, wrap=wrap)
+    elif len(sizes) != int(count[0]):
+        raise text.fault("wrong number of sizes", number, len(sizes), count[0])
+    return build_torus(source, number, sizes, wrap=match[1].lower() == "torus")
 
 
 def _write_scotch(torus: Torus, path: Path) -> None:
@@ -452,11 +455,11 @@ def _is_sst(source: Source) -> bool:
     if not (_TORUS.search(content) or _MESH.search(content)):
         return False
     settings = _read_settings(enumerate(content.splitlines(), start=1))
-    return any(_SIZES.fullmatch(value) for _, _, value in _topology_settings(settings, _SIZE_KEYS))
+    return any(_SIZES.fullmatch(value) for _, _, value in _select_settings(settings, _SIZE_KEYS))
 
 
 def _read_settings(lines: Iterable[tuple[int, str]]) -> list[_SstSetting]:
-    """Return the settings of a Python or ini file; a value may be the name of a variable."""
+    """Return the settings of a Python or ini file; names of variables become their values."""
     settings: list[_SstSetting] = []
     sections: list[list[str]] = []
     for number, piece, delimiter in _split_lines(lines):
@@ -504,41 +507,38 @@ def _split_lines(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str, s
 
 def _ends_entry(line: str, comma: int) -> bool:
     """Whether a comma ends a dictionary entry; a comma within a value precedes a number."""
-    rest = line[comma + 1 :].lstrip()
-    return not rest or rest[0] in "\"'}#"
+    return line[comma + 1 :].lstrip()[:1] in ("", *"\"'}#")
 
 
 def _split_key(key: str) -> list[str]:
     """Return the lower-case words of a key; older versions write two as `topology_geometry`."""
-    words = [word.lower() for word in _WORD.findall(key)]
-    parts = ((match.groups() if (match := _OLD_KEY.fullmatch(word)) else (word,)) for word in words)
-    return [part for group in parts for part in group]
+    return _WORD.findall(re.sub(rf"\b{_OLD_KEY.pattern}\b", r"\1 \2", key.lower()))
 
 
-def _topology_settings(settings: list[_SstSetting], keys: tuple[str, ...]) -> list[_SstSetting]:
+def _select_settings(settings: list[_SstSetting], keys: tuple[str, ...]) -> list[_SstSetting]:
     """Return the settings of a torus or mesh with one of the keys."""
     matching = (s for s in settings if s.key in keys and not _is_other(s))
     return [s for s in matching if not _OTHER_TOPOLOGIES & {*s.path}]
 
 
 def _read_sst(source: Source) -> Torus:
-    """Read a torus; parallel links become one link with their total bandwidth."""
+    """Read a torus or mesh; parallel links become one link with their total bandwidth."""
     text = source.text
-    raw = list(text.raw_lines())
-    settings = _read_settings(enumerate(raw, start=1))
-    content = "\n".join(line.partition("#")[0] for line in raw)
+    lines = list(text.raw_lines())
+    settings = _read_settings(enumerate(lines, start=1))
+    content = "\n".join(line.partition("#")[0] for line in lines)
     included = re.search(r"^\s*include\s+(\S+)", content, re.M)
-    size = _single_setting(text, _topology_settings(settings, _SIZE_KEYS), "sizes")
+    size = _find_single(text, _select_settings(settings, _SIZE_KEYS), "sizes")
     if size is None:
         found = f"include {included[1]}, which is not read" if included else None
-        raise text.fault("no shape", None, found, 'shape = "4x4x8" or geometry = [4,4,8]')
+        raise text.fault("no shape", found=found, expected='shape = "4x4x8" or geometry = [4,4,8]')
     sizes = _read_shape(text, size)
-    width = _single_setting(text, _topology_settings(settings, _WIDTH_KEYS), "widths")
+    width = _find_single(text, _select_settings(settings, _WIDTH_KEYS), "widths")
     widths = (1,) * len(sizes) if width is None else _read_shape(text, width)
     if len(widths) != len(sizes) or 0 in widths:
         line, value = (size.line, "none") if width is None else (width.line, width.value)
         raise text.fault("bad width", line, value, "one per dimension")
-    for setting in _topology_settings(settings, _PORT_KEYS):
+    for setting in _select_settings(settings, _PORT_KEYS):
         if setting.value != "1":
             sizes_text = "x".join(map(str, sizes))
             expected = f"1; otherwise torus {sizes_text} with --tasks-per-node for each router"
@@ -549,9 +549,10 @@ def _read_sst(source: Source) -> Torus:
         raise text.fault("both a torus and a mesh", size.line, size.value, "one topology")
     is_mesh = topologies == {"mesh"} or (not topologies and not _TORUS.search(content))
     unknown = [s for s in settings if s.key not in _READ_KEYS and not _is_other(s)]
-    stray_lines = [line for line in content.splitlines() if _STRAY.fullmatch(line)]
-    stray_lines = [line for line in stray_lines if not iskeyword(line.split()[0])]
-    warn_about_unused(text.file, [*(".".join(setting.path) for setting in unknown), *stray_lines])
+    stray_lines = filter(_STRAY.fullmatch, content.splitlines())
+    unused = [".".join(setting.path) for setting in unknown]
+    unused += [line for line in stray_lines if not iskeyword(line.split()[0])]
+    warn_about_unused(text.file, unused)
     bandwidth = _read_link_value(text, settings, _BANDWIDTHS, read_bandwidth)
     latency = _read_link_value(text, settings, _LATENCIES, read_seconds)
     if included:
@@ -564,7 +565,7 @@ def _read_sst(source: Source) -> Torus:
     )
 
 
-def _single_setting(text: TextFile, settings: list[_SstSetting], what: str) -> _SstSetting | None:
+def _find_single(text: TextFile, settings: list[_SstSetting], what: str) -> _SstSetting | None:
     """Return the first setting; raise an error if others differ, return None if there is none."""
     for setting in settings[1:]:
         if _normalize_value(setting) != _normalize_value(settings[0]):
@@ -619,7 +620,7 @@ def _read_link_value(
 ) -> float | None:
     """Return the value that the first applicable rule selects; None if no rule applies."""
     for rule in rules:
-        setting = _single_setting(text, [s for s in settings if rule(s)], "values for the links")
+        setting = _find_single(text, [s for s in settings if rule(s)], "values for the links")
         if setting is not None:
             return parse_quantity(text, setting.line, setting.key, setting.value, read)
     return None

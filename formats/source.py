@@ -20,7 +20,7 @@ from typing import IO, Any, cast
 from toruscast._lazy import lazy
 from toruscast.errors import InputError, InputWarning
 from toruscast.files import AnyPath as AnyPath
-from toruscast.files import at_file, check_path, check_regular, check_text, max_unpacked, parse_json
+from toruscast.files import at_file, check_regular, check_text, max_unpacked, parse_json
 from toruscast.mapping.torus import Torus
 
 # Maximum bytes after decompression; about 80 million edges.
@@ -69,8 +69,8 @@ class TextFile:
     file: str
     data: bytes = b""
     progress: Progress | None = field(default=None, compare=False)
+    # Whether each pass over the lines reads the file again instead of ``data``, to save memory.
     is_streamed: bool = False
-    """Whether each pass over the lines reads the file again, which saves memory; no ``data``."""
 
     def lines(self, marks: str = "#%", skip: int = 0) -> Iterator[tuple[int, str]]:
         """Yield the number and content of each data line after the first ``skip`` lines.
@@ -98,34 +98,33 @@ class TextFile:
 
     def chunks(self, skip: int = 0) -> Iterator[bytes]:
         """Yield chunks of complete lines after the first ``skip``, with normalised line ends."""
-        line, size, rest, is_first = 0, 0, b"", True
+        n_lines, size, incomplete, is_first = 0, 0, b"", True
         with self._open_stream() as (stream, max_bytes, max_line):
             # The first chunk is short because many callers read only the first lines.
-            while (chunk := stream.read(START if is_first else _PIECE)) or rest:
+            while (chunk := stream.read(START if is_first else _PIECE)) or incomplete:
                 size += len(chunk)
                 if self.progress is not None:
-                    self.progress(*self._bytes_read(stream))
+                    self.progress(*self._count_bytes_read(stream))
                 if size > max_bytes:
                     raise self.fault("file too large", None, None, f"at most {max_bytes} bytes")
-                data = rest + (chunk.removeprefix(b"\xef\xbb\xbf") if is_first else chunk)
+                data = incomplete + (chunk.removeprefix(b"\xef\xbb\xbf") if is_first else chunk)
                 is_first = False
                 if b"\0" in chunk:
                     check_text(data, self.file)
                 # The chunk may end between "\r" and "\n".
-                held = b"\r" if chunk and data.endswith(b"\r") else b""
-                if b"\r" in data:
-                    data = data.removesuffix(held).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+                line_end = b"\r" if chunk and data.endswith(b"\r") else b""
+                data = _normalize_lines(data.removesuffix(line_end))
                 cut = data.rfind(b"\n") + 1 if chunk else len(data)
-                data, rest = data[:cut], data[cut:] + held
-                if len(rest) > max_line:
-                    found = rest[:30].decode(errors="replace")
+                data, incomplete = data[:cut], data[cut:] + line_end
+                if len(incomplete) > max_line:
+                    found = incomplete[:30].decode(errors="replace")
                     expected = f"less than {max_line} bytes"
-                    raise self.fault("line too long", line + 1, found, expected)
-                while line < skip and data:
-                    data, line = data[(data.find(b"\n") + 1) or len(data) :], line + 1
+                    raise self.fault("line too long", n_lines + 1, found, expected)
+                while n_lines < skip and data:
+                    data, n_lines = data[(data.find(b"\n") + 1) or len(data) :], n_lines + 1
                 if data:
                     yield data
-                    line += data.count(b"\n")
+                    n_lines += data.count(b"\n")
 
     @contextmanager
     def locate_errors(self, line: int | None) -> Iterator[None]:
@@ -158,11 +157,10 @@ class TextFile:
         else:
             yield io.BytesIO(self.data), math.inf, math.inf
 
-    def _bytes_read(self, stream: IO[bytes]) -> tuple[int, int]:
-        if not self.is_streamed:
-            return stream.tell(), len(self.data)
-        file = stream.fileobj if isinstance(stream, gzip.GzipFile) else stream
-        return file.tell(), Path(self.file).stat().st_size
+    def _count_bytes_read(self, stream: IO[bytes]) -> tuple[int, int]:
+        """Return the bytes of the file read so far and in all, before decompression."""
+        total = Path(self.file).stat().st_size if self.is_streamed else len(self.data)
+        return getattr(stream, "fileobj", stream).tell(), total
 
     def first_line(self) -> tuple[int, str]:
         """Return the number and content of the first data line."""
@@ -218,11 +216,13 @@ def read_bytes(path: AnyPath) -> bytes:
 
 def as_text(path: AnyPath, data: bytes, progress: Progress | None = None) -> TextFile:
     """Return bytes as a text file; raise `InputError` for binary data."""
-    data = data.removeprefix(b"\xef\xbb\xbf")
-    if b"\r" in data and b"\0" not in data:
-        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    data = _normalize_lines(data.removeprefix(b"\xef\xbb\xbf"))
     check_text(data, path)
     return TextFile(os.fspath(path), data, progress)
+
+
+def _normalize_lines(data: bytes) -> bytes:
+    return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in data else data
 
 
 def read_text(path: AnyPath) -> TextFile:
@@ -266,11 +266,11 @@ def split_cells(line: str, separator: str | None = None) -> tuple[str | None, li
 
     """
     mark = separator or find_separator(line)
-    parts = line.split(mark)
+    cells = line.split(mark)
     if mark and '"' in line:
         with suppress(csv.Error):
-            parts = next(csv.reader([line], delimiter=mark, skipinitialspace=True))
-    return mark, [part.strip().strip("'" if mark else "\"'") for part in parts]
+            cells = next(csv.reader([line], delimiter=mark, skipinitialspace=True))
+    return mark, [part.strip().strip("'" if mark else "\"'") for part in cells]
 
 
 def find_separator(line: str) -> str | None:
@@ -328,29 +328,24 @@ def parse_whole(text: TextFile, line: int, name: str, value: str, top: int | Non
 LINES = 64
 
 
+@dataclass(eq=False)
 class Source:
     """A file, a folder, or the common prefix of several files, shared by all recognisers."""
 
-    def __init__(
-        self,
-        path: AnyPath,
-        n_tasks: int | None = None,
-        torus: Torus | None = None,
-        progress: Progress | None = None,
-    ) -> None:
-        check_path(path)
-        self.progress = progress
-        self.path = path
-        self.n_tasks = n_tasks
-        self.torus = torus
-        with at_file(path):
-            self.is_file = Path(path).exists() and not Path(path).is_dir()
-        self.start = b""
+    path: AnyPath
+    n_tasks: int | None = None
+    torus: Torus | None = None
+    progress: Progress | None = None
+    start: bytes = field(init=False, default=b"")  # the first bytes of a file
+
+    def __post_init__(self) -> None:
+        with at_file(self.path):
+            self.is_file = Path(self.path).exists() and not Path(self.path).is_dir()
         if self.is_file:
-            with open_file(path) as (stream, _):
+            with open_file(self.path) as (stream, _):
                 self.start = stream.read(START)
             if not self.start:
-                raise InputError("empty file", file=path)
+                raise InputError("empty file", file=self.path)
 
     @lazy
     def data(self) -> bytes:

@@ -41,19 +41,19 @@ def read_words(
     """
     names, separator, rows = list(columns), None, []
     for index, (number, line) in enumerate(lines):
-        mark, parts = split_cells(line, separator)
-        if max(map(len, parts)) > _MAX_CELL:
+        mark, cells = split_cells(line, separator)
+        if max(map(len, cells)) > _MAX_CELL:
             raise text.fault("cell too long", number, line, f"at most {_MAX_CELL} characters")
-        if index == 0 and is_header(parts):
-            names, separator = parts, mark
+        if index == 0 and is_header(cells):
+            names, separator = cells, mark
             continue
         if separator is None and _DECIMAL_COMMA.fullmatch(line):
             expected = "a decimal point, or quotes around a name that contains a blank"
             raise text.fault("decimal comma or unquoted blank", number, line, expected)
-        if len(parts) != len(names):
+        if len(cells) != len(names):
             expected = f"{len(names)} ({','.join(names)[:60]})"
-            raise text.fault("wrong number of columns", number, len(parts), expected)
-        rows.append((number, parts))
+            raise text.fault("wrong number of columns", number, len(cells), expected)
+        rows.append((number, cells))
     if not rows:
         raise text.fault("file without data")
     return names, rows
@@ -149,7 +149,7 @@ class _Layout(NamedTuple):
 
 
 def _parse_chunk(data: bytes, layout: _Layout) -> list[NDArray[Any]] | None:
-    """Parse a chunk of lines with pyarrow; return None if the slow parser must read it.
+    """Parse a chunk of lines with pyarrow; return None if `_parse_lines` must read it.
 
     That is the case for errors, because pyarrow does not report their lines, and for numbers in
     forms that pyarrow rejects.
@@ -162,7 +162,7 @@ def _parse_chunk(data: bytes, layout: _Layout) -> list[NDArray[Any]] | None:
             data = data.replace(b"  ", b" ")
     if b" \n" in data or b"\n " in data or data[:1] == b" ":
         data = _BLANKS.sub(b"", data)
-    # pyarrow would accept hexadecimal numbers, which the slow parser rejects.
+    # pyarrow would accept hexadecimal numbers, which `_parse_line` rejects.
     if (b"x" in data or b"X" in data) and _HEXADECIMAL.search(data):
         return None
     types = {name: pa.from_numpy_dtype(dtype) for name, dtype in layout.dtypes.items()}
@@ -188,7 +188,7 @@ def _parse_chunk(data: bytes, layout: _Layout) -> list[NDArray[Any]] | None:
 
 
 def _parse_lines(text: TextFile, data: bytes, n_before: int, layout: _Layout) -> list[NDArray[Any]]:
-    """Parse a chunk of lines, each on its own, and raise errors with the number of the line."""
+    """Return the columns of a chunk that follows ``n_before`` lines; errors name the line."""
     rows = []
     for number, raw in enumerate(data.split(b"\n"), start=n_before + 1):
         check_text(raw, text.file, number)
@@ -200,6 +200,7 @@ def _parse_lines(text: TextFile, data: bytes, n_before: int, layout: _Layout) ->
 
 
 def _parse_line(text: TextFile, number: int, line: str, layout: _Layout) -> list[float]:
+    """Return the numbers in the columns to read."""
     columns, dtypes, separator = layout
     cells = [cell.strip() for cell in line.split(separator)]
     if len(cells) != len(columns):

@@ -59,10 +59,6 @@ def read_runs(path: AnyPath) -> list[MeasuredRun]:
     and ``time`` or, for several runs, ``rep1``, ``rep2`` and so on; ``time_ms``, ``time_us`` and
     ``time_ns`` have other units. Rows with the same name are runs of the same mapping.
 
-    Returns
-    -------
-    list of MeasuredRun
-
     Examples
     --------
     >>> import tempfile
@@ -73,22 +69,21 @@ def read_runs(path: AnyPath) -> list[MeasuredRun]:
     [('row-major', 1.25), ('row-major', 1.5), ('by-hand', 0.75)]
     """
     began = time.perf_counter()
-    source = Source(path)
-    text = source.text
-    names, rows = read_words(text, _data_lines(text), _find_time_columns, _HEADER)
+    text = Source(path).text
+    names, rows = read_words(text, _list_data_lines(text), _find_time_columns, _HEADER)
     if "p_best" in names:
         expected = "measured times, not the forecasts of rank --csv"
         raise text.fault("forecast times", found=",".join(names), expected=expected)
     name_column, units = _find_time_columns(names) or _DEFAULT_COLUMNS
     others = (column for column in range(len(names)) if column not in {name_column, *units})
-    unused = (names[i] for i in others if any(NUMBER.fullmatch(parts[i]) for _, parts in rows))
+    unused = (names[i] for i in others if any(NUMBER.fullmatch(cells[i]) for _, cells in rows))
     warn_about_unused(text.file, unused, "unused columns")
     runs: list[MeasuredRun] = []
-    for line, parts in rows:
+    for line, cells in rows:
         # Cells may be empty, because mappings may have different numbers of runs.
-        filled = [column for column in units if parts[column]] or list(units)
-        times = (_read_time(text, line, parts[column], units[column]) for column in filled)
-        runs += [MeasuredRun(parts[name_column], seconds, line) for seconds in times]
+        filled = [column for column in units if cells[column]] or list(units)
+        times = (_read_time(text, line, cells[column], units[column]) for column in filled)
+        runs += [MeasuredRun(cells[name_column], seconds, line) for seconds in times]
     note_read("times", path, began, runs=len(runs))
     return runs
 
@@ -119,19 +114,16 @@ def read_times(path: AnyPath) -> dict[str, float]:
 
 
 def _find_time_columns(header: list[str]) -> tuple[int, dict[int, float]] | None:
-    """Return the column of mapping names, and the seconds per unit of each time column."""
+    """Return the column of names, and seconds per unit by time column; None if one is missing."""
     if MAPPING not in header:
         return None
     matches = {column: _TIME.fullmatch(name) for column, name in enumerate(header)}
     # A column "rep" or "run" without a number contains the numbers of runs, not times.
     times = {c: match for c, match in matches.items() if match and not _COUNTER.match(match[0])}
-    if not times:
-        return None
-    if any(header[column][-1].isdigit() for column in times):
-        # If runs are numbered, a time column without a number is a summary of them.
-        times = {column: match for column, match in times.items() if header[column][-1].isdigit()}
-    units = {column: SECONDS[(match[1] or "s").lower()] for column, match in times.items()}
-    return header.index(MAPPING), units
+    # If runs are numbered, a time column without a number is a summary of them.
+    numbered = {c: match for c, match in times.items() if header[c][-1].isdigit()}
+    units = {c: SECONDS[(match[1] or "s").lower()] for c, match in (numbered or times).items()}
+    return (header.index(MAPPING), units) if units else None
 
 
 def _read_time(text: TextFile, number: int, value: str, unit: float) -> float:
@@ -221,7 +213,7 @@ def append_run(path: AnyPath, mapping: str, seconds: float) -> None:
         os.close(descriptor)
 
 
-def _data_lines(text: TextFile) -> Iterator[tuple[int, str]]:
+def _list_data_lines(text: TextFile) -> Iterator[tuple[int, str]]:
     """Yield lines without blank ones and comments, which have a hash at the line start."""
     lines = ((number, raw.strip()) for number, raw in enumerate(text.raw_lines(), start=1))
     return ((number, line) for number, line in lines if line and not line.startswith("#"))
@@ -231,25 +223,24 @@ def _read_data_lines(path: AnyPath) -> list[str]:
     """Return the data lines of a file; none if the file is missing or empty."""
     with suppress(MissingFileError):
         if not Path(path).is_file() or Path(path).stat().st_size:
-            return [line for _, line in _data_lines(read_text(path))]
+            return [line for _, line in _list_data_lines(read_text(path))]
     return []
 
 
 def _format_run(path: AnyPath, lines: list[str], mapping: str, seconds: float) -> str:
-    """Return the line for a run, in the columns of the other ``lines``."""
-    separator, header = split_cells(lines[0] if lines else ",".join(_HEADER))
-    name_column, times = _find_time_columns(header) or _DEFAULT_COLUMNS
-    parts = [""] * len(header)
-    column, unit = next(iter(times.items()))
-    parts[name_column], parts[column] = mapping, repr(seconds / unit)
+    """Return the line of a run, with the columns and the separator of the existing ``lines``."""
+    mark, header = split_cells(lines[0] if lines else ",".join(_HEADER))
+    separator = mark or ","
+    name_column, units = _find_time_columns(header) or _DEFAULT_COLUMNS
+    time_column, unit = next(iter(units.items()))
+    cells = [""] * len(header)
+    cells[name_column], cells[time_column] = mapping, repr(seconds / unit)
     stream = io.StringIO()
-    separator = separator or ","
     # A name that starts with a hash is quoted, because the line would be a comment.
     quoting: Literal[0, 1] = csv.QUOTE_ALL if mapping.startswith("#") else csv.QUOTE_MINIMAL
-    writer = csv.writer(stream, delimiter=separator, quoting=quoting, lineterminator="\n")
-    writer.writerow(parts)
+    csv.writer(stream, delimiter=separator, quoting=quoting, lineterminator="\n").writerow(cells)
     row = stream.getvalue()
-    if not mapping or len(row.splitlines()) != 1 or split_cells(row, separator)[1] != parts:
+    if not mapping or len(row.splitlines()) != 1 or split_cells(row, separator)[1] != cells:
         raise InputError("mapping name does not fit a line", file=path, found=repr(mapping))
     return row
 

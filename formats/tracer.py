@@ -23,7 +23,7 @@ from toruscast.mapping.omissions import Omission, describe_omissions, merge_omis
 from toruscast.text import counted, percent
 from toruscast.typing import Bools, Floats, Ints
 
-from ._round_kernels import COLLECTIVE, COMMUNICATOR, END, LEFT_OUT, MARK, find_data
+from ._round_kernels import COLLECTIVE, COMMUNICATOR, END, LEFT_OUT, MARK, SEND, find_data
 from .dialect import Dialect
 from .graphs import GraphOptions
 from .rounds import Events, Rounds, build_rounds, library_family
@@ -58,76 +58,68 @@ MAX_RANKS = 2**20
 @dataclass(frozen=True)
 class _Trace:
     events: Events
-    # Version text of the MPI library.
-    library: str
-    # Time of the last event of all ranks.
-    seconds: float
-    # Mean share of the ranks' time in MPI calls; nan if no rank finished.
-    share_in_mpi: float
-    # Number of ranks whose file has no end record, since they were killed or still run.
-    killed: int
-    # Calls with unknown messages.
-    omitted: Sequence[Omission]
+    library: str  # version text of the MPI library
+    seconds: float  # time of the last event of all ranks
+    share_in_mpi: float  # mean share of the ranks' time in MPI calls; nan if no rank finished
+    killed: int  # ranks whose file has no end record, because they were killed or still run
+    omitted: Sequence[Omission]  # calls with unknown messages
 
 
 def _is_trace(folder: Path) -> bool:
     first = folder / "rank-0.trace"
-    try:
+    with suppress(OSError, ValueError):  # not a valid file name
         # Opening a pipe would wait for its writer.
-        if not first.is_file():
-            return False
-        with first.open("rb") as file:
-            return file.read(len(MAGIC)) == MAGIC
-    except (OSError, ValueError):  # not a valid file name
-        return False
+        if first.is_file():
+            with first.open("rb") as file:
+                return file.read(len(MAGIC)) == MAGIC
+    return False
 
 
-def _read_trace(folder: Path, region: object = "all") -> _Trace:
-    """Read the events of all ranks in a region."""
+def _read_trace(folder: Path, region: object) -> _Trace:
+    """Read the files of all ranks, and join their messages and collectives in a region."""
     header, _ = _load_rank_file(folder, 0)
     n_ranks = int(header["size"])
     if not 1 <= n_ranks <= MAX_RANKS:
         raise InputError("damaged trace", file=folder / "rank-0.trace", found=f"{n_ranks} ranks")
     ranks = [_read_rank(folder, rank, n_ranks) for rank in range(n_ranks)]
     members, numbers = _join_communicators([rank.communicators for rank in ranks])
-    parts: list[NDArray[np.void]] = []
+    records_of_ranks: list[NDArray[np.void]] = []
     first, blocks = [0], {}
     omitted: list[Omission] = []
-    for rank, numbers_of_rank in zip(ranks, numbers, strict=True):
+    for rank, global_numbers in zip(ranks, numbers, strict=True):
         selected = np.flatnonzero(_select_region(rank.records, region))
-        local = rank.records[selected]
-        communicator = np.append(numbers_of_rank, -1)[local["communicator"]]
+        records = rank.records[selected]
+        communicator = np.append(global_numbers, -1)[records["communicator"]]
         # Each group of an intercommunicator records the members of the other one. Messages are
         # matched without the communicator.
-        communicator[(local["flags"] & INTERCOMMUNICATOR) > 0] = -1
-        kept = (local["kind"] != COLLECTIVE) | (communicator >= 0)
-        local["communicator"] = communicator
-        for position in np.unique(local["operation"][~kept]):
-            call = local[~kept & (local["operation"] == position)]
-            if word := OPERATIONS[position]:
-                sent = float(call["nbytes"].sum())
-                omitted.append(Omission("intercommunicator call", word, call.size, sent))
-        selected, local = selected[kept], local[kept]
-        parts.append(local)
-        for event, index in enumerate(selected.tolist() if rank.blocks else ()):
+        communicator[(records["flags"] & INTERCOMMUNICATOR) > 0] = -1
+        is_known = (records["kind"] != COLLECTIVE) | (communicator >= 0)
+        records["communicator"] = communicator
+        for number in np.unique(records["operation"][~is_known]):
+            calls = records[~is_known & (records["operation"] == number)]
+            if word := OPERATIONS[number]:
+                sent = float(calls["nbytes"].sum())
+                omitted.append(Omission("intercommunicator call", word, calls.size, sent))
+        records_of_ranks.append(records[is_known])
+        for event, index in enumerate(selected[is_known].tolist() if rank.blocks else ()):
             if index in rank.blocks:
                 blocks[first[-1] + event] = rank.blocks[index]
-        first.append(first[-1] + local.size)
-    all_records = np.concatenate(parts)
+        first.append(first[-1] + records_of_ranks[-1].size)
+    records = np.concatenate(records_of_ranks)
     events = Events(
         np.array(first, np.int64),
-        all_records["kind"].copy(),
-        all_records["peer"].astype(np.int64),
-        all_records["communicator"].astype(np.int64),
-        all_records["tag"].astype(np.int64),
-        all_records["nbytes"].astype(float),
-        all_records["operation"].astype(np.int64),
+        records["kind"].copy(),
+        records["peer"].astype(np.int64),
+        records["communicator"].astype(np.int64),
+        records["tag"].astype(np.int64),
+        records["nbytes"].astype(float),
+        records["operation"].astype(np.int64),
         members,
         OPERATIONS,
         blocks,
     )
-    calls = sorted(sum((rank.omitted_calls for rank in ranks), Counter[str]()).items())
-    omitted += [Omission("call", name, times) for name, times in calls if times]
+    omitted_calls = sum((rank.omitted_calls for rank in ranks), Counter[str]())
+    omitted += [Omission("call", name, times) for name, times in sorted(omitted_calls.items())]
     # The version text may have several lines and end in a list of build options.
     library = header["library"].decode("utf-8", "replace").split("\n")[0].split(",")[0]
     library = " ".join(library.split())
@@ -140,20 +132,18 @@ def _read_trace(folder: Path, region: object = "all") -> _Trace:
 
 @dataclass(frozen=True)
 class _RankTrace:
-    # Messages, collectives and marks.
-    records: NDArray[np.void]
+    records: NDArray[np.void]  # messages, collectives and marks
     # Local number and members of each communicator; without members for intercommunicators.
     communicators: list[tuple[int, tuple[int, ...]]]
     # Bytes to each rank, by the index of a collective with unequal amounts in `records`.
     blocks: dict[int, Floats]
     omitted_calls: Counter[str]
-    # Nanoseconds until the last event, and in MPI calls; the latter is None if the rank was killed.
-    last_time: float
-    time_in_mpi: float | None
+    last_time: float  # nanoseconds until the last event
+    time_in_mpi: float | None  # nanoseconds in MPI calls; None if the rank was killed
 
 
 def _load_rank_file(folder: Path, rank: int) -> tuple[np.void, NDArray[np.void]]:
-    """Return the header and the records of a rank's file."""
+    """Return the header and the complete records of a rank's file."""
     path = folder / f"rank-{rank}.trace"
     try:
         data = np.fromfile(path, np.uint8)
@@ -170,7 +160,7 @@ def _load_rank_file(folder: Path, rank: int) -> tuple[np.void, NDArray[np.void]]
 
 
 def _read_rank(folder: Path, rank: int, size: int) -> _RankTrace:
-    """Read the file of a rank, and check that it belongs to a run with ``size`` ranks."""
+    """Read the events of a rank, whose file must belong to a run with ``size`` ranks."""
     header, records = _load_rank_file(folder, rank)
     path = folder / f"rank-{rank}.trace"
     if int(header["rank"]) != rank or int(header["size"]) != size:
@@ -183,37 +173,36 @@ def _read_rank(folder: Path, rank: int, size: int) -> _RankTrace:
     bad = find_data(kind, flags, communicator, nbytes, is_data)
     if bad >= 0:
         raise InputError("damaged trace", file=path, found=f"no record at byte {64 + 32 * bad}")
-    kept = ~is_data & ((records["kind"] <= COLLECTIVE) | (records["kind"] == MARK))
-    kept_index = np.cumsum(kept) - 1
-    raw = records.view(np.uint8).reshape(-1, RECORD.itemsize)
+    kind = np.where(is_data, 0, kind)
+    # Sends, receives and collectives have the lowest numbers.
+    is_event = ((kind >= SEND) & (kind <= COLLECTIVE)) | (kind == MARK)
+    event_index = np.cumsum(is_event) - 1
+    # The data of record i start at content[i + 1].
+    content = records.view(np.uint8).reshape(-1, RECORD.itemsize)
     communicators, sizes = [], {}
-    for index in np.flatnonzero((records["kind"] == COMMUNICATOR) & ~is_data):
-        record = records[index]
-        n = int(record["nbytes"])
-        members = raw[index + 1 :].reshape(-1)[: 4 * n].view("<i4")
-        sizes[int(record["communicator"])] = n
+    for i in np.flatnonzero(kind == COMMUNICATOR):
+        number, n = int(communicator[i]), int(nbytes[i])
+        members = content[i + 1 :].reshape(-1)[: 4 * n].view("<i4")
+        sizes[number] = n
         if members.size == n:
-            group = () if record["flags"] & INTERCOMMUNICATOR else tuple(members.tolist())
-            communicators.append((int(record["communicator"]), group))
+            group = () if flags[i] & INTERCOMMUNICATOR else tuple(members.tolist())
+            communicators.append((number, group))
     blocks = {}
-    with_blocks = (records["kind"] == COLLECTIVE) & ((records["flags"] & 4) > 0) & ~is_data
-    for index in np.flatnonzero(with_blocks):
-        n = sizes.get(int(records["communicator"][index]), 0)
-        blocks[int(kept_index[index])] = (
-            raw[index + 1 :].reshape(-1)[: 8 * n].view("<u8").astype(float)
-        )
+    for i in np.flatnonzero((kind == COLLECTIVE) & ((flags & 4) > 0)):
+        data = content[i + 1 :].reshape(-1)[: 8 * sizes.get(int(communicator[i]), 0)]
+        blocks[int(event_index[i])] = data.view("<u8").astype(float)
     omitted_calls: Counter[str] = Counter()
-    for index in np.flatnonzero((records["kind"] == LEFT_OUT) & ~is_data):
-        if index + 1 < records.size:
-            name = raw[index + 1].tobytes().split(b"\0")[0].decode("ascii", "replace")
-            omitted_calls[name] = int(records["nbytes"][index])
-    end_records = np.flatnonzero((records["kind"] == END) & ~is_data)
-    time_in_mpi = float(records["nbytes"][end_records[-1]]) if end_records.size else None
+    for i in np.flatnonzero(kind[:-1] == LEFT_OUT):
+        name = content[i + 1].tobytes().split(b"\0")[0].decode("ascii", "replace")
+        omitted_calls[name] = int(nbytes[i])
+    end_records = np.flatnonzero(kind == END)
+    time_in_mpi = float(nbytes[end_records[-1]]) if end_records.size else None
     times = records["nanoseconds"][~is_data]
     last_time = float(times[-1]) if times.size else 0.0
-    if (operation := records["operation"][kept].max(initial=0)) >= len(OPERATIONS):
+    events = records[is_event]
+    if (operation := events["operation"].max(initial=0)) >= len(OPERATIONS):
         raise InputError("damaged trace", file=path, found=f"operation {operation}")
-    return _RankTrace(records[kept], communicators, blocks, omitted_calls, last_time, time_in_mpi)
+    return _RankTrace(events, communicators, blocks, omitted_calls, last_time, time_in_mpi)
 
 
 def _select_region(records: NDArray[np.void], region: object) -> Bools:
@@ -233,26 +222,24 @@ def _select_region(records: NDArray[np.void], region: object) -> Bools:
 def _join_communicators(
     of_ranks: list[list[tuple[int, tuple[int, ...]]]],
 ) -> tuple[dict[int, tuple[int, ...]], list[Ints]]:
-    """Give communicators global numbers.
+    """Number communicators globally, since each rank has numbers of its own.
 
     Return the members of each communicator by its global number, and for each rank an array that
-    maps the rank's own numbers to global ones, -1 where it has none.
-
-    Ranks create the communicators of a group in the same order, so the n-th ones are the same.
+    maps its own numbers to global ones, -1 for none. Ranks create the communicators of a group in
+    the same order, so the n-th ones are the same.
     """
     members: dict[int, tuple[int, ...]] = {}
     number_by_key: dict[tuple[tuple[int, ...], int], int] = {}
     numbers = []
     for communicators in of_ranks:
         global_number = np.full(1 + max((n for n, _ in communicators), default=-1), -1, np.int64)
-        repetitions: Counter[tuple[int, ...]] = Counter()
+        occurrences: Counter[tuple[int, ...]] = Counter()
         for number, group in communicators:
-            if not group:
-                continue
-            key = (group, repetitions[group])
-            repetitions[group] += 1
-            global_number[number] = number_by_key.setdefault(key, len(number_by_key))
-            members[number_by_key[key]] = group
+            if group:
+                key = (group, occurrences[group])
+                occurrences[group] += 1
+                global_number[number] = number_by_key.setdefault(key, len(number_by_key))
+                members[number_by_key[key]] = group
         numbers.append(global_number)
     return members, numbers
 
@@ -263,12 +250,13 @@ REGIONS = ("iteration", "all", "marked")
 def _read_trace_folder(source: Source, options: GraphOptions) -> Workload:
     trace, rounds = _read_rounds(Path(source.path), options)
     options.check_n_tasks(trace.events.n_tasks, source.path)
-    for fault in _trace_warnings(trace, rounds):
-        warn_about(source.path, fault)
+    for warning in _list_warnings(trace, rounds):
+        warn_about(source.path, warning)
     return rounds.workload
 
 
 def _read_rounds(folder: Path, options: GraphOptions) -> tuple[_Trace, Rounds]:
+    """Return the trace in a folder, and the rounds in the region that its settings name."""
     settings = None
     with suppress(OSError, ValueError):
         settings = json.loads((folder / SETTINGS).read_text())
@@ -305,26 +293,24 @@ def describe_trace(folder: Path) -> list[str]:
     """Return lines about a trace for ``toruscast doctor`` and ``toruscast trace``."""
     options = GraphOptions()
     trace, rounds = _read_rounds(folder, options)
-    size_text = f"{counted(rounds.n_rounds, 'round')} in {trace.seconds:.3g} s"
-    facts = [f"{counted(trace.events.n_tasks, 'rank')} of {trace.library}", size_text]
-    lines = ["; ".join([*facts, *filter(None, [rounds.repeats_text])])]
-    if trace.share_in_mpi == trace.share_in_mpi:
+    ranks = f"{counted(trace.events.n_tasks, 'rank')} of {trace.library}"
+    duration = f"{counted(rounds.n_rounds, 'round')} in {trace.seconds:.3g} s"
+    lines = ["; ".join(filter(None, [ranks, duration, rounds.repeats_text]))]
+    if not np.isnan(trace.share_in_mpi):
         lines.append(f"{percent(trace.share_in_mpi)} of the time in MPI")
     if rounds.algorithms:
         calls = sorted(rounds.algorithms.items(), key=lambda item: -item[1])
-        counts_text = ", ".join(f"{name} ({count})" for name, count in calls)
+        algorithms = ", ".join(f"{name} ({n_calls})" for name, n_calls in calls)
         rules = "the rules of the library" if library_family(trace.library) else "general rules"
-        lines.append(f"collective algorithms by {rules}: {counts_text}")
-    lines += filter(None, [describe_omissions(merge_omissions(options.omitted))])
-    return lines + _trace_warnings(trace, rounds)
+        lines.append(f"collective algorithms by {rules}: {algorithms}")
+    omissions = describe_omissions(merge_omissions(options.omitted))
+    return [*lines, *filter(None, [omissions]), *_list_warnings(trace, rounds)]
 
 
-def _trace_warnings(trace: _Trace, rounds: Rounds) -> list[str]:
-    warnings = []
-    if trace.killed:
-        ranks = counted(trace.killed, "rank")
-        warnings.append(f"{ranks} did not finish; the last messages may be missing")
-    return [*warnings, *filter(None, [rounds.unmatched_text])]
+def _list_warnings(trace: _Trace, rounds: Rounds) -> list[str]:
+    ranks = counted(trace.killed, "rank")
+    killed = f"{ranks} did not finish; the last messages may be missing" if trace.killed else ""
+    return [text for text in (killed, rounds.unmatched_text) if text]
 
 
 DIALECT = Dialect(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict, deque
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,6 @@ from toruscast.mapping.collectives import names
 from toruscast.mapping.collectives.schedules import check_size, estimate_edges, find_collective
 from toruscast.mapping.comm_graph import MAX_TASKS, Workload, sum_edges
 from toruscast.text import counted
-from toruscast.typing import Ints
 
 from ._round_kernels import COLLECTIVE, RECEIVE, SEND, trace_paths
 from .dialect import Dialect
@@ -57,12 +57,10 @@ class RankActions:
     def __init__(self) -> None:
         self._rows: dict[int, list[_Row]] = defaultdict(list)
         self._calls: Counter[tuple[int, int]] = Counter()
-        self.members: dict[int, tuple[int, ...]] = {}
-        """Tasks of each communicator."""
+        self.members: dict[int, tuple[int, ...]] = {}  # tasks of each communicator
+        # Bytes of the whole buffer (see `schedule`) by communicator and call number.
         self.sizes: dict[tuple[int, int], float] = {}
-        """Bytes of the whole buffer (see `schedule`) by communicator and call number."""
-        self.largest = -1
-        """Largest task that sends or receives a message; -1 if there is none."""
+        self.largest = -1  # largest task that sends or receives a message
 
     def message(
         self, kind: int, task: int, peer: int, nbytes: float, communicator: int = 0, tag: int = 0
@@ -81,7 +79,10 @@ class RankActions:
         return communicator, call_number
 
     def rounds(self, path: AnyPath, n_tasks: int, options: GraphOptions) -> Workload:
-        """Return the recorded actions as a workload of dependent rounds."""
+        """Return the recorded actions that the options include, as a workload of dependent rounds.
+
+        The workload has at least ``n_tasks`` tasks. ``path`` is named in errors and warnings.
+        """
         kinds = {"point_to_point": (SEND, RECEIVE), "collective": (COLLECTIVE,)}.get(
             options.include, (SEND, RECEIVE, COLLECTIVE)
         )
@@ -91,15 +92,16 @@ class RankActions:
             actions = (row for row in self._rows.get(task, ()) if row[0] in kinds)
             rows += [self._add_call_size(task, row) for row in actions]
             first.append(len(rows))
-        self._check_collectives(path, COLLECTIVE in kinds)
+        if COLLECTIVE in kinds:
+            self._check_collectives(path)
         if not rows:
             raise InputError("trace without a message", file=path)
-        kind, peer, communicator, tag, nbytes, word = zip(*rows, strict=True)
+        kind, peer, communicator, tag, nbytes, collective = zip(*rows, strict=True)
         collectives = ("", *COLLECTIVES)
         events = Events(
             *(np.array(first), np.array(kind, np.uint8), np.array(peer, np.int64)),
             *(np.array(communicator, np.int64), np.array(tag, np.int64), np.array(nbytes, float)),
-            np.array([collectives.index(name) for name in word], np.int64),
+            np.array([collectives.index(name) for name in collective], np.int64),
             self.members,
             collectives,
         )
@@ -130,28 +132,28 @@ class RankActions:
 
     def _add_call_size(self, task: int, row: _Row) -> _Row:
         """Return the row of an action; the bytes of a collective replace its call number."""
-        kind, peer, communicator, tag, nbytes, word = row
+        kind, peer, communicator, tag, nbytes, collective = row
         if kind != COLLECTIVE:
             return row
         # `build_rounds` sums these bytes over the ranks, so only the first rank gets them.
-        if word not in _SUMMED or task == self.members[communicator][0]:
+        if collective not in _SUMMED or task == self.members[communicator][0]:
             nbytes = self.sizes.get((communicator, tag), 0.0)
-        return kind, peer, communicator, 0, nbytes, word
+        return kind, peer, communicator, 0, nbytes, collective
 
-    def _check_collectives(self, path: AnyPath, with_collectives: bool) -> None:
+    def _check_collectives(self, path: AnyPath) -> None:
         """Raise `InputError` for collectives of too many ranks, or with too many messages."""
-        collectives = {
-            (communicator, call_number): word
-            for rows in (self._rows.values() if with_collectives else ())
-            for kind, _, communicator, call_number, _, word in rows
-            if kind == COLLECTIVE and word
+        calls = {
+            (communicator, call_number): collective
+            for rows in self._rows.values()
+            for kind, _, communicator, call_number, _, collective in rows
+            if kind == COLLECTIVE and collective
         }
         n_messages = 0
-        for (communicator, _), word in collectives.items():
+        for (communicator, _), collective in calls.items():
             group = np.array([self.members[communicator]])
             with at_file(path):
-                check_size(word, group.size)
-            n_messages += estimate_edges(word, group)
+                check_size(collective, group.size)
+            n_messages += estimate_edges(collective, group)
         check_collectives(path, n_messages)
 
 
@@ -168,17 +170,17 @@ _GOAL_COMMENT = re.compile(r"//.*|#.*|/\*(?>[^*/]|\*(?!/)|/(?!\*))*+\*/")
 
 @dataclass
 class _GoalOperation:
-    """An operation and the indexes of its predecessors."""
+    """A send, a receive or a computation of a rank."""
 
     line: int
-    kind: str
-    size: int
+    kind: str  # "send", "recv" or "calc"
+    nbytes: int
     rank: int
     peer: int
     tag: int
     nic: int
     peer_nic: int = 0
-    before: list[int] = field(default_factory=list)
+    before: list[int] = field(default_factory=list)  # indexes of operations it waits for
 
 
 def _is_goal(source: Source) -> bool:
@@ -187,49 +189,50 @@ def _is_goal(source: Source) -> bool:
 
 
 def _read_goal(source: Source, options: GraphOptions) -> Workload:
+    """Read the sends of a schedule, in rounds that follow from their dependencies."""
     text = source.text
-    n, operations = _read_goal_operations(text)
+    n_ranks, operations = _read_goal_operations(text)
     # The number after "nic" is a GPU of the rank. Each GPU is a task.
     n_gpus = 1 + max((operation.nic for operation in operations), default=0)
-    n *= n_gpus
-    options.check_n_tasks(n, source.path)
+    n_tasks = n_ranks * n_gpus
+    options.check_n_tasks(n_tasks, source.path)
     _match_receives(text, operations)
-    numbers = _number_rounds(text, operations)
     sends = [
-        (t.rank * n_gpus + t.nic, t.peer * n_gpus + t.peer_nic, t.size, number)
-        for t, number in zip(operations, numbers.tolist(), strict=True)
-        if t.kind == "send"
+        (each.rank * n_gpus + each.nic, each.peer * n_gpus + each.peer_nic, each.nbytes, number)
+        for each, number in zip(operations, _number_rounds(text, operations), strict=True)
+        if each.kind == "send"
     ]
     if not sends:
         raise text.fault("GOAL schedule without a send")
     src, dst, nbytes, rounds = np.array(sends, np.int64).T
     # Rounds without a send have no phase.
-    numbers = np.unique(rounds)
-    if numbers.size > _MAX_ROUNDS:
-        raise text.fault("too many rounds", None, numbers.size, f"at most {_MAX_ROUNDS}")
+    used_rounds = np.unique(rounds)
+    if used_rounds.size > _MAX_ROUNDS:
+        raise text.fault("too many rounds", None, used_rounds.size, f"at most {_MAX_ROUNDS}")
     phases = [
-        sum_edges(n, *(c[rounds == r] for c in (src, dst, nbytes)), name=options.name)
-        for r in numbers
+        sum_edges(n_tasks, *(c[rounds == r] for c in (src, dst, nbytes)), name=options.name)
+        for r in used_rounds
     ]
     return Workload(phases, name=options.name, dependent=True)
 
 
 def _read_goal_operations(text: TextFile) -> tuple[int, list[_GoalOperation]]:
-    """Return the number of ranks and the operations of all ranks."""
-    n, rank = 0, -1
+    """Return the number of ranks, and the operations of all ranks in file order."""
+    n_ranks, rank = 0, -1
     operations: list[_GoalOperation] = []
+    # Of the current rank: the operation of each label, and (line, waiting label, required label).
     labels: dict[str, int] = {}
     requirements: list[tuple[int, str, str]] = []
     for number, raw in enumerate(text.raw_lines(), start=1):
         line = _GOAL_COMMENT.sub("", raw).strip().rstrip(";")
         if not line or line == "{":
             continue
-        if n == 0 and (match := _GOAL_HEAD.fullmatch(line)):
-            n = parse_whole(text, number, "number of ranks", match[1], MAX_TASKS)
+        if n_ranks == 0 and (match := _GOAL_HEAD.fullmatch(line)):
+            n_ranks = parse_whole(text, number, "number of ranks", match[1], MAX_TASKS)
         elif match := _GOAL_RANK.fullmatch(line):
             if rank >= 0:
                 raise text.fault("nested rank", number, line, "} before it")
-            rank = parse_whole(text, number, "rank", match[1], n - 1)
+            rank = parse_whole(text, number, "rank", match[1], n_ranks - 1)
         elif line == "}":
             for line_number, first, second in requirements:
                 for label in (first, second):
@@ -238,13 +241,13 @@ def _read_goal_operations(text: TextFile) -> tuple[int, list[_GoalOperation]]:
                 operations[labels[first]].before.append(labels[second])
             rank, labels, requirements = -1, {}, []
         elif rank >= 0 and (match := _GOAL_OPERATION.fullmatch(line)):
-            label, kind, size, peer, rest = match.groups()
-            extra = rest.split()
-            parameters = dict(zip(extra[::2], map(int, extra[1::2]), strict=True))
-            if (peer is None) != (kind == "calc") or 2 * len(parameters) < len(extra):
+            label, kind, size, peer, options = match.groups()
+            words = options.split()
+            parameters = dict(zip(words[::2], map(int, words[1::2]), strict=True))
+            if (peer is None) != (kind == "calc") or 2 * len(parameters) < len(words):
                 raise text.fault("bad GOAL line", number, line, _GOAL_FORM)
             nbytes = parse_whole(text, number, "size", size, 10**15)
-            peer_rank = -1 if peer is None else parse_whole(text, number, "rank", peer, n - 1)
+            peer_rank = -1 if peer is None else parse_whole(text, number, "rank", peer, n_ranks - 1)
             if label in labels:
                 raise text.fault("duplicate label", number, label)
             if label:
@@ -258,7 +261,7 @@ def _read_goal_operations(text: TextFile) -> tuple[int, list[_GoalOperation]]:
             raise text.fault("bad GOAL line", number, line, expected)
     if rank >= 0:
         raise text.fault("truncated GOAL schedule", None, f"rank {rank} without }}", "}")
-    return n, operations
+    return n_ranks, operations
 
 
 def _match_receives(text: TextFile, operations: list[_GoalOperation]) -> None:
@@ -274,9 +277,9 @@ def _match_receives(text: TextFile, operations: list[_GoalOperation]) -> None:
                 found = f"from {key[0]} to {key[1]}, tag {key[2]}"
                 raise text.fault("receive without a send", operation.line, found)
             send = unmatched_sends[key].popleft()
-            if operations[send].size != operation.size:
-                expected = f"{operations[send].size}, as sent on line {operations[send].line}"
-                raise text.fault("wrong size", operation.line, operation.size, expected)
+            if operations[send].nbytes != operation.nbytes:
+                expected = f"{operations[send].nbytes}, as sent on line {operations[send].line}"
+                raise text.fault("wrong size", operation.line, operation.nbytes, expected)
             operation.before.append(send)
             operations[send].peer_nic = operation.nic
     for remaining in unmatched_sends.values():
@@ -284,7 +287,7 @@ def _match_receives(text: TextFile, operations: list[_GoalOperation]) -> None:
             raise text.fault("send without a receive", operations[remaining[0]].line)
 
 
-def _number_rounds(text: TextFile, operations: list[_GoalOperation]) -> Ints:
+def _number_rounds(text: TextFile, operations: list[_GoalOperation]) -> list[int]:
     """Return the round of each operation, from 1.
 
     A send belongs to the round after that of the latest message it waits for.
@@ -296,11 +299,15 @@ def _number_rounds(text: TextFile, operations: list[_GoalOperation]) -> Ints:
     if not is_traced.all():
         blocked = operations[int(is_traced.argmin())]
         raise text.fault("operations depend on each other", blocked.line)
-    return rounds
+    numbers: list[int] = rounds.tolist()
+    return numbers
 
 
 def _write_goal(workload: Workload, path: Path) -> None:
-    """Write a schedule in which a rank starts a round after all messages of its previous round."""
+    """Write a schedule in which a rank starts a round after all messages of its previous round.
+
+    Each round of a rank ends with an empty computation, which the next round requires.
+    """
     if len(workload) > 1 and not workload.dependent:
         found, expected = f"{len(workload)} phases", "dependent rounds, or one phase"
         raise InputError("GOAL has no barrier between phases", found=found, expected=expected)
@@ -318,10 +325,10 @@ def _write_goal(workload: Workload, path: Path) -> None:
                 size = nbytes // n + (i < nbytes % n)
                 operations[src].append(f"send {size}b to {dst} tag {number}")
                 operations[dst].append(f"recv {size}b from {src} tag {number}")
-        for rank, several in operations.items():
+        for rank, messages in operations.items():
             end = f"r{number}"
             lines[rank].append(f"{end}: calc 0")
-            for i, operation in enumerate(several):
+            for i, operation in enumerate(messages):
                 lines[rank] += [f"{end}_{i}: {operation}", f"{end} requires {end}_{i}"]
                 if rank in finished:
                     lines[rank].append(f"{end}_{i} requires {finished[rank]}")
@@ -378,19 +385,16 @@ SILENT = (
 
 
 def _is_otf2(source: Source) -> bool:
-    if source.is_file:
-        return source.start.startswith(MAGIC)
-    return _anchor_file(source) is not None
+    return source.start.startswith(MAGIC) if source.is_file else bool(_find_anchor_file(source))
 
 
-def _anchor_file(source: Source) -> Path | None:
+def _find_anchor_file(source: Source) -> Path | None:
     """Return the anchor file of a trace; None if a folder does not contain exactly one."""
     if source.is_file:
         return Path(source.path)
-    try:
+    files: list[Path] = []
+    with suppress(OSError, ValueError):
         files = [file for file in Path(source.path).iterdir() if file.suffix == ".otf2"]
-    except (OSError, ValueError):
-        return None
     return files[0] if len(files) == 1 else None
 
 
@@ -401,17 +405,17 @@ def _read_otf2(source: Source, options: GraphOptions) -> Workload:
         raise InputError(
             "OTF2 traces need the package otf2", file=source.path, expected="pip install otf2"
         ) from None
-    anchor = str(_anchor_file(source))
+    anchor = str(_find_anchor_file(source))
     with as_damaged(source.path, "OTF2 trace"), otf2.reader.open(anchor) as trace:
         n_tasks, program = _read_otf2_actions(trace, options)
     return program.rounds(source.path, n_tasks, options)
 
 
 def _read_otf2_actions(trace: Any, options: GraphOptions) -> tuple[int, RankActions]:
-    """Return the number of ranks, and their messages and collectives."""
+    """Return the number of ranks in an open trace, and their messages and collectives."""
     rank_of: dict[Any, int] = {}
     for group in trace.definitions.groups:
-        kinds = (_constant_name(group.group_type), _constant_name(group.paradigm))
+        kinds = (_name_constant(group.group_type), _name_constant(group.paradigm))
         if kinds == ("COMM_LOCATIONS", "MPI"):
             rank_of = {location: rank for rank, location in enumerate(group.members)}
     if not rank_of:
@@ -440,7 +444,7 @@ def _read_otf2_actions(trace: Any, options: GraphOptions) -> tuple[int, RankActi
             direction = SEND if is_send else RECEIVE
             program.message(direction, task, peer, event.msg_length, number, event.msg_tag)
         elif len(ranks) > 1 and options.include != "point_to_point":
-            collective = _collective_name(event)
+            collective = _name_collective(event)
             root = ranks[event.root] if collective in ROOTED else -1
             key = program.collective(task, number, collective, root)
             _, sent, received = sizes_by_call.get(key, ("", 0, 0))
@@ -453,17 +457,16 @@ def _read_otf2_actions(trace: Any, options: GraphOptions) -> tuple[int, RankActi
     return len(rank_of), program
 
 
-def _collective_name(event: Any) -> str:
+def _name_collective(event: Any) -> str:
     """Return the standard name of a collective; "" for barriers and other calls without data."""
-    word = _constant_name(event.collective_op)
+    word = _name_constant(event.collective_op)
     if word in SILENT:
         return ""
     collective = find_collective(word)
     if collective not in COLLECTIVES:
         expected = f"one of {', '.join(sorted(COLLECTIVES))}, or "
         expected += 'include="point_to_point" (--include point_to_point)'
-        message = "collective without a known algorithm"
-        raise InputError(message, found=word, expected=expected)
+        raise InputError("collective without a known algorithm", found=word, expected=expected)
     return collective
 
 
@@ -487,7 +490,7 @@ def buffer_size(collective: str, n_ranks: int, sent: int, received: int) -> floa
     return size / n_ranks if collective == "allreduce" else size
 
 
-def _constant_name(constant: Any) -> str:
+def _name_constant(constant: Any) -> str:
     """Return the name of a constant; the constants of the otf2 package are not enums."""
     return str(constant).rpartition(".")[2]
 

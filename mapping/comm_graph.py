@@ -90,36 +90,22 @@ class CommGraph(NotebookCard, PickledByFields):
         grid: tuple[int, ...] | None = None,
         name: str = "",
     ) -> None:
-        n_tasks = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
-        endpoints = [_check_tasks(src, "src", n_tasks), _check_tasks(dst, "dst", n_tasks)]
-        amounts = [_check_amounts(nbytes, "nbytes")]
-        n_edges = endpoints[0].size
-        amounts.append(
-            np.ones(n_edges) if n_messages is None else _check_amounts(n_messages, "n_messages")
-        )
-        if not all(array.size == n_edges for array in endpoints + amounts):
-            raise InputError(
-                "columns differ in length",
-                found=[array.size for array in endpoints + amounts],
-                expected="one value of src, dst, nbytes and n_messages for each edge",
-            )
-        if not _are_sorted(*endpoints):
-            key = endpoints[0] * np.int64(n_tasks)
-            key += endpoints[1]
+        n_tasks, columns = _check_edges(n_tasks, src, dst, nbytes, n_messages)
+        if not _are_sorted(*columns[:2]):
+            key = columns[0] * np.int64(n_tasks)
+            key += columns[1]
             order = np.argsort(key, kind="stable")
             key = key[order]
             repeats = np.flatnonzero(key[1:] == key[:-1])
             if repeats.size:
                 found = f"{key[repeats[0]] // n_tasks} -> {key[repeats[0]] % n_tasks} twice"
                 raise DuplicateEdgeError("duplicate edge", found=found, expected="each pair once")
-            endpoints = [array[order] for array in endpoints]
-            amounts = [array[order] for array in amounts]
+            columns = [column[order] for column in columns]
         if grid is not None:
             grid = whole_sizes(grid, "task grid")
             if math.prod(grid) != n_tasks:
                 expected = f"a product of {n_tasks}"
                 raise TaskGridError("bad task grid", found=grid, expected=expected)
-        columns: list[NDArray[Any]] = [*endpoints, *amounts]
         for column in columns:
             column.setflags(write=False)
         vars(self).update(zip(COLUMNS, columns, strict=True), n_tasks=n_tasks, grid=grid, name=name)
@@ -236,32 +222,39 @@ def sum_edges(
     >>> sum_edges(2, [0, 0], [1, 1], [10, 20])
     CommGraph(2 tasks, 1 edge, 30 bytes, 2 messages)
     """
-    n_tasks = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
-    s, d, b = whole_array(src, "src"), whole_array(dst, "dst"), _check_amounts(nbytes, "nbytes")
-    m = np.ones(s.size) if n_messages is None else _check_amounts(n_messages, "n_messages")
-    same_size = s.size == d.size == b.size == m.size
-    if not same_size or ((s < 0) | (s >= n_tasks) | (d < 0) | (d >= n_tasks)).any():
-        # The constructor raises the error.
-        return CommGraph(n_tasks, s, d, b, m)
-    key, group = np.unique(s * np.int64(n_tasks) + d, return_inverse=True)
-    return CommGraph(
-        n_tasks,
-        key // n_tasks,
-        key % n_tasks,
-        _sum_groups(group, b, key.size),
-        _sum_groups(group, m, key.size),
-        grid=grid,
-        name=name,
-    )
+    n_tasks, (s, d, *amounts) = _check_edges(n_tasks, src, dst, nbytes, n_messages)
+    key, pair = np.unique(s * np.int64(n_tasks) + d, return_inverse=True)
+    sums = [_sum_groups(pair, amount, key.size) for amount in amounts]
+    return CommGraph(n_tasks, key // n_tasks, key % n_tasks, *sums, grid=grid, name=name)
 
 
 def _sum_groups(group: NDArray[np.intp], amounts: Floats, n_groups: int) -> Floats:
-    """Return the sum of the amounts in each group."""
+    """Return the sum of the amounts in each group, ``(n,) (n,) -> (n_groups,)``."""
     # Sums that need rounding must not depend on the order of the edges, so sort by amount.
     if (amounts % 1).any() or amounts.sum() >= 2**53:
         order = np.argsort(amounts)
         group, amounts = group[order], amounts[order]
     return np.bincount(group, weights=amounts, minlength=n_groups).astype(np.float64, copy=False)
+
+
+def _check_edges(
+    n_tasks: int, src: ArrayLike, dst: ArrayLike, nbytes: ArrayLike, n_messages: ArrayLike | None
+) -> tuple[int, list[NDArray[Any]]]:
+    """Return the number of tasks and the four columns of edges as arrays of equal length."""
+    n_tasks = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
+    columns: list[NDArray[Any]] = [
+        _check_tasks(src, "src", n_tasks),
+        _check_tasks(dst, "dst", n_tasks),
+        _check_amounts(nbytes, "nbytes"),
+    ]
+    n_edges = columns[0].size
+    n_messages = np.ones(n_edges) if n_messages is None else n_messages
+    columns.append(_check_amounts(n_messages, "n_messages"))
+    if not all(column.size == n_edges for column in columns):
+        found = [column.size for column in columns]
+        expected = "one value of src, dst, nbytes and n_messages for each edge"
+        raise InputError("columns differ in length", found=found, expected=expected)
+    return n_tasks, columns
 
 
 def _check_tasks(values: ArrayLike, name: str, n_tasks: int) -> Int32s:
@@ -294,10 +287,9 @@ def _check_amounts(values: ArrayLike, name: str) -> Floats:
     # The limit keeps sums over many edges finite.
     distinct = array[:1] if array.strides == (0,) else array
     if not (distinct.min() >= 0 and distinct.max() <= MAX_AMOUNT):
-        bad = np.flatnonzero(~((array >= 0) & (array <= MAX_AMOUNT)))
-        raise InputError(
-            f"bad {name} of edge {bad[0]}", found=array[bad[0]], expected=f"0 to {MAX_AMOUNT:g}"
-        )
+        bad = np.flatnonzero(~((array >= 0) & (array <= MAX_AMOUNT)))[0]
+        expected = f"0 to {MAX_AMOUNT:g}"
+        raise InputError(f"bad {name} of edge {bad}", found=array[bad], expected=expected)
     return array
 
 
@@ -494,10 +486,12 @@ class Workload(NotebookCard, PickledByFields):
         check_type(self.dependent, "dependent", bool | np.bool_, "True or False")
         check_type(self.omitted, "omitted", Iterable, "a sequence of Omission")
         check_type(self.name, "name of a workload", str, "a text")
-        object.__setattr__(self, "phases", phases)
-        object.__setattr__(self, "omitted", tuple(self.omitted))
-        object.__setattr__(self, "dependent", bool(self.dependent))
-        object.__setattr__(self, "name", self.name or phases[0].name)
+        vars(self).update(
+            phases=phases,
+            omitted=tuple(self.omitted),
+            dependent=bool(self.dependent),
+            name=self.name or phases[0].name,
+        )
 
     def __repr__(self) -> str:
         label = f"{shown_name(self.name)}: " if self.name else ""
@@ -536,7 +530,7 @@ class Workload(NotebookCard, PickledByFields):
 
     @lazy
     def unrolled(self) -> UnrolledGraph:
-        """The disjoint union of all phases."""
+        """The disjoint union of all phases; tasks without traffic in a phase are left out."""
         sizes = [phase.n_edges for phase in self.phases]
         begin = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         if len(self.phases) == 1:
@@ -585,8 +579,5 @@ def as_workload(traffic: Traffic) -> Workload:
         return Workload([from_pandas(other)])
     if hasattr(other, "tocoo") or (isinstance(other, np.ndarray) and other.ndim == 2):
         return Workload([from_scipy(other)])
-    raise InputError(
-        "bad traffic",
-        found=type(traffic).__name__,
-        expected="a Workload, a CommGraph, a NetworkX graph, a DataFrame or a matrix of bytes",
-    )
+    expected = "a Workload, a CommGraph, a NetworkX graph, a DataFrame or a matrix of bytes"
+    raise InputError("bad traffic", found=type(traffic).__name__, expected=expected)

@@ -161,7 +161,7 @@ class Network:
         check_type(self.unknown_rules, "unknown_rules", list | tuple, "names of rules")
         for name in self.unknown_rules:
             one_of(name, "unknown rule", RULES)
-        unknown = [name for name in self.unknown_rules if not self._states(name)]
+        unknown = [name for name in self.unknown_rules if not self._is_stated(name)]
         object.__setattr__(self, "unknown_rules", tuple(unknown))
         for item in fields(self):
             value, name = getattr(self, item.name), item.name
@@ -182,7 +182,7 @@ class Network:
         unknown = tuple(name for name in self.unknown_rules if name not in rules)
         return replace(self, unknown_rules=unknown)
 
-    def _states(self, rule: str) -> bool:
+    def _is_stated(self, rule: str) -> bool:
         """Return whether a rule differs from its default, so that the user stated it."""
         return rule in _CHOICES and getattr(self, rule) != getattr(type(self), rule)
 
@@ -204,7 +204,7 @@ FLEXIBLE, OTHER, LINE = range(3)
 
 def routing_order(shape: Sequence[int], wrap: Sequence[bool]) -> tuple[int, ...]:
     """Return the order in which a block routes its dimensions, the longest first."""
-    length, mesh = _effective_lengths(shape, wrap), _find_meshes(shape, wrap)
+    length, mesh = _find_lengths(shape, wrap), _find_meshes(shape, wrap)
     order = list(range(5))
     # The firmware's exchange sort determines the order of equal dimensions. It tests for a mesh at
     # index j rather than at order[j]. Routes recorded on six blocks confirm these orders.
@@ -220,7 +220,7 @@ def zone_sets(
     shape: Sequence[int], wrap: Sequence[bool], order: Sequence[int]
 ) -> tuple[Groups, ...]:
     """Return the zones of flexible messages, of others, and (none) of messages along a line."""
-    length = _effective_lengths(shape, wrap)
+    length = _find_lengths(shape, wrap)
     longest_first = sorted(order, key=lambda d: -length[d])
     by_length = tuple(tuple(equal) for _, equal in groupby(longest_first, lambda d: length[d]))
     one_by_one = tuple((d,) for d in order)
@@ -228,7 +228,7 @@ def zone_sets(
     first = tuple(sorted({order[0], 4}))
     with_e = (first, *((d,) for d in order[1:] if d != 4))
     zones = {0: by_length, 2: one_by_one, 3: with_e}
-    _, (flexible, other) = _zone_defaults(shape)
+    _, (flexible, other) = _find_zone_defaults(shape)
     return zones[flexible], zones[other], ()
 
 
@@ -246,12 +246,12 @@ def zone_numbers(
         differ += gap > 0
         if d < 4:
             flexibility += np.minimum(gap, size - gap) / max(size // 2, 1)
-    (low, high), _ = _zone_defaults(shape)
+    (low, high), _ = _find_zone_defaults(shape)
     number = np.where((low < flexibility) & (flexibility < high), FLEXIBLE, OTHER)
     return np.where(differ > 1, number, LINE).astype(np.int8)
 
 
-def _zone_defaults(shape: Sequence[int]) -> tuple[tuple[float, float], tuple[int, int]]:
+def _find_zone_defaults(shape: Sequence[int]) -> tuple[tuple[float, float], tuple[int, int]]:
     """Return the range of flexibility and the zones for the number of nodes of a block."""
     n_nodes = int(np.prod(shape))
     rows = [(limits, zones) for start, limits, zones in _ZONE_DEFAULTS if n_nodes >= start]
@@ -264,7 +264,7 @@ def _find_meshes(shape: Sequence[int], wrap: Sequence[bool]) -> list[bool]:
     return [not w or (k == 2 and d < 4) for d, (k, w) in enumerate(zip(shape, wrap, strict=True))]
 
 
-def _effective_lengths(shape: Sequence[int], wrap: Sequence[bool]) -> list[int]:
+def _find_lengths(shape: Sequence[int], wrap: Sequence[bool]) -> list[int]:
     """Return the length of each dimension, halved for rings, by which the firmware sorts."""
     meshes = _find_meshes(shape, wrap)
     return [k if is_mesh else k // 2 for k, is_mesh in zip(shape, meshes, strict=True)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
@@ -70,10 +70,10 @@ def describe_omissions(omitted: Sequence[Omission]) -> str:
     """Return a sentence for each effect, or empty text without omissions."""
     sentences = []
     for effect in get_args(Effect):
-        kinds: dict[tuple[str, str], list[Omission]] = {}
+        kinds: dict[tuple[str, str], list[Omission]] = defaultdict(list)
         for each in omitted:
             if each.effect == effect:
-                kinds.setdefault((each.what, each.reason), []).append(each)
+                kinds[each.what, each.reason].append(each)
         parts = [_describe_kind(group) for group in list(kinds.values())[:_MAX_KINDS]]
         if len(kinds) > _MAX_KINDS:
             parts.append(f"{len(kinds) - _MAX_KINDS} more kinds")
@@ -83,6 +83,7 @@ def describe_omissions(omitted: Sequence[Omission]) -> str:
 
 
 def _describe_kind(group: list[Omission]) -> str:
+    """Return the number, kind, first places and total size of omissions with one reason."""
     first, times = group[0], sum(each.times for each in group)
     places = list(dict.fromkeys(printable(each.where) for each in group if each.where))
     more = ", ..." if len(places) > _MAX_PLACES else ""

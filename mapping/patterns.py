@@ -49,7 +49,7 @@ def halo_2d(
     CommGraph(halo-3x3: 9 tasks, 24 edges, 2400 bytes, 24 messages)
     """
     sizes = _check_grid(grid, 2)
-    return _build_halo(sizes, _face_offsets(2), [nbytes] * 4, periodic, n_messages)
+    return _build_halo(sizes, _list_face_offsets(2), [nbytes] * 4, periodic, n_messages)
 
 
 def halo_3d(
@@ -68,7 +68,7 @@ def halo_3d(
     True
     """
     sizes = _check_grid(grid, 3)
-    offsets = _face_offsets(3) + list(itertools.product((-1, 1), repeat=3))
+    offsets = _list_face_offsets(3) + list(itertools.product((-1, 1), repeat=3))
     corner = nbytes if corner_nbytes is None else corner_nbytes
     return _build_halo(sizes, offsets, [nbytes] * 6 + [corner] * 8, periodic, n_messages)
 
@@ -171,6 +171,7 @@ def _check_group(n_tasks: int, group: int | None, min_size: int = 2) -> tuple[in
 def _build_rounds(
     kind: str, grid: tuple[int, int], partners: Iterable[Ints], nbytes: float, n_messages: float
 ) -> Workload:
+    """Return a round for each array of ``partners``, the task that each task sends to."""
     n_tasks = math.prod(grid)
     src = np.arange(n_tasks)
     phases = [
@@ -207,7 +208,7 @@ def pf3d(
         _exchange_along(sizes, 1, fft_nbytes, n_messages, name="fft-y"),
         _build_halo(sizes, along_z, [plane_nbytes] * 2, False, n_messages, name="planes-z"),
         _build_halo(
-            sizes, _face_offsets(3), [halo_nbytes] * 6, False, n_messages, name="neighbours"
+            sizes, _list_face_offsets(3), [halo_nbytes] * 6, False, n_messages, name="neighbours"
         ),
     ]
     return Workload(phases, name=f"pf3d-{format_sizes(sizes)}")
@@ -277,27 +278,30 @@ def _build_halo(
     n_messages: float,
     name: str = "",
 ) -> CommGraph:
-    """Return the graph in which each task sends ``nbytes[i]`` to the task at ``offsets[i]``."""
+    """Return the graph in which each task sends ``nbytes[i]`` to the task at ``offsets[i]``.
+
+    Offsets are steps along the dimensions of the grid. Edges that leave a grid which is not
+    periodic are left out, and so are self-messages.
+    """
     check_type(periodic, "periodic", bool | np.bool_, "True or False")
     _check_amounts(*nbytes, n_messages)
     n_tasks = math.prod(grid)
     # With sorted offsets a task's destinations are sorted too, unless neighbours are periodic.
     pairs = sorted(zip(offsets, nbytes, strict=True))
     coords, sizes = np.indices(grid).reshape(len(grid), -1), np.array(grid)[:, None]
-    src = np.arange(n_tasks)
-    dst = np.empty((n_tasks, len(pairs)), dtype=np.int64)
+    src = np.repeat(np.arange(n_tasks)[:, None], len(pairs), axis=1)
+    dst = np.empty(src.shape, dtype=np.int64)
     for column, (offset, _) in enumerate(pairs):
         neighbor = coords + np.array(offset)[:, None]
         is_inside = periodic | ((neighbor >= 0) & (neighbor < sizes)).all(axis=0)
         number = np.ravel_multi_index(tuple(neighbor), grid, mode="wrap")
         dst[:, column] = np.where(is_inside, number, -1)
-    keep = (dst >= 0) & (dst != src[:, None])
-    amounts = np.broadcast_to([amount for _, amount in pairs], dst.shape)[keep]
-    sources = np.broadcast_to(src[:, None], dst.shape)[keep]
+    exists = (dst >= 0) & (dst != src)
+    amounts = np.broadcast_to([amount for _, amount in pairs], dst.shape)[exists]
+    messages = np.full(amounts.size, n_messages, dtype=np.float64)
     build = sum_edges if periodic and min(grid) <= 2 else CommGraph
-    messages = np.full(sources.size, n_messages, dtype=np.float64)
     name = name or f"halo-{format_sizes(grid)}"
-    return build(n_tasks, sources, dst[keep], amounts, messages, grid=grid, name=name)
+    return build(n_tasks, src[exists], dst[exists], amounts, messages, grid=grid, name=name)
 
 
 def _exchange_along(
@@ -331,7 +335,7 @@ def _build_uniform(
     return CommGraph(n_tasks, sources, dst.ravel(), *values, grid=grid, name=name)
 
 
-def _face_offsets(ndim: int) -> list[tuple[int, ...]]:
+def _list_face_offsets(ndim: int) -> list[tuple[int, ...]]:
     unit = np.eye(ndim, dtype=int)
     return [tuple(int(k) for k in row) for row in np.concatenate([-unit, unit])]
 

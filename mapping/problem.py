@@ -162,9 +162,9 @@ class MappingProblem(PickledByFields):
 
         An array gives the node of each task, by number or coordinates.
         """
-        found = as_mapping(mapping, self.torus, name)
-        found.check(self.n_tasks, self.torus)
-        return found
+        checked = as_mapping(mapping, self.torus, name)
+        checked.check(self.n_tasks, self.torus)
+        return checked
 
     def mappings(self, mappings: Mappings) -> tuple[TaskMapping, ...]:
         """Return several mappings, each validated.
@@ -172,8 +172,7 @@ class MappingProblem(PickledByFields):
         The argument is a sequence, a dictionary of mappings by name, or a DataFrame with the nodes
         of a mapping in each column. A single mapping is a sequence of one.
         """
-        found = as_mappings(mappings, self.torus, self.n_tasks)
-        return tuple(map(self.mapping, found))
+        return tuple(map(self.mapping, as_mappings(mappings, self.torus, self.n_tasks)))
 
 
 def as_problem(

@@ -101,18 +101,8 @@ class TaskMapping(NotebookCard, PickledByFields):
         if limit is not None:
             check_capacity(nodes, limit)
         capacity = tasks_per_node or int(np.bincount(nodes).max())
-        if slot is None:
-            slots = cumcount(nodes)
-        else:
-            slots = whole_array(slot, "slot")
-            if slots.size != nodes.size:
-                raise InputError("bad number of slots", found=slots.size, expected=nodes.size)
-            check_below(slots, "slot of task", tasks_per_node or MAX_SLOTS)
-            capacity = max(capacity, int(slots.max()) + 1)
-            if repeat := first_repeat(nodes * np.int64(capacity) + slots):
-                a, b = repeat
-                found = f"tasks {a} and {b} on node {nodes[a]}, slot {slots[a]}"
-                raise InputError("two tasks share a slot", found=found, expected="each slot once")
+        slots = cumcount(nodes) if slot is None else _check_slots(slot, nodes, tasks_per_node)
+        capacity = max(capacity, int(slots.max()) + 1)
         columns = {"node": nodes.astype(np.int32), "slot": slots.astype(np.int32)}
         for array in columns.values():
             array.setflags(write=False)
@@ -155,11 +145,9 @@ class TaskMapping(NotebookCard, PickledByFields):
         if torus.exclusions.nodes:
             foreign = np.flatnonzero(np.isin(self.node, torus.exclusions.nodes))
             if foreign.size:
-                raise InputError(
-                    f"{label} uses an excluded node",
-                    found=f"task {foreign[0]} on node {self.node[foreign[0]]}",
-                    expected=f"one of the {counted(torus.usable_nodes.size, 'usable node')}",
-                )
+                found = f"task {foreign[0]} on node {self.node[foreign[0]]}"
+                expected = f"one of the {counted(torus.usable_nodes.size, 'usable node')}"
+                raise InputError(f"{label} uses an excluded node", found=found, expected=expected)
 
     def renamed(self, name: str) -> TaskMapping:
         """Return the same mapping under another name."""
@@ -174,6 +162,19 @@ class TaskMapping(NotebookCard, PickledByFields):
             f"TaskMapping({label}{counted(self.n_tasks, 'task')} on "
             f"{counted(self.n_nodes, 'node')}, {self.tasks_per_node} a node)"
         )
+
+
+def _check_slots(slot: ArrayLike, nodes: Ints, tasks_per_node: int | None) -> Ints:
+    """Return the slot of each task; raise `InputError` if two tasks of a node share one."""
+    slots = whole_array(slot, "slot")
+    if slots.size != nodes.size:
+        raise InputError("bad number of slots", found=slots.size, expected=nodes.size)
+    check_below(slots, "slot of task", tasks_per_node or MAX_SLOTS)
+    if repeat := first_repeat(nodes * MAX_SLOTS + slots):
+        first, second = repeat
+        found = f"tasks {first} and {second} on node {nodes[first]}, slot {slots[first]}"
+        raise InputError("two tasks share a slot", found=found, expected="each slot once")
+    return slots
 
 
 if TYPE_CHECKING:
@@ -252,12 +253,9 @@ def check_capacity(
     if needed > capacity:
         task = np.flatnonzero(cumcount(node) >= capacity)[0]
         sharing = np.flatnonzero(node == node[task])
-        raise InputError(
-            f"tasks {joined(sharing.tolist())} share {describe(int(node[task]))}; "
-            f"--tasks-per-node {needed} allows it",
-            line=line(int(task)),
-            expected=f"at most {capacity}",
-        )
+        shared = f"tasks {joined(sharing.tolist())} share {describe(int(node[task]))}"
+        message = f"{shared}; --tasks-per-node {needed} allows it"
+        raise InputError(message, line=line(int(task)), expected=f"at most {capacity}")
 
 
 def first_repeat(values: Ints) -> tuple[int, int] | None:
@@ -279,26 +277,26 @@ class Allocation:
     fixed: Mapping[int, Any] | None = None  # node of each fixed task
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "torus", as_torus(self.torus))
+        torus = as_torus(self.torus)
         whole_number(self.tasks_per_node, "tasks per node", 1)
-        nodes = self.torus.usable_nodes if self.nodes is None else self.nodes
-        nodes = self.torus.check_nodes(nodes)
+        nodes = torus.check_nodes(torus.usable_nodes if self.nodes is None else self.nodes)
         allocated, counts = np.unique(nodes, return_counts=True)
         if not allocated.size:
             raise InputError("allocation without a node")
         if (counts > 1).any():
             found = int(allocated[counts > 1][0])
             raise InputError("duplicate node in the allocation", found=found)
-        excluded = np.intersect1d(allocated, self.torus.exclusions.nodes)
+        excluded = np.intersect1d(allocated, torus.exclusions.nodes)
         if excluded.size:
             found, expected = int(excluded[0]), "usable nodes of the torus"
             raise InputError("allocation with an excluded node", found=found, expected=expected)
-        object.__setattr__(self, "nodes", allocated)
-        given = {} if self.fixed is None else self.fixed
-        check_type(given, "fixed tasks", Mapping, "a dictionary of the node of each task")
-        fixed_nodes = self.torus.check_nodes([*given.values()]).tolist()
-        fixed = dict(zip(given, fixed_nodes, strict=True))
-        object.__setattr__(self, "fixed", fixed)
+        check_type(
+            self.fixed, "fixed tasks", Mapping | None, "a dictionary of the node of each task"
+        )
+        node_of_fixed = dict(self.fixed or {})
+        fixed_nodes = torus.check_nodes([*node_of_fixed.values()]).tolist()
+        fixed = dict(zip(node_of_fixed, fixed_nodes, strict=True))
+        vars(self).update(torus=torus, nodes=allocated, fixed=fixed)
         for task, node in fixed.items():
             if node not in allocated:
                 fault = f"task {task}: node {node} is not in the allocation"
@@ -344,16 +342,13 @@ class Allocation:
         Fixed tasks come first. In task order, others keep their node if it has a free slot. The
         remaining tasks move to the nearest free slot.
         """
-        self.check(mapping.n_tasks)
+        slot_nodes, movable = self.free_slots(mapping.n_tasks)
+        free = np.bincount(slot_nodes, minlength=self.torus.n_nodes)
         node = mapping.node.copy()
-        free = self.slots.copy()
-        is_fixed = np.zeros(node.size, dtype=np.bool_)
         for task, fixed_node in (self.fixed or {}).items():
             node[task] = fixed_node
-            free[fixed_node] -= 1
-            is_fixed[task] = True
         displaced = []
-        for task in np.flatnonzero(~is_fixed).tolist():
+        for task in movable.tolist():
             if free[node[task]] > 0:
                 free[node[task]] -= 1
             else:
@@ -453,12 +448,10 @@ class Hosts:
             task = int(np.flatnonzero(n_hosts == 0)[0])
             node = int(mapping.node[task])
             coords = ",".join(map(str, self.torus.coords[node].tolist()))
-            raise InputError(
-                f"no host at the node of task {task}",
-                found=f"node {node} ({coords})",
-                expected="a node in the table of hosts; toruscast search --allocation FILE uses "
-                "only allocated nodes",
-            )
+            message, found = f"no host at the node of task {task}", f"node {node} ({coords})"
+            expected = "a node in the table of hosts; toruscast search --allocation FILE uses only "
+            expected += "allocated nodes"
+            raise InputError(message, found=found, expected=expected)
         slots_per_host = -(-mapping.tasks_per_node // self.most)
         index = np.minimum(mapping.slot // slots_per_host, n_hosts - 1)
         return np.asarray(hosts[mapping.node, index])

@@ -185,18 +185,20 @@ class Torus(NotebookCard, PickledByFields):
             raise InputError("bad name", found=repr(self.name), expected="a text")
         one_of(self.tie_break, "tie rule", get_args(TieRule))
         check_type(self.network, "network", Network, "a Network")
-        for name, value in (
-            ("shape", shape),
-            ("wrap", wrap),
-            ("bandwidth", _check_bandwidth(self.bandwidth, ndim)),
-            ("routing_order", _check_routing_order(self.routing_order, ndim)),
-            ("zones", _check_zones(self.zones, ndim)),
-            ("twist", twisted.check_twist(self.twist, shape, wrap)),
-            ("axes", _check_axes(self.axes, ndim)),
-        ):
-            object.__setattr__(self, name, value)
-        if self.tie_break != type(self).tie_break:
-            object.__setattr__(self, "network", self.network.with_known("tie_break"))
+        is_default = self.tie_break == type(self).tie_break
+        vars(self).update(
+            shape=shape,
+            wrap=wrap,
+            bandwidth=tuple(
+                real_number(rate, "bandwidth in bytes per second", _MIN_BANDWIDTH, _MAX_BANDWIDTH)
+                for rate in _expand(self.bandwidth, ndim, "bandwidth")
+            ),
+            routing_order=_check_routing_order(self.routing_order, ndim),
+            zones=_check_zones(self.zones, ndim),
+            twist=twisted.check_twist(self.twist, shape, wrap),
+            axes=_check_axes(self.axes, ndim),
+            network=self.network if is_default else self.network.with_known("tie_break"),
+        )
         if self.twist and (self.tie_break not in _TWISTED_TIES or isinstance(self.zones, str)):
             expected = f"tie_break {' or '.join(_TWISTED_TIES)}, and not zones bluegene_q"
             raise InputError("bad twisted torus", found=self.tie_break, expected=expected)
@@ -236,17 +238,15 @@ class Torus(NotebookCard, PickledByFields):
         nodes = np.arange(self.n_nodes, dtype=np.int32).reshape(self.shape)
         table = np.empty((self.n_nodes, 2 * self.ndim), dtype=np.int32)
         for d, size in enumerate(self.shape):
-            for s, step in enumerate((-1, 1)):
-                dst = np.roll(nodes, step, axis=d)
-                edge = [slice(None)] * self.ndim
-                edge[d] = slice(-1, None) if s == 0 else slice(0, 1)
-                if size == 1:
-                    dst = np.full_like(dst, -1)
-                elif not self.wrap[d]:
-                    dst[tuple(edge)] = -1
+            for s, shift in enumerate((-1, 1)):
+                dst = np.roll(nodes, shift, axis=d)
+                # The nodes whose link leaves the shape are the last for plus, the first for minus.
+                edge = (slice(None),) * d + (slice(-1, None) if s == 0 else slice(0, 1),)
+                if size == 1 or not self.wrap[d]:
+                    dst[edge] = -1
                 elif self.twist:
-                    moves = [step * by for by in self.twist[d]]
-                    dst[tuple(edge)] = np.roll(dst[tuple(edge)], moves, axis=range(self.ndim))
+                    moves = [shift * move for move in self.twist[d]]
+                    dst[edge] = np.roll(dst[edge], moves, axis=range(self.ndim))
                 table[:, 2 * d + s] = dst.ravel()
         table.ravel()[list(self.exclusions.links)] = -1
         return _make_read_only(table)
@@ -394,8 +394,7 @@ class Torus(NotebookCard, PickledByFields):
         dimensions = {str(d): d for d in range(self.ndim)}
         dimensions |= {axis: d for d, axis in enumerate(self.axes)}
         if label is None or label[3] not in dimensions:
-            example = self.link_label(0)
-            expected = f"a number, or a label such as {example}"
+            expected = f"a number, or a label such as {self.link_label(0)}"
             raise InputError("bad link", found=text, expected=expected)
         node = int(self.node([int(part) for part in label[1].split(",")]))
         return self.link(node, dimensions[label[3]], 1 if label[2] == "+" else -1)
@@ -510,11 +509,9 @@ class Torus(NotebookCard, PickledByFields):
             limit = self.bandwidth[number % (2 * self.ndim) // 2]
             real_number(bandwidth, f"bandwidth of link {number}", 1, np.inf)
             if bandwidth > limit:
-                raise InputError(
-                    f"link {number} faster than its dimension",
-                    found=f"{bandwidth:g} bytes/s",
-                    expected=f"at most {limit:g}",
-                )
+                found, expected = f"{bandwidth:g} bytes/s", f"at most {limit:g}"
+                message = f"link {number} faster than its dimension"
+                raise InputError(message, found=found, expected=expected)
             slow[number] = float(bandwidth)
         exclusions = replace(self.exclusions, slow=tuple(sorted(slow.items())))
         return replace(self, exclusions=exclusions)
@@ -563,10 +560,8 @@ class Torus(NotebookCard, PickledByFields):
         ]
 
     def __repr__(self) -> str:
-        sizes = (
-            f"{counted(self.n_nodes, 'node')}, {counted(self.n_existing_links, 'directed link')}"
-        )
-        return f"Torus({shown_name(self)}: {sizes})"
+        links = counted(self.n_existing_links, "directed link")
+        return f"Torus({shown_name(self)}: {counted(self.n_nodes, 'node')}, {links})"
 
 
 def expand_wrap(value: object, ndim: int) -> tuple[bool, ...]:
@@ -577,11 +572,6 @@ def expand_wrap(value: object, ndim: int) -> tuple[bool, ...]:
         if not (isinstance(flag, bool | np.bool_) or (isinstance(flag, Real) and flag in (0, 1))):
             raise InputError("bad wrap", found=repr(flag), expected="True or False")
     return tuple(map(bool, values))
-
-
-def _check_bandwidth(value: object, ndim: int) -> tuple[float, ...]:
-    label, limits = "bandwidth in bytes per second", (_MIN_BANDWIDTH, _MAX_BANDWIDTH)
-    return tuple(real_number(rate, label, *limits) for rate in _expand(value, ndim, "bandwidth"))
 
 
 def _check_routing_order(value: object, ndim: int) -> tuple[int, ...]:
@@ -596,6 +586,7 @@ def _check_routing_order(value: object, ndim: int) -> tuple[int, ...]:
 
 
 def _check_zones(value: object, ndim: int) -> Groups | Literal["bluegene_q"]:
+    """Return groups of dimensions as tuples; empty groups mean the default."""
     expected = f"groups with each dimension 0 to {ndim - 1} once"
     expected += ", or bluegene_q" if ndim == 5 else " (bluegene_q: only five dimensions)"
     if ndim == 5 and isinstance(value, str) and value == "bluegene_q":
@@ -605,9 +596,8 @@ def _check_zones(value: object, ndim: int) -> Groups | Literal["bluegene_q"]:
         groups = tuple(tuple(whole_array(group, "zones").tolist()) for group in groups)
     except (TypeError, ValueError) as error:
         raise InputError("bad zones", found=value, expected=expected) from error
-    if groups and (
-        not all(groups) or sorted(d for group in groups for d in group) != list(range(ndim))
-    ):
+    is_partition = all(groups) and sorted(d for group in groups for d in group) == [*range(ndim)]
+    if groups and not is_partition:
         raise InputError("bad zones", found=groups, expected=expected)
     return groups
 
@@ -626,8 +616,8 @@ def _expand(value: object, ndim: int, name: str) -> tuple[object, ...]:
     """Return one value per dimension; a single value is repeated."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
-    several = isinstance(value, Iterable) and not isinstance(value, str)
-    values = tuple(value) if several else (value,)  # type: ignore[arg-type]
+    is_sequence = isinstance(value, Iterable) and not isinstance(value, str)
+    values = tuple(value) if is_sequence else (value,)  # type: ignore[arg-type]
     if len(values) == 1:
         values = values * ndim
     if len(values) != ndim:

@@ -61,7 +61,10 @@ def default_twist(shape: Sequence[int]) -> Twist:
 
 
 def check_twist(value: object, shape: Sequence[int], wrap: Sequence[bool]) -> Twist:
-    """Return the twist with moves modulo the sizes; empty if there are none."""
+    """Return a twist as tuples, with moves modulo the sizes; empty if nothing is twisted.
+
+    Raises `InputError` unless twisted dimensions are rings that move along rings without a twist.
+    """
     ndim = len(shape)
     expected = f"{ndim} rows of {ndim} moves, from rings along rings that are not twisted"
     try:
@@ -80,7 +83,7 @@ def check_twist(value: object, shape: Sequence[int], wrap: Sequence[bool]) -> Tw
     if not twisted.any():
         return ()
     twist = tuple(tuple(row) for row in moves.tolist())
-    n_routes = math.prod(2 * hops + 1 for hops in _max_hops(shape, twist))
+    n_routes = math.prod(2 * hops + 1 for hops in _find_max_hops(shape, twist))
     if n_routes > MAX_ROUTES:
         expected = f"at most {MAX_ROUTES} candidate routes"
         raise InputError("twisted torus too large", found=n_routes, expected=expected)
@@ -130,7 +133,7 @@ def ring_lengths(shape: Sequence[int], twist: Twist) -> tuple[int, ...]:
     return tuple(lengths)
 
 
-def _max_hops(shape: Sequence[int], twist: Twist) -> list[int]:
+def _find_max_hops(shape: Sequence[int], twist: Twist) -> list[int]:
     """Return the maximum hops of a minimal route along each dimension."""
     # Half of a ring reaches all its nodes. Half of every size reaches all nodes of the torus.
     max_distance = sum(size // 2 for size in shape) + len(shape)
@@ -139,7 +142,7 @@ def _max_hops(shape: Sequence[int], twist: Twist) -> list[int]:
 
 def minimal_hops(shape: Sequence[int], twist: Twist) -> MinimalHops:
     """Return the minimal routes between all pairs of nodes of a twisted torus."""
-    max_hops = _max_hops(shape, twist)
+    max_hops = _find_max_hops(shape, twist)
     box = np.indices([2 * n + 1 for n in max_hops], dtype=np.int32).reshape(len(shape), -1).T
     hops = np.array(max_hops, dtype=np.int32) - box
     length = np.abs(hops).sum(axis=1)
@@ -174,9 +177,9 @@ def ring_places(neighbors: Int32s) -> Int32s:
 class TorusMetric(NamedTuple):
     """The arrays from which kernels compute distances."""
 
-    shape: Ints
-    wrap: Bools
-    images: Ints  # of node 0, (n_images, D); empty if the torus is not twisted
+    shape: Ints  # (D,)
+    wrap: Bools  # (D,)
+    images: Ints  # of node 0, (n_images, D); see `find_images`
 
 
 def find_images(shape: Sequence[int], twist: Twist) -> Ints:

@@ -3,6 +3,10 @@
 Sources: Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in
 MPICH", Int. J. High Perform. Comput. Appl. 19, 2005; for the bine family see `butterfly_partners`.
 
+An algorithm returns a lane for each port of a node that it uses: the rounds in which the port's
+share of the buffer is sent. In step k = 0, 1, ... of a butterfly every task exchanges data with a
+partner, and after log2(p) steps all p tasks have exchanged data.
+
 Butterflies fold the task grid onto powers of two. With ``n`` tasks along a dimension and ``p`` the
 largest power of two up to ``n``, each of the first ``n - p`` odd tasks sends its data to the even
 task before it. The remaining ``p`` tasks run the butterfly and return the result (section 4.1 of
@@ -116,12 +120,18 @@ class FoldedGrid(NamedTuple):
         return call._replace(n_tasks=self.rank.size, shape=self.sizes)
 
     def lane(self, inner: Lane, before: Lane = (), after: Lane = ()) -> Lane:
-        """Return rounds of active tasks with ranks among all tasks, between the given rounds."""
+        """Return the rounds ``inner``, numbered by active task, with ranks among all tasks.
+
+        The rounds ``before`` and ``after`` have ranks among all tasks already.
+        """
         rounds = (replace(r, src=self.rank[r.src], dst=self.rank[r.dst]) for r in inner)
         return (*before, *rounds, *after)
 
     def fold_blocks(self, block: float) -> tuple[Lane, Lane]:
-        """Return rounds that collect blocks at active tasks, and rounds that send back the rest."""
+        """Return the rounds before and after an allgather of ``block`` bytes per task.
+
+        The first collect the blocks at active tasks. The second send back all other blocks.
+        """
         n_tasks = int(self.weight.sum())
         n_blocks = np.ones(n_tasks)
         before, after = [], []
@@ -133,15 +143,15 @@ class FoldedGrid(NamedTuple):
 
 
 def fold(shape: Sequence[int]) -> FoldedGrid:
-    """Fold a task grid onto powers of two: odd tasks send to the even task before them."""
-    ranks = np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)
+    """Fold a task grid onto powers of two, one dimension after the other."""
+    ranks = np.arange(math.prod(shape), dtype=np.int64).reshape(shape)
     weight = np.ones(ranks.shape)
     folds = []
     for d, size in enumerate(shape):
-        n_odd = size - (1 << (size.bit_length() - 1))
-        if not n_odd:
+        n_folded = size - (1 << (size.bit_length() - 1))
+        if not n_folded:
             continue
-        odd = 2 * np.arange(n_odd) + 1
+        odd = 2 * np.arange(n_folded) + 1
         src, dst = np.take(ranks, odd, axis=d), np.take(ranks, odd - 1, axis=d)
         folds.append((src.ravel(), dst.ravel()))
         lines = np.moveaxis(weight, d, 0)
@@ -153,7 +163,10 @@ def fold(shape: Sequence[int]) -> FoldedGrid:
 def _run_folded(
     folded: FoldedGrid, inner: Lanes, nbytes: float, *, before: bool = False, after: bool = False
 ) -> Lanes:
-    """Return lanes of active tasks; other tasks send their buffers before or receive them after."""
+    """Return the lanes ``inner`` of active tasks with the rounds of all other tasks.
+
+    These send their buffer to an active task ``before``, or receive it ``after`` the algorithm.
+    """
     share = nbytes / len(inner)
     send = tuple(Round(src, dst, share, reduces=True) for src, dst in folded.folds)
     (receive,) = reverse_lanes((send,))
@@ -295,8 +308,8 @@ def flat_parents(n_tasks: int) -> Ranks:
 def chain_parents(n_tasks: int, fanout: int = 1) -> Ranks:
     """Return ``fanout`` chains of consecutive tasks with balanced lengths."""
     parent = np.arange(n_tasks, dtype=np.int64) - 1
-    for part in np.array_split(np.arange(1, n_tasks), max(1, min(fanout, n_tasks - 1))):
-        parent[part[:1]] = 0
+    for chain in np.array_split(np.arange(1, n_tasks), max(1, min(fanout, n_tasks - 1))):
+        parent[chain[:1]] = 0
     return parent
 
 
@@ -376,7 +389,11 @@ def tree_depths(parent: Ranks) -> Ranks:
 
 
 def _broadcast_down_tree(parent: Ranks, nbytes: float, segment: float = 0.0) -> Lane:
-    """Pipeline segments of at most ``segment`` bytes down a tree (0 for a single segment)."""
+    """Return the rounds that send ``nbytes`` from the root of a tree to all tasks.
+
+    The data are sent in segments of at most ``segment`` bytes, or all at once if that is 0. A task
+    forwards a segment in the round after it received it.
+    """
     depth = tree_depths(parent)
     max_depth = int(depth.max())
     if not max_depth:
@@ -388,8 +405,8 @@ def _broadcast_down_tree(parent: Ranks, nbytes: float, segment: float = 0.0) -> 
     while number < max_depth + n_segments - 1:
         first, last = max(1, number - n_segments + 2), min(max_depth, number + 1)
         child = np.flatnonzero((depth >= first) & (depth <= last))
-        all_active = first == 1 and last == max_depth
-        times = max(1, n_segments - max_depth + 1 if all_active else 1)
+        are_all_active = first == 1 and last == max_depth
+        times = max(1, n_segments - max_depth + 1) if are_all_active else 1
         lane.append(Round(parent[child], child, nbytes / n_segments, times=times))
         number += times
     return tuple(lane)
@@ -408,10 +425,11 @@ def _split_binary(call: CollectiveCall) -> Lanes:
     """Broadcast half of the data in each half of a binary tree, then exchange the halves."""
     parent = binary_parents(call.n_tasks)
     broadcast = _broadcast_down_tree(parent, call.nbytes / 2)
-    subtree = np.arange(call.n_tasks)
-    while (parent[subtree] > 0).any():
-        subtree = np.where(parent[subtree] > 0, parent[subtree], subtree)
-    left, right = (np.flatnonzero((subtree == child) & (parent >= 0)) for child in (1, 2))
+    # The ancestor of each task among the children of the root, which are tasks 1 and 2.
+    ancestor = np.arange(call.n_tasks)
+    while (parent[ancestor] > 0).any():
+        ancestor = np.where(parent[ancestor] > 0, parent[ancestor], ancestor)
+    left, right = np.flatnonzero(ancestor == 1), np.flatnonzero(ancestor == 2)
     n_pairs = min(left.size, right.size)
     unpaired = np.concatenate([left[n_pairs:], right[n_pairs:]])
     exchange = Round(
@@ -426,7 +444,7 @@ def _linear_scatter(call: CollectiveCall) -> Lanes:
     return _tree_broadcast(flat_parents, call._replace(nbytes=call.nbytes / call.n_tasks))
 
 
-def _binomial_scatter(call: CollectiveCall) -> Lanes:
+def _scatter_binomially(call: CollectiveCall) -> Lanes:
     """Scatter down a binomial tree of any number of tasks, the farthest ranks first."""
     n, lane = call.n_tasks, []
     for step in reversed(range(max(0, n - 1).bit_length())):
@@ -486,15 +504,11 @@ def _neighbor_exchange(call: CollectiveCall) -> Lanes:
     if n % 2:
         expected = "an even number of tasks"
         raise InputError("bad number of tasks for neighbour exchange", found=n, expected=expected)
-    ranks = np.arange(n)
-    pairs = np.where(ranks % 2 == 0, ranks + 1, ranks - 1)
-    shifted_pairs = np.where(ranks % 2 == 0, ranks - 1, ranks + 1) % n
-    lane = [Round(ranks, pairs, call.nbytes / n)]
-    lane += [
-        Round(ranks, shifted_pairs if number % 2 else pairs, 2 * call.nbytes / n)
-        for number in range(1, n // 2)
-    ]
-    return (tuple(lane),)
+    ranks, block = np.arange(n), call.nbytes / n
+    # Even tasks exchange with the task after or, in rounds 1, 3, ..., before them.
+    partners = [(ranks + direction * (-1) ** ranks) % n for direction in (1, -1)]
+    rounds = range(n // 2)
+    return (tuple(Round(ranks, partners[r % 2], block * (2 if r else 1)) for r in rounds),)
 
 
 def _shifted_exchange(call: CollectiveCall) -> Lanes:
@@ -556,10 +570,10 @@ _ONE_PORT: dict[str, Algorithm] = {
     "alltoall/bruck": partial(_bruck_rounds, gathers=False),
     "alltoall/pairwise": _shifted_exchange,
     "bcast/split_binary": _split_binary,
-    "gather/binomial": _reverse(_binomial_scatter),
+    "gather/binomial": _reverse(_scatter_binomially),
     "gather/linear": _reverse(_linear_scatter),
     "reduce_scatter/recursive_halving": _run_over_ranks(_reduce_scatter),
-    "scatter/binomial": _binomial_scatter,
+    "scatter/binomial": _scatter_binomially,
     "scatter/linear": _linear_scatter,
 }
 for _key, _algorithm in _ONE_PORT.items():
@@ -598,8 +612,7 @@ for _label, _family in _FAMILIES.items():
         _SEVERAL_PORTS[_key.format(_label)] = partial(_lanes, _family)
     _SEVERAL_PORTS[f"reduce/{_label}"] = _reverse(partial(_broadcast, _family), reduces=True)
     # Reversing a scatter with near partners first gives a gather with near partners last.
-    _near_first = partial(_scatter, _family, far_first=False)
-    _SEVERAL_PORTS[f"gather/{_label}"] = _reverse(_near_first)
+    _SEVERAL_PORTS[f"gather/{_label}"] = _reverse(partial(_scatter, _family, far_first=False))
     _SEVERAL_PORTS[f"gather/{_label}_near"] = _reverse(partial(_scatter, _family))
 for _key, _algorithm in _SEVERAL_PORTS.items():
     register(_key, _algorithm, uses_ports=True)

@@ -113,8 +113,8 @@ class Schedule:
     at_once: bool = False
 
     def rounds(self) -> Iterator[tuple[int, tuple[Round, ...]]]:
-        """Yield how often a group of simultaneous rounds is repeated, and its rounds."""
-        # If all lanes repeat alike, no repetition needs to be listed.
+        """Yield each set of simultaneous rounds with the number of its repetitions."""
+        # If all lanes have the same numbers of repetitions, they need not be expanded.
         if len({tuple(step.times for step in lane) for lane in self.lanes}) == 1:
             yield from ((steps[0].times, steps) for steps in zip(*self.lanes, strict=True))
             return
@@ -151,18 +151,16 @@ Algorithm = Callable[[CollectiveCall], Lanes]
 
 class _RegisteredAlgorithm(NamedTuple):
     build_lanes: Algorithm
-    uses_ports: bool
-    at_once: bool
+    uses_ports: bool = False  # whether it can use several ports
+    at_once: bool = False
 
 
 _ALGORITHMS: dict[str, _RegisteredAlgorithm] = {}
 
 
-def register(
-    name: str, build_lanes: Algorithm, *, uses_ports: bool = False, at_once: bool = False
-) -> None:
-    """Register an algorithm. ``uses_ports`` means that it can use several ports."""
-    _ALGORITHMS[name] = _RegisteredAlgorithm(build_lanes, uses_ports, at_once)
+def register(name: str, build_lanes: Algorithm, **flags: bool) -> None:
+    """Register an algorithm; the flags are ``uses_ports`` and ``at_once``."""
+    _ALGORITHMS[name] = _RegisteredAlgorithm(build_lanes, **flags)
 
 
 def reverse_lanes(lanes: Lanes, *, reduces: bool = False) -> Lanes:
@@ -293,26 +291,21 @@ def estimate_edges(name: str, groups: Ints) -> int:
 
 
 def _connect_all_pairs(groups: Ints, nbytes: float, n_messages: float, n_tasks: int) -> CommGraph:
-    """Return equal edges between all pairs within each group, sorted as in `CommGraph`."""
-    n_groups, n = groups.shape
+    """Return equal edges between all pairs of tasks within each group, ``(n_groups, n)``."""
+    n = groups.shape[1]
     members = np.sort(groups, axis=1).astype(np.int32)
-    tasks, index = np.unique(members, return_index=True)
-    if tasks.size < members.size or n < 2:
-        others = ~np.eye(n, dtype=bool)
-        square = np.broadcast_to(members[:, None, :], (n_groups, n, n))
-        dst, src = square[:, others].ravel(), square.swapaxes(1, 2)[:, others].ravel()
-        size, count = np.full(src.size, nbytes), np.full(src.size, n_messages)
-        return sum_edges(n_tasks, src, dst, size, count)
-    src = np.repeat(tasks, n - 1)
-    dst = np.empty((tasks.size, n - 1), np.int32)
-    for start in range(0, tasks.size, _BLOCK_SIZE):
+    # The tasks in ascending order, and the other members of the group of each.
+    order = np.argsort(members, axis=None)
+    src, dst = members.ravel()[order], np.empty((members.size, n - 1), np.int32)
+    for start in range(0, src.size, _BLOCK_SIZE):
         rows = slice(start, start + _BLOCK_SIZE)
-        receivers = members[index[rows] // n]
-        dst[rows] = receivers[receivers != tasks[rows, None]].reshape(-1, n - 1)
-    dst = dst.ravel()
+        is_other = np.arange(n) != order[rows, None] % n
+        dst[rows] = members[order[rows] // n][is_other].reshape(dst[rows].shape)
+    src, dst = np.repeat(src, n - 1), dst.ravel()
     for column in (src, dst):
         column.setflags(write=False)
     amounts = [np.broadcast_to(np.float64(value), src.shape) for value in (nbytes, n_messages)]
     if src.size < _MAX_COPIED_EDGES:
         amounts = [amount.copy() for amount in amounts]
-    return CommGraph(n_tasks, src, dst, *amounts)
+    is_disjoint = np.unique(members).size == members.size
+    return (CommGraph if is_disjoint else sum_edges)(n_tasks, src, dst, *amounts)

@@ -207,6 +207,7 @@ class Machine:
             raise InputError(f"{self.called} too large", found=sizes, expected=expected)
 
     def _find_rings(self, sizes: Sizes, wrap: bool | Sequence[bool] | None) -> tuple[bool, ...]:
+        """Return whether each outer dimension is a ring, by the machine's rules or by ``wrap``."""
         rules = self.shapes
         if not rules.decide_wrap:
             default = self.content.get("wrap", True)
@@ -221,8 +222,9 @@ class Machine:
         return rings
 
     def _list_bandwidths(self, outer: Sizes, inner: Sizes) -> tuple[float, ...]:
-        rules, given = self.shapes, self.content.get("bandwidth", 2e9)
-        rates = list(given) if isinstance(given, list | tuple) else [given] * len(outer)
+        """Return the bytes per second of a link in each outer and inner dimension."""
+        rules, bandwidth = self.shapes, self.content.get("bandwidth", 2e9)
+        rates = list(bandwidth) if isinstance(bandwidth, list | tuple) else [bandwidth]
         if len(rates) == 1:
             rates = rates * len(outer)
         rates = rates[: len(outer)] if rules.inner or len(rules.dimensions) > 1 else rates
@@ -231,6 +233,7 @@ class Machine:
         return (*rates, *(rules.inner_bandwidth or (rates[0],) * len(inner))[: len(inner)])
 
     def _select_twist(self, sizes: Sizes, rings: tuple[bool, ...], twisted: bool | None) -> Twist:
+        """Return the default twist of the sizes, or none if it is not possible or not wanted."""
         default = default_twist(sizes) if all(rings) else ()
         if twisted and not default:
             expected = CAN_BE_TWISTED
@@ -336,6 +339,7 @@ def _read_packaged(name: str) -> Machine:
 
 
 def _parse_machine(text: str) -> Torus:
+    """Return the torus of a machine, with optional sizes as in ``tpu_v4:4x4x8:untwisted``."""
     name = re.split(r"[\s:]", text.strip(), maxsplit=1)[0]
     suffix = text.strip()[len(name) :].strip()
     machine = Machine.from_name(name)
@@ -351,23 +355,22 @@ def _parse_machine(text: str) -> Torus:
     if sizes is not None and len(sizes) == 1:
         return machine(nodes=sizes[0])
     plain, twisted = split_twist(sizes_text)
-    given = parse_sizes(plain)
-    if blocks and len(given.shape) == 1:
+    requested = parse_sizes(plain)
+    if blocks and len(requested.shape) == 1:
         expected = "five sizes, with an m after those of a mesh, or a number of nodes"
         raise InputError(f"bad {machine.called} shape", found=sizes_text, expected=expected)
     if twisted is not None and not machine.shapes.twisted:
-        expected = name + ":" + plain
-        raise InputError("machine that is not twisted", found=text, expected=expected)
+        raise InputError("machine that is not twisted", found=text, expected=f"{name}:{plain}")
     try:
-        outer, _ = machine.split_sizes(given.shape)
+        outer, _ = machine.split_sizes(requested.shape)
         # Sizes without an m do not specify the rings.
-        specifies_wrap = not (machine.shapes.decide_wrap or all(given.wrap))
-        wrap = given.wrap[: len(outer)] if specifies_wrap else None
-        torus = machine(given.shape, wrap=wrap, twisted=twisted)
+        specifies_wrap = not (machine.shapes.decide_wrap or all(requested.wrap))
+        wrap = requested.wrap[: len(outer)] if specifies_wrap else None
+        torus = machine(requested.shape, wrap=wrap, twisted=twisted)
     except InputError as error:
         found = sizes_text if isinstance(error.found, tuple) else error.found
         raise InputError(error.message, found=found, expected=error.expected) from None
-    if not all(given.wrap) and torus.wrap != given.wrap:
+    if not all(requested.wrap) and torus.wrap != requested.wrap:
         raise InputError(_FIXED_WRAP, found=text, expected=str(torus).replace(" ", ":"))
     return torus
 

@@ -165,25 +165,29 @@ ShapePair = tuple[tuple[int, ...], tuple[int, ...]]
 def draw_variants(placement: Placement) -> list[str]:
     """Return variants drawn with a fixed seed; at most one unless the tasks fill all slots."""
     shapes = (placement.grid, placement.shape)
-    names = dict.fromkeys([_simplest_name(shapes)])
+    names = dict.fromkeys([_find_simplest_name(shapes)])
     if math.prod(shapes[0]) == math.prod(shapes[1]):
         rng, letters = np.random.default_rng(0), (DIGITS, placement.letters)
         names |= dict.fromkeys(_draw_name(rng, shapes, letters) for _ in range(_DRAWS))
     return [name for name in names if name][:_MAX_NAMES]
 
 
-def _simplest_name(shapes: ShapePair) -> str:
-    """Return the name with the smallest blocks, in row order; empty if there are no blocks."""
+def _find_simplest_name(shapes: ShapePair) -> str:
+    """Return the variant with the smallest blocks, in row order; empty if there are no blocks."""
     for volume in divisors(math.prod(shapes[0]))[1:-1]:
-        task_boxes, node_boxes = (list_boxes(shape, volume) for shape in shapes)
-        if task_boxes and node_boxes:
-            pair = (max(b, key=lambda box: (-max(box), box)) for b in (task_boxes, node_boxes))
-            return "-".join(f"row_tile{format_sizes(box)}_row" for box in pair)
+        boxes = [list_boxes(shape, volume) for shape in shapes]
+        if all(boxes):
+            compact = (max(each, key=lambda box: (-max(box), box)) for each in boxes)
+            return "-".join(f"row_tile{format_sizes(box)}_row" for box in compact)
     return ""
 
 
 def _draw_name(rng: Rng, shapes: ShapePair, letters: tuple[str, str]) -> str:
-    """Draw a name; empty if no blocks of tasks and nodes have the same volume."""
+    """Draw a variant of one or two levels of blocks.
+
+    It is empty if no blocks of tasks and nodes have the same volume. ``letters`` are the names of
+    the axes of the task grid and of the torus.
+    """
     words: list[list[str]] = [[], []]
     for _ in range(1 + int(rng.random() < _SECOND_LEVEL)):
         blocks = _draw_blocks(rng, shapes)
@@ -250,7 +254,11 @@ def nested(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
 
 
 def _order_cells(shape: Sequence[int], text: str, letters: str) -> tuple[Ints, list[int]]:
-    """Return the cells in the order of a name, and the volume of a block at each level."""
+    """Return the cells of a shape in nested order, and the volume of a block at each level.
+
+    The words of ``text`` are in turn the order of the blocks and how to split into blocks; the last
+    one is the order of the cells in the smallest blocks.
+    """
     words = text.split("_")
     if len(words) < 3 or len(words) % 2 == 0:
         raise VariantError
@@ -275,11 +283,12 @@ def _order_cells(shape: Sequence[int], text: str, letters: str) -> tuple[Ints, l
 def _split_shape(split: str, shape: Sequence[int]) -> ShapePair:
     """Return the number of blocks along each axis, and the sizes of a block."""
     match = _SPLIT.fullmatch(split)
-    given = tuple(map(int, match[2].split("x"))) if match else ()
-    if len(given) != len(shape) or any(k == 0 or n % k for n, k in zip(shape, given, strict=True)):
+    sizes = tuple(map(int, match[2].split("x"))) if match else ()
+    if len(sizes) != len(shape) or any(k == 0 or n % k for n, k in zip(shape, sizes, strict=True)):
         raise VariantError
-    other = tuple(n // k for n, k in zip(shape, given, strict=True))
-    return (other, given) if split.startswith("tile") else (given, other)
+    counts = tuple(n // k for n, k in zip(shape, sizes, strict=True))
+    # A tile is given by its sizes, other splits by the number of blocks along each axis.
+    return (counts, sizes) if match and match[1] == "tile" else (sizes, counts)
 
 
 def _order_level(shape: Sequence[int], word: str, letters: str) -> Ints:

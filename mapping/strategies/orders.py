@@ -35,7 +35,10 @@ def walk_snake(sizes: Sequence[int]) -> Ints:
 
 
 def walk_loop(sizes: Sequence[int]) -> Ints | None:
-    """Return a closed path through all cells, or None if the first size is odd or others are 1."""
+    """Return the coordinates of a closed path through all cells, ``(n_cells, ndim)``.
+
+    None if the first size is odd or the others are 1.
+    """
     # A snake through the other dimensions makes the grid a plane. The path zigzags through the
     # plane without its first column, and returns over this column.
     if len(sizes) < 2 or sizes[0] % 2:
@@ -43,12 +46,10 @@ def walk_loop(sizes: Sequence[int]) -> Ints | None:
     line = walk_snake(sizes[1:])
     if len(line) < 2:
         return None
-    rows = [[(0, 0)]]
-    for row in range(sizes[0]):
-        forward = range(1, len(line))
-        rows.append([(row, i) for i in (forward if row % 2 == 0 else reversed(forward))])
-    rows.append([(row, 0) for row in range(sizes[0] - 1, 0, -1)])
-    path = np.array([cell for row in rows for cell in row])
+    zigzag = walk_snake((sizes[0], len(line) - 1))
+    zigzag[:, 1] += 1
+    back = [(row, 0) for row in range(sizes[0] - 1, 0, -1)]
+    path = np.vstack([[(0, 0)], zigzag, back])
     return np.column_stack([path[:, 0], line[path[:, 1]]])
 
 

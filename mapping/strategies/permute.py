@@ -105,7 +105,7 @@ def zigzag(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
 
 
 def _list_tilts(placement: Placement) -> list[str]:
-    """Return variants with one shear, small shifts first, then variants with two shears."""
+    """Return variants such as "XY-1" with one shear, small shifts first, then with two shears."""
     torus, letters = placement.torus, placement.letters
     long = [d for d, size in enumerate(torus.shape) if size > 1]
     steps = sorted({1, 2, 3, *(torus.shape[d] // 2 for d in long)})
@@ -278,7 +278,11 @@ def job_torus(shape: Sequence[int], coords: Ints | None = None) -> tuple[Torus, 
 def job_mappings(
     traffic: Workload | CommGraph, shape: Sequence[int], coords: Ints | None = None
 ) -> tuple[list[TaskMapping], dict[str, TaskMapping]]:
-    """Return the candidate mappings of a Fugaku job, on its torus and in its own shape."""
+    """Return the candidate mappings of a Fugaku job on its torus and, by name, in its own shape.
+
+    The candidates are all rank orders, walks over the shape and, if the job has the requested
+    torus, mappings by the traffic.
+    """
     torus, torus_node = job_torus(shape, coords)
     requested, _ = job_torus(shape)
     job, n_tasks = Torus(requested.shape), traffic.n_tasks

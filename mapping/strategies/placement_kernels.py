@@ -1,6 +1,8 @@
 """Kernels for hop-bytes, greedy placement and dual recursive bisection.
 
-Letters in the comments: N nodes, D torus dimensions, T tasks, G dimensions of the task grid.
+Hop-bytes are the sum over all edges of bytes times hops. ``traffic`` gives for each task t its
+partners and the bytes to and from each: entries ``first[t]`` to ``first[t + 1]``. Letters in the
+comments: N nodes, D torus dimensions, T tasks, G dimensions of the task grid.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from ..twist import TorusMetric
 
 @inner_kernel
 def torus_distance(a: NDArray[Any], b: NDArray[Any], metric: TorusMetric) -> float:
-    """Return the hops between two points, whose coordinates may be fractional."""
+    """Return the hops between two points, whose coordinates may be fractional. (D) (D) -> ()."""
     shape, wrap, images = metric
     if images.shape[0] == 0:
         total = 0.0
@@ -41,7 +43,7 @@ def torus_distance(a: NDArray[Any], b: NDArray[Any], metric: TorusMetric) -> flo
 def sum_hop_bytes(
     src: Int32s, dst: Int32s, nbytes: Floats, coords: Int32s, shape: Int32s, wrap: Bools
 ) -> float:
-    """Return the sum of bytes times hops; ``coords``, (T, D), are those of the tasks' nodes."""
+    """Return the hop-bytes of a mapping; ``coords``, (T, D), are those of each task's node."""
     total = 0.0
     for e in range(src.size):
         # Whole coordinates make this five times as fast as `torus_distance`.
@@ -65,7 +67,11 @@ def place_greedily(
     first_task: int,
     first_node: int,
 ) -> Ints:
-    """Return the node of each task by greedy growth. (N, D) (N, 2 * D) -> (T,)."""
+    """Return the node of each task by greedy growth. (N, D) (N, 2 * D) -> (T,).
+
+    The next task is always the one with the most bytes to placed tasks. It takes the node with the
+    lowest hop-bytes among the free nodes nearest to its heaviest partner.
+    """
     first, partner, nbytes = traffic
     n_tasks, n_nodes = first.size - 1, coords.shape[0]
     node = np.full(n_tasks, -1, np.int64)
@@ -90,13 +96,13 @@ def place_greedily(
             while node[next_task] >= 0:
                 next_task += 1
             t = next_task
-        heaviest = -1.0
+        max_bytes = -1.0
         for e in range(first[t], first[t + 1]):
-            if node[partner[e]] >= 0 and nbytes[e] > heaviest:
-                heaviest = nbytes[e]
+            if node[partner[e]] >= 0 and nbytes[e] > max_bytes:
+                max_bytes = nbytes[e]
                 start = node[partner[e]]
         # Search breadth-first for the nearest free nodes, and take the one with the lowest cost.
-        best, min_cost, max_depth = -1, np.inf, n_nodes
+        best_node, min_cost, max_depth = -1, np.inf, n_nodes
         queue[0], depth[0], visited[start] = start, 0, t
         head, size = 0, 1
         while head < size and depth[head] <= max_depth:
@@ -110,7 +116,7 @@ def place_greedily(
                         hops = torus_distance(coords[candidate], coords[other], metric)
                         cost += nbytes[e] * hops
                 if cost < min_cost:
-                    best, min_cost = candidate, cost
+                    best_node, min_cost = candidate, cost
             if max_depth == n_nodes:
                 for port in range(neighbors.shape[1]):
                     neighbor = neighbors[candidate, port]
@@ -119,9 +125,9 @@ def place_greedily(
                         queue[size], depth[size] = neighbor, depth[head] + 1
                         size += 1
             head += 1
-        node[t] = best
-        free[best] -= 1
-        start = best
+        node[t] = best_node
+        free[best_node] -= 1
+        start = best_node
         for e in range(first[t], first[t + 1]):
             u = partner[e]
             if node[u] < 0:
@@ -146,7 +152,9 @@ def bisect_torus_and_tasks(
 ) -> Ints:
     """Return the node of each task by dual recursive bisection. (T, G) -> (T,).
 
-    Boxes of nodes and their tasks are halved in breadth-first order, down to single nodes.
+    The torus and its tasks are halved repeatedly, in breadth-first order, down to single nodes. A
+    box of nodes is cut across its longest dimension. Its tasks, in the order by a coordinate of
+    their ``grid`` or by the graph, are cut where this gives the lowest hop-bytes.
     """
     first, partner, nbytes = traffic
     shape = metric.shape
@@ -155,6 +163,7 @@ def bisect_torus_and_tasks(
     for size in shape:
         n_nodes *= size
     n_boxes = 2 * n_nodes - 1
+    # Lowest and highest coordinates of each box, its centre, and the range of its tasks in `tasks`.
     low = np.zeros((n_boxes, ndim), np.int64)
     high = np.zeros((n_boxes, ndim), np.int64)
     centre = np.zeros((n_boxes, ndim))
@@ -169,9 +178,9 @@ def bisect_torus_and_tasks(
     bias = np.zeros(n_tasks)
     # Grid dimensions that were cut together with a dimension of the torus.
     paired = np.zeros((grid.shape[1], ndim), np.bool_)
-    used = 1
+    n_used = 1
     for box in range(n_boxes):
-        if box >= used:
+        if box >= n_used:
             break
         start, stop = span[box, 0], span[box, 1]
         if start == stop:
@@ -186,8 +195,8 @@ def bisect_torus_and_tasks(
             for i in range(start, stop):
                 node[tasks[i]] = number
             continue
-        left, right = used, used + 1
-        used += 2
+        left, right = n_used, n_used + 1
+        n_used += 2
         for d in range(ndim):
             low[left, d] = low[right, d] = low[box, d]
             high[left, d] = high[right, d] = high[box, d]
@@ -226,13 +235,13 @@ def bisect_torus_and_tasks(
                 if rank == (0 if paired[g, cut] else 2 if is_paired else 1):
                     preferred[n_preferred] = g
                     n_preferred += 1
-        best, dimension = _find_best_order(
+        order, dimension = _find_best_order(
             traffic, grid, members, n_left, bias, gap, side, preferred, by_graph
         )
         if dimension >= 0:
             paired[dimension, cut] = True
         for i in range(members.size):
-            side[best[i]] = 0 if i < n_left else 1
+            side[order[i]] = 0 if i < n_left else 1
         if refined:
             _refine_halves(traffic, members, bias, gap, side)
         i, j = start, start + n_left
@@ -262,13 +271,14 @@ def _find_best_order(
     preferred: Ints,
     by_graph: bool,
 ) -> tuple[Ints, int]:
-    """Return the order of tasks with the cheapest cut after ``n_left``, and its grid dimension.
+    """Return the order of ``members`` with the cheapest cut after ``n_left``, and its dimension.
 
-    The dimension is -1 for an order by bias or by the graph. The cost of a cut is the bias of the
-    left tasks, plus the bytes between both sides times the distance of the boxes.
+    Orders by the ``preferred`` dimensions of the task grid are tried first, then with ``by_graph``
+    breadth-first and by bias (dimension -1), all in both directions. The cost of a cut is the bias
+    of the left tasks, plus the bytes between both sides times ``gap``, the distance of the boxes.
     """
     first, partner, nbytes = traffic
-    best, best_dimension = members, -1
+    best_order, best_dimension = members, -1
     min_cost = np.inf
     n_grid = preferred.size
     key = np.empty(members.size)
@@ -299,14 +309,14 @@ def _find_best_order(
                         cost += gap * nbytes[e]
             # Rounding errors must not decide between equal costs.
             if cost < min_cost - 1e-9 * abs(cost):
-                min_cost, best, best_dimension = cost, order, dimension
+                min_cost, best_order, best_dimension = cost, order, dimension
             order = order[::-1].copy()
-    return best, best_dimension
+    return best_order, best_dimension
 
 
 @inner_kernel
 def _order_breadth_first(traffic: Partners, members: Ints, side: NDArray[np.int8]) -> Ints:
-    """Return the breadth-first order from a task at the periphery of the graph.
+    """Return the breadth-first order of ``members`` from a task at the periphery of the graph.
 
     The first search starts anywhere. Its last task is far from its start, so the second search,
     whose order is returned, starts there.
@@ -344,9 +354,13 @@ def _order_breadth_first(traffic: Partners, members: Ints, side: NDArray[np.int8
 def _refine_halves(
     traffic: Partners, members: Ints, bias: Floats, gap: float, side: NDArray[np.int8]
 ) -> None:
-    """Exchange tasks in passes (Kernighan and Lin), and undo those after the best of each pass."""
+    """Improve ``side``, the half of each of the ``members``, by the method of Kernighan and Lin.
+
+    A pass exchanges pairs of tasks, one from each half, with the largest gains first even if they
+    are negative. It then undoes the exchanges after the lowest total cost.
+    """
     first, partner, nbytes = traffic
-    patience = max(16, members.size // 50)
+    patience = max(16, members.size // 50)  # exchanges without a new lowest cost before a pass ends
     gain = np.zeros(bias.size)
     locked = np.zeros(bias.size, np.bool_)
     for _ in range(4):
@@ -369,10 +383,10 @@ def _refine_halves(
         heapq.heapify(heap0)
         heapq.heapify(heap1)
         moved = np.empty(members.size + 2, np.int64)
-        n_moved = n_kept = 0
-        total = best = 0.0
-        while n_moved + 1 < members.size and n_moved - n_kept < 2 * patience:
-            pair = n_moved
+        n_moved = n_best = 0
+        total = max_total = 0.0
+        while n_moved + 1 < members.size and n_moved - n_best < 2 * patience:
+            n_before = n_moved
             for source in range(2):
                 heap = heap0 if source == 0 else heap1
                 t = -1
@@ -399,11 +413,11 @@ def _refine_halves(
                         heapq.heappush(heap0, (-gain[u], u))
                     else:
                         heapq.heappush(heap1, (-gain[u], u))
-            if n_moved - pair < 2:
+            if n_moved - n_before < 2:
                 break
-            if total > best + 1e-9 * scale:
-                best, n_kept = total, n_moved
-        for i in range(n_kept, n_moved):
+            if total > max_total + 1e-9 * scale:
+                max_total, n_best = total, n_moved
+        for i in range(n_best, n_moved):
             side[moved[i]] = 1 - side[moved[i]]
-        if n_kept == 0:
+        if n_best == 0:
             break

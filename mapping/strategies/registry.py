@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from toruscast.errors import InputError
 from toruscast.text import closest
 from toruscast.validation import SEED, Seed, check_type, seed_number, whole_number
 
-from ..comm_graph import CommGraph, Partners, sum_edges
+from ..comm_graph import Partners, sum_edges
 from ..problem import MappingProblem, as_problem
 from ..task_mapping import MAX_SLOTS, Allocation, TaskMapping, check_tasks_fit, min_capacity
 from ..torus import Torus
@@ -57,6 +57,10 @@ class Placement:
     problem: MappingProblem
     tasks_per_node: int | None = None
     is_late: Callable[[], bool] = lambda: False
+    capacity: int = field(init=False)
+    """Number of tasks that fit on a node."""
+    bases: dict[str, NDArray[Any]] = field(init=False, default_factory=dict)
+    """Cache of the mappings from which swaps start, by name."""
 
     def __post_init__(self) -> None:
         n_tasks, n_nodes = self.n_tasks, self.torus.usable_nodes.size
@@ -65,23 +69,12 @@ class Placement:
             capacity = min(min_capacity(n_tasks, n_nodes), MAX_SLOTS)
         capacity = whole_number(capacity, "tasks per node", 1, MAX_SLOTS)
         check_tasks_fit(n_tasks, n_nodes, capacity)
-        object.__setattr__(self, "tasks_per_node", capacity)
-
-    @property
-    def capacity(self) -> int:
-        """Number of tasks that fit on a node."""
-        assert self.tasks_per_node is not None
-        return self.tasks_per_node
+        object.__setattr__(self, "capacity", capacity)
 
     @property
     def torus(self) -> Torus:
         """The torus."""
         return self.problem.torus
-
-    @property
-    def total(self) -> CommGraph:
-        """The traffic of all phases."""
-        return self.problem.comm
 
     @property
     def n_tasks(self) -> int:
@@ -111,10 +104,11 @@ class Placement:
     @lazy
     def partners(self) -> Partners:
         """Bytes between pairs of tasks, both directions added."""
-        sent = (self.total.src != self.total.dst) & (self.total.nbytes > 0)
-        pairs = np.array([self.total.src[sent], self.total.dst[sent]])
+        comm = self.problem.comm
+        is_sent = (comm.src != comm.dst) & (comm.nbytes > 0)
+        pairs = np.array([comm.src[is_sent], comm.dst[is_sent]])
         src, dst = np.hstack([pairs, pairs[::-1]])
-        both = sum_edges(self.n_tasks, src, dst, np.tile(self.total.nbytes[sent], 2))
+        both = sum_edges(self.n_tasks, src, dst, np.tile(comm.nbytes[is_sent], 2))
         return Partners(both.first.copy(), both.dst.astype(np.int64), both.nbytes.copy())
 
     @lazy
@@ -123,30 +117,19 @@ class Placement:
         shape, twist = self.torus.shape, self.torus.twist
         return TorusMetric(np.array(shape), np.array(self.torus.wrap), find_images(shape, twist))
 
-    @lazy
-    def bases(self) -> dict[str, NDArray[Any]]:
-        """Cache of the mappings from which swaps start, by name."""
-        return {}
-
     def mapping(self, node: NDArray[Any], name: str) -> TaskMapping:
         """Return a mapping, given the node of each task."""
         return TaskMapping(node, self.torus, tasks_per_node=self.capacity, name=name)
 
     def hop_bytes(self, node: NDArray[Any]) -> float:
         """Return the sum of bytes times hops over all edges, given the node of each task."""
-        edges = self.total
+        edges = self.problem.comm
         if self.torus.twist:
             return float(self.torus.distance(node[edges.src], node[edges.dst]) @ edges.nbytes)
-        return float(
-            placement_kernels.sum_hop_bytes(
-                edges.src,
-                edges.dst,
-                edges.nbytes,
-                self.torus.coords[node],
-                np.array(self.torus.shape, dtype=np.int32),
-                np.array(self.torus.wrap),
-            )
-        )
+        columns = edges.src, edges.dst, edges.nbytes
+        shape, wrap = np.array(self.torus.shape, dtype=np.int32), np.array(self.torus.wrap)
+        coords = self.torus.coords[node]
+        return float(placement_kernels.sum_hop_bytes(*columns, coords, shape, wrap))
 
 
 Rng = np.random.Generator

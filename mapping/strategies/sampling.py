@@ -88,17 +88,18 @@ def count_mappings(placement: Placement) -> float:
     # The number is n_tasks! times the coefficient of x**n_tasks in f(x)**n_nodes, where f is the
     # sum of x**k / k! up to the capacity. The recurrence of the coefficients of a power follows
     # from its derivative: f (f**n)' = n f' f**n.
-    share = [Fraction(1, math.factorial(k)) for k in range(min(capacity, n_tasks) + 1)]
+    f = [Fraction(1, math.factorial(k)) for k in range(min(capacity, n_tasks) + 1)]
     power = [Fraction(1)]
     for t in range(1, n_tasks + 1):
         terms = range(1, min(t, capacity) + 1)
-        total = sum((k * (n_nodes + 1) - t) * share[k] * power[t - k] for k in terms)
+        total = sum((k * (n_nodes + 1) - t) * f[k] * power[t - k] for k in terms)
         power.append(Fraction(total, t))
     return int(power[n_tasks] * math.factorial(n_tasks))
 
 
 def all_mappings(placement: Placement) -> Iterator[tuple[int, ...]]:
     """Yield the node of each task for every mapping, in lexicographic order."""
+    # A depth-first search, in which each task of `prefix` is on the lowest node not tried yet.
     free = [0] * placement.torus.n_nodes
     for node in placement.torus.usable_nodes.tolist():
         free[node] = placement.capacity
@@ -204,13 +205,12 @@ def _draw_families(
     if has_random:
         yield from add_random(sample)
     if len(sample.names) < n:
-        raise TooFewMappingsError(
-            "not enough different mappings of these kinds", found=len(sample.names), expected=n
-        )
+        message = "not enough different mappings of these kinds"
+        raise TooFewMappingsError(message, found=len(sample.names), expected=n)
 
 
 def add_random(sample: DistinctMappings) -> Iterator[TaskMapping]:
-    """Complete the sample with random mappings."""
+    """Yield random mappings until the sample is complete."""
     # After 50 repeated draws few mappings remain, and enumerating them is faster.
     n_repeats = 0
     for copy in itertools.count(1):
@@ -313,12 +313,14 @@ def _have_equal_costs(new: Costed, other: Costed) -> bool:
 def add_swaps(
     sample: DistinctMappings, tried: Iterable[Costed], size: int
 ) -> Iterator[TaskMapping]:
-    """Extend the sample to ``size`` mappings with good ones after an increasing number of swaps."""
+    """Extend the sample to ``size`` mappings with good ones after an increasing number of swaps.
+
+    Swaps start from the best of the ``tried`` mappings of each of up to four families.
+    """
     placement = sample.placement
     n = size - len(sample.names)
     if n <= 0:
         return
-    # Swaps start from the best mapping of each family, so that the initial mappings differ in kind.
     # Among equal costs prefer the shorter name.
     bases: list[Costed] = []
     for costed in sorted(tried, key=lambda pair: (round(pair[0], 9), len(pair[1].name))):
@@ -328,18 +330,15 @@ def add_swaps(
             for cost, other in bases
         ):
             bases.append(costed)
-    base_nodes = [(each.name, _place_base(placement, each.name)) for _, each in bases[:_N_BASES]]
+    names = itertools.cycle([mapping.name for _, mapping in bases[:_N_BASES]])
     # A pair of tasks is unchanged by k swaps with probability exp(-4 k / T), because a swap moves
     # two of the T tasks. Choose k for even steps of this probability.
     levels = (np.arange(n) + 0.5) / n
     counts = np.maximum(1, np.round(-placement.n_tasks / 4 * np.log1p(-levels))).astype(int)
-    for count, (base, node) in zip(counts.tolist(), itertools.cycle(base_nodes), strict=False):
+    for count, base in zip(counts.tolist(), names, strict=False):
         plain = f"swap-{count}-{base}"
         for name in [plain, *(f"{plain}@{copy}" for copy in range(2, 6))]:
-            if name in sample.names:
-                continue
-            rng = registry.named_rng(name, sample.seed)
-            if new := sample.add(name, _swap_pairs(node, count, rng)):
+            if name not in sample.names and (new := sample.add(name)):
                 yield from new
                 break
 

@@ -68,12 +68,9 @@ def greedy(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """
     first_edge, _, nbytes = placement.partners
     if variant == "heaviest":
-        volume = np.bincount(
-            np.repeat(np.arange(placement.n_tasks), np.diff(first_edge)),
-            weights=nbytes,
-            minlength=placement.n_tasks,
-        )
-        task, node = int(volume.argmax()), 0
+        tasks = np.repeat(np.arange(placement.n_tasks), np.diff(first_edge))
+        total_bytes = np.bincount(tasks, weights=nbytes, minlength=placement.n_tasks)
+        task, node = int(total_bytes.argmax()), 0
     elif variant == "random":
         task = int(rng.integers(placement.n_tasks))
         node = int(rng.integers(placement.torus.n_nodes))
@@ -107,28 +104,32 @@ def spectral(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     1999.
     """
     sizes = placement.torus.shape
-    best: NDArray[Any] = np.arange(placement.n_tasks) // placement.capacity
+    best_node: NDArray[Any] = np.arange(placement.n_tasks) // placement.capacity
     min_cost = np.inf
     # Several BLAS threads take ten times the processor time of one.
     with threadpool_limits(1, "blas"):
         for layout in find_layouts(placement, sum(size > 1 for size in sizes), rng):
             for assignment in _assign_dimensions(layout, placement.torus):
                 if placement.is_late():
-                    return best
+                    return best_node
                 node = _divide_layout(layout, assignment, placement.torus)
                 cost = placement.hop_bytes(node)
                 if cost < min_cost * (1 - 1e-9):
-                    best, min_cost = node, cost
-    return best
+                    best_node, min_cost = node, cost
+    return best_node
 
 
 def _assign_dimensions(layout: Sequence[LayoutAxis], torus: Torus) -> list[list[tuple[int, ...]]]:
-    """Return assignments of torus dimensions to the axes of the layout, by a beam search."""
+    """Return assignments of torus dimensions to the axes of the layout, best first.
+
+    An assignment lists the dimensions of each axis. A beam search adds one dimension at a time and
+    keeps those whose numbers of nodes along the axes fit their extents best, on a log scale.
+    """
     dims = [d for d, size in enumerate(torus.shape) if size > 1]
     dims.sort(key=lambda d: (-torus.shape[d], torus.wrap[d]))
     kinds = [(torus.shape[d], torus.wrap[d], torus.twist and d) for d in dims]
     # The number of nodes along an axis of the layout should be proportional to its extent.
-    target = np.log([dimension.extent for dimension in layout])
+    target = np.log([axis.extent for axis in layout])
     target += (np.log(torus.n_nodes) - target.sum()) / len(layout)
     log_nodes = np.zeros((1, len(layout)))
     assignments = np.zeros((1, 0), dtype=np.int64)
@@ -142,9 +143,9 @@ def _assign_dimensions(layout: Sequence[LayoutAxis], torus: Torus) -> list[list[
         extended = log_nodes[parent]
         extended[np.arange(len(choice)), choice] += np.log(torus.shape[d])
         distance = np.round(((extended - target) ** 2).sum(axis=1), _DECIMALS)
-        best = np.argsort(distance, kind="stable")[:_BEAM_WIDTH]
-        log_nodes = extended[best]
-        assignments = np.column_stack([assignments[parent], choice])[best]
+        selected = np.argsort(distance, kind="stable")[:_BEAM_WIDTH]
+        log_nodes = extended[selected]
+        assignments = np.column_stack([assignments[parent], choice])[selected]
     return [
         [
             tuple(d for d, k in zip(dims, choices, strict=True) if k == number)
@@ -157,15 +158,19 @@ def _assign_dimensions(layout: Sequence[LayoutAxis], torus: Torus) -> list[list[
 def _divide_layout(
     layout: Sequence[LayoutAxis], assignment: Sequence[tuple[int, ...]], torus: Torus
 ) -> NDArray[Any]:
-    """Return the node of each task, by division into equal slabs along each axis of the layout."""
+    """Return the node of each task, by division into equal slabs along each axis of the layout.
+
+    ``group`` numbers the boxes of tasks so far. Each axis divides every box into slabs, one for
+    each position along its torus dimensions.
+    """
     n_tasks = len(layout[0].value)
     node = np.zeros(n_tasks, dtype=np.int64)
     group = np.zeros(n_tasks, dtype=np.int64)
-    for dimension, dims in zip(layout, assignment, strict=True):
+    for axis, dims in zip(layout, assignment, strict=True):
         offsets = _walk_dimensions([torus.shape[d] for d in dims]) @ torus.node_strides[list(dims)]
         # Stable sorts of short integers are radix sorts.
-        key = group[dimension.order].astype(np.min_scalar_type(torus.n_nodes))
-        order = dimension.order[np.argsort(key, kind="stable")]
+        key = group[axis.order].astype(np.min_scalar_type(torus.n_nodes))
+        order = axis.order[np.argsort(key, kind="stable")]
         size = np.bincount(group)
         first = np.repeat(np.cumsum(size) - size, size)
         slab = (np.arange(n_tasks) - first) * len(offsets) // np.repeat(size, size)
@@ -233,10 +238,10 @@ def find_layouts(placement: Placement, n_dimensions: int, rng: Rng) -> Iterator[
     for equal_weights in (True, False) if varies else (True,):
         if placement.is_late():
             return
-        eigenvalues, slow = _slow_eigenvectors(placement, n_eigenvectors, equal_weights)
+        eigenvalues, slow = _find_slow_eigenvectors(placement, n_eigenvectors, equal_weights)
         layout: list[LayoutAxis] = []
         while len(layout) < n_dimensions and (
-            new := _find_next_dimensions(layout, slow, rng, eigenvalues)
+            new := _find_next_axes(layout, slow, rng, eigenvalues)
         ):
             layout = [*layout, *new]
             yield layout
@@ -244,10 +249,14 @@ def find_layouts(placement: Placement, n_dimensions: int, rng: Rng) -> Iterator[
             yield _pair_waves(_unmix_waves(slow[:, :n], rng), slow, eigenvalues)
 
 
-def _slow_eigenvectors(
+def _find_slow_eigenvectors(
     placement: Placement, n: int, equal_weights: bool
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the smallest positive eigenvalues of the Laplacian and eigenvectors, (n_tasks, n)."""
+    """Return the ``n`` smallest positive eigenvalues of the Laplacian and their eigenvectors.
+
+    The Laplacian is that of the graph of bytes between tasks, normalised by the degrees; with
+    ``equal_weights``, light edges are ignored and others are equal. Shapes (n,) and (n_tasks, n).
+    """
     first, partner, nbytes = placement.partners
     n_tasks = placement.n_tasks
     task = np.repeat(np.arange(n_tasks), np.diff(first))
@@ -272,7 +281,7 @@ def _slow_eigenvectors(
         vectors = np.hstack([_choose_basis(group) for group in groups])
     else:
         sparse = scipy.sparse.csr_array((normal, partner, first), shape=(n_tasks, n_tasks))
-        values, vectors = _filtered_eigenvectors(sparse, n + 1, placement)
+        values, vectors = _iterate_eigenvectors(sparse, n + 1, placement)
     slow = vectors[:, 1 : n + 1] * scale[:, None]
     slow -= slow.mean(axis=0)
     return 1 - values[1 : n + 1], np.asarray(slow / np.maximum(slow.std(axis=0), 1e-300))
@@ -288,10 +297,14 @@ def _choose_basis(columns: Floats) -> Floats:
     return np.asarray(basis * np.where(np.diag(triangle) < 0, -1.0, 1.0))
 
 
-def _filtered_eigenvectors(
+def _iterate_eigenvectors(
     normal: scipy.sparse.csr_array, n: int, placement: Placement
 ) -> tuple[Floats, Floats]:
-    """Return the largest eigenvalues below 1 and eigenvectors, by Chebyshev-filtered iteration."""
+    """Return the ``n`` largest eigenvalues of a matrix and their eigenvectors, (n,) (n_tasks, n).
+
+    Each step of the subspace iteration applies a Chebyshev polynomial, which is small for
+    eigenvalues below the cutoff and grows fast above it.
+    """
     block = np.random.default_rng(1).normal(size=(normal.shape[0], n + 12))
     cutoff, previous_gaps = 0.9, np.full(n, np.inf)
     for _ in range(_MAX_ITERATIONS):
@@ -311,7 +324,11 @@ def _filtered_eigenvectors(
 
 
 def _unmix_waves(mixed: NDArray[Any], rng: Rng) -> NDArray[Any]:
-    """Rotate columns for maximum independence, by symmetric FastICA with kurtosis."""
+    """Separate waves that are mixed in the columns, ``(n_tasks, n) -> (n_tasks, n_waves)``.
+
+    The columns are whitened and rotated for maximum independence, by symmetric FastICA with the
+    kurtosis as contrast.
+    """
     n = mixed.shape[1]
     # Whitening drops linearly dependent eigenvectors.
     values, vectors = np.linalg.eigh(np.cov(mixed.T).reshape(n, n))
@@ -340,7 +357,11 @@ def _unmix_waves(mixed: NDArray[Any], rng: Rng) -> NDArray[Any]:
 def _pair_waves(
     waves: NDArray[Any], slow: NDArray[Any], eigenvalues: NDArray[Any]
 ) -> list[LayoutAxis]:
-    """Return the rings of pairs of a cosine and its sine, and the lines of the other waves."""
+    """Return a ring for each pair of waves that are cosine and sine, and a line for each other one.
+
+    The squares of such a pair have a correlation near -1. The extent of an axis comes from the
+    ``eigenvalues`` of the ``slow`` eigenvectors in its waves.
+    """
     # A wave with two values has a constant square, whose correlation is undefined.
     with np.errstate(invalid="ignore"):
         correlation = np.corrcoef((waves**2).T).reshape(waves.shape[1], -1)
@@ -358,29 +379,33 @@ def _pair_waves(
         if {i, j} <= unpaired:
             unpaired -= {i, j}
             turn = np.arctan2(waves[:, i], waves[:, j]) / (2 * np.pi)
-            # Whole numbers, because -pi and pi are the same angle.
-            place = np.rint(turn * 10**_DECIMALS).astype(np.int64) % 10**_DECIMALS
+            # Round to whole numbers, in which -pi and pi are the same angle.
+            angle = np.rint(turn * 10**_DECIMALS).astype(np.int64) % 10**_DECIMALS
             # Count angles from the widest gap, which keeps groups of tasks together.
-            ordered = np.sort(place)
+            ordered = np.sort(angle)
             gaps = np.diff(np.append(ordered, ordered[0] + 10**_DECIMALS))
             # Equal gaps differ by the rounding.
             widest = np.flatnonzero(gaps >= gaps.max() - 2)[0]
-            start = ordered[(widest + 1) % place.size]
-            value = (place - start) % 10**_DECIMALS * (2 * np.pi / 10**_DECIMALS)
+            start = ordered[(widest + 1) % angle.size]
+            value = (angle - start) % 10**_DECIMALS * (2 * np.pi / 10**_DECIMALS)
             rings.append(LayoutAxis(value, float(lengths[[i, j]].mean()), True))
     lines = [LayoutAxis(waves[:, i], float(lengths[i]) / 2, False) for i in sorted(unpaired)]
     return rings + lines
 
 
-def _find_next_dimensions(
+def _find_next_axes(
     layout: list[LayoutAxis], slow: NDArray[Any], rng: Rng, eigenvalues: NDArray[Any]
 ) -> list[LayoutAxis]:
-    """Return the axes of the first eigenvectors that the layout does not explain."""
+    """Return the axes of the slowest eigenvectors that are no functions of the layout's axes.
+
+    The functions are products of harmonics of the axes; a regression on them gives the residuals.
+    Return no axes if there are too many functions, or no such eigenvector.
+    """
     regressors = np.ones((len(slow), 1))
-    for dimension in layout:
+    for axis in layout:
         # The coordinate on a line is half a wave of the position; its rank gives the position.
-        rank = np.argsort(dimension.order) / max(len(slow) - 1, 1)
-        angle = dimension.value if dimension.is_ring else np.pi * rank
+        rank = np.argsort(axis.order) / max(len(slow) - 1, 1)
+        angle = axis.value if axis.is_ring else np.pi * rank
         phases = angle[:, None] * np.arange(1, _HARMONICS + 1)
         waves = np.hstack([np.ones((len(slow), 1)), np.cos(phases), np.sin(phases)])
         regressors = (regressors[:, :, None] * waves[:, None, :]).reshape(len(slow), -1)
