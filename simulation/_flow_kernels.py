@@ -169,7 +169,10 @@ def advance(flows: FlowInputs, state: FlowState, error: float, steps: int) -> bo
 
 @bare_kernel
 def _begin_next_round(flows: FlowInputs, state: FlowState, task: int) -> None:
-    """Begin a task's next round if nothing of its current round is missing, and hand it over."""
+    """Begin a task's next round if nothing of its current round is missing.
+
+    All messages of the round are handed over at once, with their times.
+    """
     rounds = state.missing.shape[0]
     if state.entered[task] + 1 < rounds and (
         state.entered[task] < 0 or state.missing[state.entered[task], task] == 0
@@ -246,6 +249,7 @@ def _process_event(flows: FlowInputs, state: FlowState, error: float) -> None:
 
 @bare_kernel
 def _record_arrival(flows: FlowInputs, state: FlowState, m: int, time: float) -> None:
+    """Record the arrival of a message, and begin the rounds of tasks that waited only for it."""
     state.message[m].arrived_at = time
     state.clock[0].n_arrived += 1
     state.missing[flows.round[m], flows.receiver[m]] -= 1
@@ -264,7 +268,11 @@ def _add_event(state: FlowState, time: float, key: int) -> None:
 
 @bare_kernel
 def _start_flow(flows: FlowInputs, state: FlowState, m: int, error: float) -> None:
-    """Start a message; it gets a rate after at most a share of its estimated duration."""
+    """Start a message that has no rate yet, and set a deadline for the next computation of rates.
+
+    The deadline is after a share of the message's duration, which is estimated from the levels of
+    its resources.
+    """
     clock, message = state.clock[0], state.message[m]
     message.begun = clock.now
     clock.begin_sum += clock.now
@@ -279,7 +287,6 @@ def _start_flow(flows: FlowInputs, state: FlowState, m: int, error: float) -> No
         available = state.available[q].free + load.level * load.limited_weight
         fair_level = flows.capacity[q] / load.weight
         level = min(level, max(fair_level, available / (load.limited_weight + load.changed_weight)))
-    # Estimate its duration from the current levels of its resources.
     wait = min(_WAIT_FACTOR * error, _MAX_SHARE) * message.left / (message.weight * level)
     clock.deadline = min(clock.deadline, clock.now + wait)
     _record_change(state, 1.0 / max(clock.n_flowing, 1), error)
@@ -323,7 +330,10 @@ def _record_change(state: FlowState, share: float, error: float) -> None:
 
 @bare_kernel
 def _share_resources(flows: FlowInputs, state: FlowState, error: float) -> None:
-    """Compute the rates of all flowing messages, and the ends that come before the next rates."""
+    """Compute the rates of all flowing messages, and the time of the next computation.
+
+    Messages that end before then are listed in ``ending``.
+    """
     clock = state.clock[0]
     clock.parity = 1 - clock.parity
     mean_age = clock.now - clock.begin_sum / clock.n_flowing
@@ -347,7 +357,10 @@ def _share_resources(flows: FlowInputs, state: FlowState, error: float) -> None:
 
 @bare_kernel
 def _reset_resources(flows: FlowInputs, state: FlowState) -> int:
-    """Free all resources, make a heap of those with messages, and return its size."""
+    """Free all resources, put those with messages on a heap by level, and return its size.
+
+    Also compute the mean time since the changes of each resource.
+    """
     clock = state.clock[0]
     elapsed = clock.now - clock.shared_at
     mean_elapsed = elapsed - clock.change_delay_sum / max(clock.n_changes, 1)
@@ -484,6 +497,7 @@ def _set_rate(flows: FlowInputs, state: FlowState, m: int, q: int, rate: float) 
 
 @bare_kernel
 def _heap_push(key: Floats, items: Ints, size: int, new_key: float, item: int) -> None:
+    """Add an item to a heap of ``size`` items, whose first item has the lowest key."""
     i = size
     while i > 0:
         parent = (i - 1) >> 1
@@ -517,6 +531,7 @@ def _sift_down(
 
 @bare_kernel
 def _heap_pop(key: Floats, items: Ints, size: int) -> None:
+    """Remove the first item of a heap, which then has ``size`` items."""
     _sift_down(key, items, size, 0, key[size], items[size])
 
 

@@ -1,5 +1,9 @@
 """Kernels of links: ports, buffers, claims, arbitration, and packed routes.
 
+A lane is a queue of packets at a link, and a channel is a part of the buffer after a link. The
+first packet of each lane at a node claims the links that it may take next. A set of lanes, ports or
+channels is a number with a bit for each member. `state` has the records and their fields.
+
 The default network has no special rules and no adaptive packets; it has its own machine code.
 """
 
@@ -8,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toruscast._jit import bare_kernel, kernel, trailing_zeros
 from toruscast._llvm import equal_of_64, sharing_of_16, sharing_of_64
@@ -17,7 +22,7 @@ from toruscast.routing.route_kernels import (
     ring_distance,
     sum_other_coordinates,
 )
-from toruscast.typing import Bools, Int32s, UInt64s
+from toruscast.typing import Bools, Int32s
 
 from .state import (
     ADAPTIVE_CHANNEL,
@@ -109,7 +114,10 @@ def next_port(state: State, route: int) -> int:
 
 @bare_kernel
 def zone_fields(state: State, p: int) -> int:
-    """Return the route fields of the ports that an adaptive packet may choose; 0 for none."""
+    """Return the route fields of the ports that an adaptive packet may choose; 0 for none.
+
+    These are the ports with hops left in its first zone, a set of dimensions, with any hops left.
+    """
     packet = state.packets.packet[p]
     zone: int = np.uint64(0)
     row = np.uint64(0)
@@ -299,7 +307,10 @@ def lane_kind(state: State, p: int, out: int, straight_port: int) -> int:
 
 @bare_kernel
 def _choose_ready_lane(state: State, out: int, ready: int) -> int:
-    """Return the ready lane that sends first, or NONE."""
+    """Return the lane among the bits ``ready`` that sends first, or NONE.
+
+    It is the lane whose first packet arrived first, or with round robin that of the next input.
+    """
     if ready == 0:
         return NONE
     best = trailing_zeros(ready)
@@ -324,7 +335,10 @@ def _is_older(state: State, lane: int, other: int) -> bool:
 
 @bare_kernel
 def _choose_round_robin(state: State, turn: int, ready: int) -> int:
-    """Return the ready lane of the next input; within an input, FIRST comes before SECOND."""
+    """Return the ready lane of the first input from ``turn`` on, or NONE.
+
+    Within an input, FIRST comes before SECOND, and SECOND before FREE.
+    """
     best = NONE
     min_distance = KINDS * n_inputs(state)
     while ready != 0:
@@ -370,11 +384,12 @@ def choose_lane(state: State, out: int, free: int) -> int:
 
 @bare_kernel
 def _choose_of_two(state: State, out: int, ready: int) -> int:
-    """Return the ready lane that has waited longer, or NONE, without a branch."""
+    """Return the lane, FIRST or SECOND, that has waited longer among those ready, or NONE."""
     first = state.links.lane[lane_index(state, out, FIRST)].since
     second = state.links.lane[lane_index(state, out, SECOND)].since
-    # ``ready`` has bit 1 for the first lane and bit 2 for the second. If both are ready, keep the
-    # bit of the one that has waited longer. The number of its lane is the bit minus one.
+    # ``ready`` has the value 1 for the first lane, 2 for the second, and 3 for both, of which the
+    # one that has waited longer is kept. The lane is this value minus one. There is no branch,
+    # because the CPU cannot predict it.
     longer = 1 + np.int64(np.int32(second - first) < 0)
     return ((ready + (ready == 3) * (longer - 3)) & 3) - 1
 
@@ -441,14 +456,12 @@ def pack_routes(
     src: Int32s,
     dst: Int32s,
     is_adaptive_edge: Bools,
-    route: UInt64s,
-    ties: Int32s,
-    coins: Int32s,
+    message: NDArray[Any],
 ) -> None:
-    """Write packed routes, and the dimensions with open ties. (E,) -> (E,).
+    """Write the packed route and the open ties of each message, `MESSAGE`. (E,) (E,) (E,) -> (E,).
 
     At a tie the plus field is filled, or both fields if packets choose adaptively. If ties split
-    packets, ``coins`` has a bit for each tie, in routing order: the direction of the odd packet.
+    packets, ``coin`` has a bit for each tie, in routing order: the direction of the odd packet.
     """
     for e in range(src.size):
         both_directions = is_adaptive_edge[e] and not grid.tie.adaptive_fixed
@@ -480,6 +493,6 @@ def pack_routes(
                     both = sum(grid.coords[src[e]]) + sum(grid.coords[dst[e]]) - t
                     coin |= (1 - both % 2) << n_ties
                 n_ties += 1
-        route[e] = packed
-        ties[e] = open_ties
-        coins[e] = coin
+        message[e].route = packed
+        message[e].ties = open_ties
+        message[e].coin = coin

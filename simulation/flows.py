@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +18,8 @@ from toruscast.mapping.problem import as_problem
 from toruscast.routing import time_bounds
 from toruscast.routing.loads import check_routes, link_loads
 from toruscast.routing.messages import Messages, packet_counts
-from toruscast.routing.routing import routes
+from toruscast.routing.route_kernels import list_links
+from toruscast.routing.routing import grid_of, list_routes
 from toruscast.typing import Ints
 from toruscast.validation import Progress, progress_of, real_number
 
@@ -177,7 +178,10 @@ def simulate_flows(
 def _build_inputs(
     messages: Messages, torus: Torus, mapping: TaskMapping
 ) -> tuple[FlowInputs, NDArray[np.void]]:
-    """Return the inputs of the kernels, and the initial records of the messages."""
+    """Return the inputs of the kernels, and the initial record of each message.
+
+    Resources are numbered in this order, without unused ones: links, FIFOs and receivers.
+    """
     network = torus.network
     remote = messages.src != messages.dst
     if int(torus.distance(messages.src, messages.dst).sum()) > _MAX_HOPS:
@@ -239,25 +243,24 @@ def _build_inputs(
 
 
 def _list_routes(messages: Messages, torus: Torus) -> tuple[Ints, Ints, float]:
-    """Return the begin of each message's links, the links, and the share of a message on each."""
+    """Return the links of each message, as `routes`, and the share of a message on each link.
+
+    If a message is split at ties, it has the links of both halves.
+    """
+    first, links = list_routes(torus, messages.src, messages.dst)
     if not torus.ties_are_open:
-        first, links = routes(torus, messages.src, messages.dst)
         return first, links, 1.0
-    # One half goes plus at each tie, and the other minus, which is plus in reversed coordinates.
-    plus = replace(torus, tie_break="plus")
-    mirrored = torus.node(np.array(torus.shape) - 1 - torus.coords)
-    first, links = routes(plus, messages.src, messages.dst)
-    _, other_links = routes(plus, mirrored[messages.src], mirrored[messages.dst])
-    node, port = np.divmod(other_links, 2 * torus.ndim)
-    other_links = mirrored[node].astype(np.int64) * 2 * torus.ndim + (port ^ 1)
-    all_links = np.empty(2 * links.size, dtype=np.int64)
-    all_links[0::2], all_links[1::2] = links, other_links
+    # One half of a message goes plus at each tie, and the other minus.
+    other_links = np.empty_like(links)
+    list_links(grid_of(torus), messages.src, messages.dst, first, other_links, 1)
+    all_links = np.ravel([links, other_links], "F")
     return 2 * first, all_links, 0.5
 
 
 def _build_state(
     flows: FlowInputs, message: NDArray[np.void], messages: Messages, n_rounds: int
 ) -> FlowState:
+    """Return the state before any task has begun its first round."""
     n, n_tasks, n_resources = flows.task.size, flows.thread.size, flows.capacity.size
     if n_rounds * n_tasks > _MAX_TASK_ROUNDS:
         raise InputError(
@@ -343,7 +346,11 @@ def _simulate_algorithm(
     torus: Torus,
     mapping: TaskMapping,
 ) -> dict[str, object] | None:
-    """Return the row of an algorithm; None if it does not support so many ports."""
+    """Return the row of an algorithm in the table of `rank_collectives`.
+
+    It is None if the algorithm does not support so many ports, and has a reason without a time if
+    the algorithm cannot be simulated.
+    """
     try:
         schedule = collectives.schedule(name, mapping.n_tasks, nbytes, shape, ports=ports)
         rounds = list(schedule.rounds())

@@ -79,7 +79,10 @@ from .state import (
 
 @bare_kernel
 def claim_links(state: State, now: int) -> None:
-    """Claim every link that the first packet of a lane may take, and wake free links."""
+    """Claim every link that the new first packet of a lane may take, and wake free links.
+
+    ``NEW_HEAD`` of the clock has the link and the lane. Waking a link schedules an event for it.
+    """
     holder = state.events.clock[NEW_HEAD] >> 6
     lane = state.events.clock[NEW_HEAD] & 63
     link = state.links.link[holder]
@@ -249,7 +252,10 @@ def enter_buffer(state: State, p: int, now: int) -> None:
 
 @bare_kernel
 def request_link(state: State, p: int, now: int) -> int:
-    """Queue a packet for its next link or port, and return a link that may send now, or NONE."""
+    """Queue a packet for its next link, or for a reception port if no hops are left.
+
+    Return a link that may send now, or NONE.
+    """
     packet = state.packets.packet[p]
     ports = state.fields.shift.size
     buffer = packet.buffer

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import mmap
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any, TypeVar
@@ -28,7 +26,6 @@ from .state import LARGEST_PACKET, PLACES, choose_tick
 T = TypeVar("T", bound=tuple[Any, ...])
 
 _CACHE_LINE = 64
-_HUGE_PAGE = 2**21
 
 
 def placeholder(size: int, dtype: np.dtype[Any] | type) -> NDArray[Any]:
@@ -41,16 +38,11 @@ def pack_contiguously(arrays: T) -> T:
     """Copy the arrays of a (nested) named tuple into one block, aligned to cache lines.
 
     The event loop accesses tens of megabytes at random. With pages of 4 KiB, nearly every access
-    would miss the TLB, so large blocks use huge pages.
+    would miss the TLB, but NumPy allocates a large block in huge pages.
     """
     sizes = [-(-array.nbytes // _CACHE_LINE) * _CACHE_LINE for array in _iterate_arrays(arrays)]
-    is_small = sum(sizes) <= _HUGE_PAGE // 2
-    align = _CACHE_LINE if is_small else _HUGE_PAGE
-    if is_small:
-        memory = np.zeros(sum(sizes) + align, dtype=np.uint8)
-    else:
-        memory = _allocate_huge_pages(sum(sizes) + 2 * align)
-    begins = accumulate(sizes, initial=-memory.ctypes.data % align)
+    memory = np.empty(sum(sizes) + _CACHE_LINE, dtype=np.uint8)
+    begins = accumulate(sizes, initial=-memory.ctypes.data % _CACHE_LINE)
 
     def copy_item(item: Any) -> Any:
         if isinstance(item, tuple):
@@ -59,28 +51,16 @@ def pack_contiguously(arrays: T) -> T:
             return item
         begin = next(begins)
         block = memory[begin : begin + item.nbytes]
-        # A placeholder has strides of 0, and its block is 0 already.
-        if item.strides != (0,):
-            # Copy bytes, because NumPy copies records field by field.
-            block[:] = item.reshape(-1).view(np.uint8)
+        # Copy bytes, because NumPy copies records field by field. A placeholder has strides of 0.
+        block[:] = 0 if item.strides == (0,) else item.reshape(-1).view(np.uint8)
         return np.ndarray(item.shape, item.dtype, block)
 
     packed: T = copy_item(arrays)
     return packed
 
 
-def _allocate_huge_pages(size: int) -> NDArray[np.uint8]:
-    # Some systems do not have these flags and do not need them.
-    private = getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_ANONYMOUS", 0)
-    block = mmap.mmap(-1, size, **({"flags": private} if private else {}))
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        # Without huge pages the system uses normal ones.
-        with suppress(OSError):
-            block.madvise(mmap.MADV_HUGEPAGE)
-    return np.frombuffer(block, dtype=np.uint8)
-
-
 def _iterate_arrays(value: tuple[Any, ...]) -> Iterator[NDArray[Any]]:
+    """Yield the arrays of a (nested) named tuple."""
     for item in value:
         if isinstance(item, np.ndarray):
             yield item
@@ -105,7 +85,7 @@ def is_special(network: Network, reads_counters: bool) -> bool:
 
 @lru_cache(maxsize=8)
 def get_route_fields(torus: Torus) -> records.RouteFields:
-    """Return the bit fields of routes on a torus."""
+    """Return the bit fields of routes on a torus, which each fit the maximum hops of a port."""
     ports = 2 * torus.ndim
     shift, mask = np.zeros(ports, dtype=np.uint64), np.zeros(ports, dtype=np.uint64)
     width = np.zeros(torus.ndim, dtype=np.uint64)
@@ -163,7 +143,6 @@ def build_state(
     message = build_message_records(messages, torus, tick, fields, adaptive)
     rounds = build_task_rounds(messages, mapping.n_tasks, n_rounds)
     channel_bytes = _channel_bytes(torus.network, messages.merged, largest, min_places)
-    # Real packets of a channel for each simulated packet that it holds.
     packets_per_place = 1.0
     if messages.merged > 1:
         packets_per_place = _count_real_packets(torus.network) / (channel_bytes // largest)
@@ -188,6 +167,7 @@ def build_state(
 
 
 def _largest_packet(messages: Messages) -> int:
+    """Return the bytes of the largest packet, rounded up; raise `InputError` above the limits."""
     max_packets = int(messages.packets.max(initial=0))
     if max_packets >= _MAX_PACKETS:
         raise InputError(
@@ -215,6 +195,11 @@ def _build_rules(
     adaptive: bool,
     special: int | None,
 ) -> records.NetworkRules:
+    """Return the constants of the network, with times in ticks or in parts of a tick.
+
+    ``largest`` is the bytes of the largest packet, and ``packets_per_place`` the real packets of a
+    channel for each simulated packet that it holds.
+    """
     network, ties = torus.network, TIE_RULES[torus.tie_break]
     parts = 2**records.PARTS / tick
     n_inputs = 1
@@ -252,6 +237,7 @@ def _build_rules(
 
 
 def _build_links(torus: Torus, credits: Int32s, rules: records.NetworkRules) -> records.LinkRecords:
+    """Return idle links with empty buffers; ``credits`` are those of `_channel_credits`."""
     network, adaptive = torus.network, bool(rules.adaptive)
     is_default_network = rules.special is None and not adaptive
     link = np.zeros(torus.n_links, dtype=records.LINK)
@@ -290,7 +276,10 @@ def _build_packets(
     rules: records.NetworkRules,
     packets_per_place: float,
 ) -> records.PacketRecords:
-    """Return messages before the first packet, with slots for all packets in the network."""
+    """Return messages before their first packet, empty FIFOs, and slots for packets.
+
+    There is a slot for every packet that can be in the network at one time.
+    """
     network = torus.network
     n_fifos = torus.n_nodes * network.fifos
     fifo = np.zeros(n_fifos, dtype=records.FIFO)
@@ -318,6 +307,7 @@ def _build_packets(
 
 
 def _build_tasks(mapping: TaskMapping, network: Network) -> records.TaskRecords:
+    """Return idle workers: one for each task, or one for each node with feeding "messages"."""
     is_by_node = network.feeding == "messages"
     worker_of = mapping.node if is_by_node else np.arange(mapping.n_tasks)
     n_workers = int(worker_of.max(initial=0)) + 1
@@ -330,7 +320,10 @@ def _build_tasks(mapping: TaskMapping, network: Network) -> records.TaskRecords:
 
 
 def _build_events(wheel: int, n_events: int, n_slots: int, n_waiting: int) -> records.EventRecords:
-    """Return an empty wheel of ticks, with space for ``n_events`` events at a time."""
+    """Return an empty wheel of ticks, with space for ``n_events`` events at a time.
+
+    ``n_waiting`` is the maximum number of task events.
+    """
     n_chunks = min(wheel, n_events + 1) + n_events // (records.CHUNK - 1) + 1
     empty = np.zeros(wheel, dtype=records.WHEEL)
     empty["first"], empty["end"] = NONE, records.CHUNK - 1
@@ -343,13 +336,14 @@ def _build_events(wheel: int, n_events: int, n_slots: int, n_waiting: int) -> re
         chunk=placeholder(n_chunks * records.CHUNK, np.int64),
         prefetched=placeholder(records.CHUNK, np.int32),
         free_chunks=np.arange(n_chunks, dtype=np.int32) * records.CHUNK,
-        heap=np.zeros((n_waiting, 3), dtype=np.int64),
-        task_queue=np.zeros((n_waiting, 3), dtype=np.int64),
+        heap=np.zeros(n_waiting, dtype=records.TASK_EVENT),
+        task_queue=np.zeros(n_waiting, dtype=records.TASK_EVENT),
         clock=clock,
     )
 
 
 def _count_real_packets(network: Network) -> int:
+    """Return the number of real packets in a channel."""
     return min(network.buffer_packets, _MAX_CHANNEL_BYTES // (network.payload + network.header))
 
 
@@ -389,7 +383,10 @@ def _fill_rest(rest: NDArray[np.void], torus: Torus, credits: Int32s) -> None:
 def build_message_records(
     messages: Messages, torus: Torus, tick: float, fields: records.RouteFields, adaptive: bool
 ) -> NDArray[np.void]:
-    """Return records of messages and handshakes, ``(E,)``."""
+    """Return records of messages and handshakes, ``(E,)``.
+
+    The question and the answer of each message with a rendezvous follow all messages.
+    """
     network = torus.network
     asking = np.flatnonzero(messages.asks)
     n = messages.task.size
@@ -413,13 +410,10 @@ def build_message_records(
     if adaptive:
         message["zones"] = torus.zone_set_of(src, dst)
         is_adaptive_message = torus.has_zones[message["zones"]]
-    route, ties = np.zeros(src.size, dtype=np.uint64), np.zeros(src.size, dtype=np.int32)
-    coins = np.zeros(src.size, dtype=np.int32)
     if torus.twist:
-        route = _pack_hops(fields, torus.twisted_hops(src, dst))
+        message["route"] = _pack_hops(fields, torus.twisted_hops(src, dst))
     else:
-        pack_routes(grid_of(torus), fields, src, dst, is_adaptive_message, route, ties, coins)
-    message["route"], message["ties"], message["coin"] = route, ties, coins
+        pack_routes(grid_of(torus), fields, src, dst, is_adaptive_message, message)
     fifo = np.concatenate((messages.fifo, np.zeros(2 * asking.size, dtype=np.int32)))
     fifo[n::2] = messages.fifo[asking]
     if asking.size and network.fifo_rule != "first_free":
@@ -439,7 +433,10 @@ def _pack_hops(fields: records.RouteFields, hops: Int32s) -> UInt64s:
 
 
 def build_task_rounds(messages: Messages, n_tasks: int, n_rounds: int) -> records.TaskRounds:
-    """Return the messages that each task hands over and waits for in each round."""
+    """Return the messages that each task hands over and waits for in each round.
+
+    The row of a task and a round is ``task * n_rounds + round``.
+    """
     asking = np.flatnonzero(messages.asks)
     n, dependent = messages.task.size, n_rounds > 1
     reacts = dependent or asking.size > 0

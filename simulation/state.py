@@ -1,5 +1,10 @@
 """State of the packet simulator's event loop, and the choice of its clock.
 
+The clock counts ticks. The wheel has a list of events for each of the next K ticks; the lists are
+stored in chunks. The number of an event is that of a packet slot (arrival of a packet), of a link
+(end of its last packet), of a FIFO (end of its last packet) or of a message (arrival), in this
+order. Task events wait outside the wheel, because they may be later than its K ticks.
+
 Letters in the comments: N nodes, D dimensions, L links, F FIFOs, P packet slots, E messages with
 handshakes, T tasks, R rounds, W workers, K ticks of the wheel.
 """
@@ -160,6 +165,8 @@ RECEIPT = np.dtype(
     ],
     align=True,
 )
+# The hand-over of a worker's current message, or the end of a copy within a node.
+TASK_EVENT = np.dtype([("tick", np.int64), ("order", np.int64), ("item", np.int64)])
 # Begin and end of the events of a tick in `EventRecords.chunk`.
 WHEEL = np.dtype([("first", np.int32), ("end", np.int32)], align=True)
 # Ports of a node with the maximum dimensions, and lanes whose claims are compared at once.
@@ -266,8 +273,8 @@ class EventRecords(NamedTuple):
     prefetched: Int32s  # (16,) prefetched packets of the events of a chunk
     free_chunks: Int32s  # (chunks,) stack of free chunks
     # Rows: workers, with rounds also messages within nodes, and one more.
-    heap: Ints  # (rows, 3) tick, order, worker or message
-    task_queue: Ints  # (rows, 3) the same for events added in order of time
+    heap: NDArray[Any]  # (rows,) TASK_EVENT
+    task_queue: NDArray[Any]  # (rows,) the same for events added in order of time
     clock: Ints  # (10,)
 
 
