@@ -218,49 +218,37 @@ def _select_values(traffic: RoutedTraffic, indicator: str, suffix: str) -> Value
     return cache[indicator + suffix]
 
 
-def _register_aggregates() -> None:
-    for indicator, (_, level, unit, entities) in _INDICATORS.items():
-        for suffix, (_, outliers) in _SELECTIONS.items():
-            for aggregate, (reduce, label) in _AGGREGATES.items():
-                name = f"{aggregate}_{indicator}{suffix}"
-                # avg_dilation includes edges within a node and is defined below.
-                if suffix == "" and (aggregate == "count" or name == "avg_dilation"):
-                    continue
-                if suffix and aggregate in ("max", "median", "q90", "q99"):
-                    continue
-
-                def compute(
-                    traffic: RoutedTraffic,
-                    indicator: str = indicator,
-                    suffix: str = suffix,
-                    reduce: Callable[[Values], float] = reduce,
-                ) -> float:
-                    return reduce(_select_values(traffic, indicator, suffix))
-
-                register_feature(
-                    name,
-                    level=level,
-                    unit="" if aggregate == "count" else unit,
-                    description=f"{label} of the {entities}{outliers}",
-                )(compute)
-
-
-_register_aggregates()
-
-
 def _ratio(part: float, whole: float) -> float:
     return part / whole if whole > 0 else 0.0
 
 
 def _value(traffic: RoutedTraffic, name: str) -> float:
+    """Return the value of another feature."""
     return FEATURES[name].function(traffic)
 
 
 def _add(
     name: str, unit: str, description: str, level: int = 1
 ) -> Callable[[FeatureFunction], FeatureFunction]:
+    """Register a function of routed traffic as a built-in feature."""
     return register_feature(name, level=level, unit=unit, description=description)
 
+
+for _indicator, (_, _level, _unit, _entities) in _INDICATORS.items():
+    for _suffix, (_, _outliers) in _SELECTIONS.items():
+        for _aggregate, (_reduce, _statistic) in _AGGREGATES.items():
+            _name = f"{_aggregate}_{_indicator}{_suffix}"
+            # avg_dilation includes edges within a node and is defined below.
+            if _suffix == "" and (_aggregate == "count" or _name == "avg_dilation"):
+                continue
+            if _suffix and _aggregate in ("max", "median", "q90", "q99"):
+                continue
+            _text = f"{_statistic} of the {_entities}{_outliers}"
+            _add(_name, "" if _aggregate == "count" else _unit, _text, _level)(
+                lambda t, reduce=_reduce, indicator=_indicator, suffix=_suffix: reduce(
+                    _select_values(t, indicator, suffix)
+                )
+            )
 
 _add(
     "avg_dilation", "hops", "Mean hops of the edges, including edges within a node [Jain13 eq. 2]."

@@ -13,11 +13,9 @@ release    work of a link after the times at which messages    dimension order; 
 cut        bytes that cross a plane or leave a node            any minimal routing
 =========  ==================================================  ===================================
 
-`time_bounds` computes the first four. The bounds of phases are added, each with the start of a
-phase. Dependent rounds overlap, so the bytes of all rounds are added, the latency is that of the
-longest chain of messages, and there is no release or cut bound. The best bound of a phase is the
-largest valid one, which is usually the release bound in dimension order. `MappingBounds` caches
-intermediate results.
+`time_bounds` computes the first four. Dependent rounds have no release or cut bound, because they
+overlap. The best bound of a phase is the largest valid one, which is usually the release bound in
+dimension order. `MappingBounds` caches intermediate results.
 
 `toruscast.simulation.clock_bounds` subtracts the rounding of the simulator's clock from these
 bounds. `toruscast._mesh.step_times` has the bounds of a mesh's collectives. `min_time` and

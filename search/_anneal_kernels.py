@@ -105,17 +105,13 @@ def compute_load_change(
             weight = edges.weight[e]
             hops += weight * (np.int64(table.hops[after]) - np.int64(table.hops[before]))
             if with_loads:
-                change.begin[n] = table.first[before]
-                change.end[n] = table.first[before + 1]
-                change.weight[n] = -weight
-                change.base[n] = edges.base[e]
-                change.begin[n + 1] = table.first[after]
-                change.end[n + 1] = table.first[after + 1]
-                change.weight[n + 1] = weight
-                change.base[n + 1] = edges.base[e]
-                prefetch(table.resource, np.int64(change.begin[n]))
-                prefetch(table.resource, np.int64(change.begin[n + 1]))
-                n += 2
+                for pair, units in ((before, -weight), (after, weight)):
+                    change.begin[n] = table.first[pair]
+                    change.end[n] = table.first[pair + 1]
+                    change.weight[n] = units
+                    change.base[n] = edges.base[e]
+                    prefetch(table.resource, np.int64(change.begin[n]))
+                    n += 1
         n_listed = _add_route_loads(table, n, change, n_listed)
     for i in range(n_moved):
         change.is_moved[moved[i]] = False

@@ -142,7 +142,7 @@ def compute_energy(loads: ResourceLoads, objective: Objective) -> float:
 
 
 def build_objective(loads: ResourceLoads, goal: Goal) -> Objective:
-    """Return the constants of the energy for a goal."""
+    """Return the weights of loads and hops in the energy; they do not depend on the mapping."""
     torus, edges = loads.torus, loads.state.edges
     n_links = max(torus.n_existing_links, 1)
     if not goal.by_loads:
@@ -154,7 +154,6 @@ def build_objective(loads: ResourceLoads, goal: Goal) -> Objective:
     seconds = seconds * edges.unit
     mean_second = float(seconds[: torus.n_links][torus.link_exists].sum()) / n_links
     rate = np.tile(seconds / loads.state.table.parts, loads.n_phases)
-    # The scale does not depend on the mapping, so that energies are comparable.
     traffic = float(edges.weight.sum()) / 2 / n_links
     scale = traffic * float(seconds.max()) or 1.0
     hop_share = goal.hop_share * mean_second / n_links / scale
@@ -274,13 +273,16 @@ class AnnealingRuns:
     def improve(
         self, pool: Sequence[TaskMapping], n_sweeps: int, n_jobs: int, clock: Clock
     ) -> list[TaskMapping]:
-        """Anneal mappings of the pool and earlier results; return all results, the best first."""
-        mixed = itertools.zip_longest(sorted(self.results, key=self.energy), pool)
-        jobs = self._list_jobs([m for pair in mixed for m in pair if m is not None])
-        enough = max(1, _MIN_PROPOSALS_PER_TASK * self.inputs.problem.n_tasks // self.inputs.steps)
-        jobs = jobs[: max(_MIN_RUNS, n_sweeps // enough)]
-        n_each = max(1, n_sweeps // len(jobs))
-        plans = [AnnealingRun(i, *job, n_each) for i, job in enumerate(jobs, len(self.results))]
+        """Anneal mappings of the pool and earlier results; return all results, the best first.
+
+        ``n_sweeps`` is the sum over the runs.
+        """
+        alternating = itertools.zip_longest(sorted(self.results, key=self.energy), pool)
+        jobs = self._list_jobs([m for pair in alternating for m in pair if m is not None])
+        min_proposals = _MIN_PROPOSALS_PER_TASK * self.inputs.problem.n_tasks
+        jobs = jobs[: max(_MIN_RUNS, n_sweeps // max(1, min_proposals // self.inputs.steps))]
+        run_sweeps = max(1, n_sweeps // len(jobs))
+        plans = [AnnealingRun(i, *job, run_sweeps) for i, job in enumerate(jobs, len(self.results))]
         try:
             results = Task(anneal_once, self.inputs).in_order(plans, n_jobs)
         except BaseException:
@@ -288,7 +290,7 @@ class AnnealingRuns:
             raise
         if n_jobs > 1:
             clock.waited += sum(seconds for _, _, seconds in results) / min(n_jobs, len(jobs))
-        self.n_sweeps += n_each * len(plans)
+        self.n_sweeps += run_sweeps * len(plans)
         self.proposals += sum(proposals for _, proposals, _ in results)
         report = {"event": "annealed", "runs": len(plans), "proposals": self.proposals}
         logger.info("annealed %d times, %d proposals", len(plans), self.proposals, extra=report)
@@ -329,7 +331,10 @@ class AnnealingRuns:
 
 
 def anneal_once(inputs: RunInputs, plan: AnnealingRun) -> tuple[TaskMapping | None, int, float]:
-    """Return the best mapping of a run, its number of proposals, and its seconds."""
+    """Return the best mapping of a run, its number of proposals, and its seconds.
+
+    The temperature decreases from sweep to sweep. A run that is stopped at once has no mapping.
+    """
     clock = Clock()
     if inputs.stop.is_set:
         return None, 0, 0.0

@@ -217,7 +217,10 @@ class ResourceLoads:
 
 
 def build_task_edges(problem: MappingProblem, byte_column: str, parts: int) -> TaskEdges:
-    """Return the edges of each task with integer weights."""
+    """Return the edges of each task with integer weights; each edge is listed at both tasks.
+
+    ``byte_column`` is "nbytes" or "wire_bytes" (with headers), and ``parts`` the parts of a unit.
+    """
     workload, torus = problem.workload, problem.torus
     columns = []
     for number, phase in enumerate(problem.phases):

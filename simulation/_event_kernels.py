@@ -129,53 +129,31 @@ def prefetch_chunk(state: State, i: int, end: int, now: int) -> None:
         _prefetch_arrival(state, state.events.chunk[np.uint64(begin + trailing_zeros(bits))])
         bits &= bits - np.uint64(1)
     bits = link_bits
-    second_lanes = np.uint64(0)
     while bits != 0:
         k = trailing_zeros(bits)
         bits &= bits - np.uint64(1)
         out = state.events.chunk[np.uint64(begin + k)] >> _LINK
-        if is_default_network(state):
-            lane = choose_lane(state, out, open_channels(state, out)) == SECOND
-            second_lanes |= np.uint64(lane) << np.uint64(k)
-            prefetch(state.packets.packet, state.links.lane[lane_index(state, out, lane)].head)
-        elif is_adaptive(state):
+        if is_adaptive(state):
             lane = choose_adaptive_lane(state, out, open_channels(state, out))
             p = NONE if lane == NONE else np.int64(state.links.lane[lane].head)
-            prefetch(state.packets.packet, max(p, 0))
-            state.events.prefetched[np.uint64(k)] = p
         else:
-            lane = lane_index(state, out, 0)
-            prefetch(state.packets.packet, state.links.lane[lane].head)
-            prefetch(state.packets.packet, state.links.lane[lane + n_inputs(state)].head)
+            # If no lane can send, take the first one, because a branch would be mispredicted.
+            lane = max(choose_lane(state, out, open_channels(state, out)), 0)
+            p = np.int64(state.links.lane[lane_index(state, out, lane)].head)
+        prefetch(state.packets.packet, max(p, 0))
+        state.events.prefetched[np.uint64(k)] = p
     while other_bits != 0:
         entry = state.events.chunk[np.uint64(begin + trailing_zeros(other_bits))]
         f = event_number(entry) - n_packets - n_links
         other_bits &= other_bits - np.uint64(1)
         if f < state.packets.fifo.size:
             prefetch(state.packets.message, state.packets.fifo[f].head)
-    while arrival_bits != 0 and not is_default_network(state) and not is_adaptive(state):
-        entry = state.events.chunk[np.uint64(begin + trailing_zeros(arrival_bits))]
-        arrival_bits &= arrival_bits - np.uint64(1)
-        _prefetch_tails(state, event_number(entry), entry >> _LINK)
     while link_bits != 0:
-        k = trailing_zeros(link_bits)
+        p = np.int64(state.events.prefetched[np.uint64(trailing_zeros(link_bits))])
         link_bits &= link_bits - np.uint64(1)
-        out = state.events.chunk[np.uint64(begin + k)] >> _LINK
-        if is_default_network(state):
-            lane = np.int64(second_lanes >> np.uint64(k)) & 1
-            p = state.links.lane[lane_index(state, out, lane)].head
-            prefetch(state.packets.packet, state.packets.packet[p].next)
+        if p != NONE:
+            prefetch(state.packets.packet, np.int64(state.packets.packet[p].next))
             _prefetch_holder(state, p)
-        else:
-            if is_adaptive(state):
-                p = np.int64(state.events.prefetched[np.uint64(k)])
-                if p != NONE:
-                    prefetch(state.packets.packet, np.int64(state.packets.packet[p].next))
-                    _prefetch_holder(state, p)
-                continue
-            lane = lane_index(state, out, 0)
-            _prefetch_holder(state, state.links.lane[lane].head)
-            _prefetch_holder(state, state.links.lane[lane + n_inputs(state)].head)
 
 
 @bare_kernel
@@ -245,30 +223,21 @@ def _prefetch_arrival(state: State, entry: int) -> None:
 
 
 @bare_kernel
-def _prefetch_tails(state: State, p: int, link: int) -> None:
-    """Prefetch the last packets of the lanes that a packet may join."""
-    first = state.links.link[link].far * state.fields.shift.size
-    lane = lane_index(state, first + next_port(state, state.packets.packet[p].route), 0)
-    prefetch(state.packets.packet, state.links.lane[lane].tail)
-    prefetch(state.packets.packet, state.links.lane[lane + n_inputs(state)].tail)
-
-
-@bare_kernel
 def is_armed(state: State, out: int) -> bool:
     """Return whether a link has a scheduled event."""
     if is_adaptive(state):
-        rest = state.links.rest[out]
-        bits = np.uint32(state.links.node[np.int64(rest.node)].armed)
-        return bool(bits >> np.uint32(rest.rank) & np.uint32(1) != 0)
+        extra = state.links.extra[out]
+        bits = np.uint32(state.links.node[np.int64(extra.node)].armed)
+        return bool(bits >> np.uint32(extra.rank) & np.uint32(1) != 0)
     return bool(state.links.link[out].armed != 0)
 
 
 @bare_kernel
 def set_armed(state: State, out: int, armed: int = 1) -> None:
     if is_adaptive(state):
-        rest = state.links.rest[out]
-        node = state.links.node[np.int64(rest.node)]
-        bit = np.uint32(1) << np.uint32(rest.rank)
+        extra = state.links.extra[out]
+        node = state.links.node[np.int64(extra.node)]
+        bit = np.uint32(1) << np.uint32(extra.rank)
         node.armed = node.armed | bit if armed else node.armed & ~bit
     else:
         state.links.link[out].armed = armed
@@ -277,7 +246,9 @@ def set_armed(state: State, out: int, armed: int = 1) -> None:
 @bare_kernel
 def has_waiting_packets(state: State, out: int) -> bool:
     """Return whether adaptive packets wait at the node of a link."""
-    return is_adaptive(state) and state.links.node[np.int64(state.links.rest[out].node)].waiting > 0
+    return (
+        is_adaptive(state) and state.links.node[np.int64(state.links.extra[out].node)].waiting > 0
+    )
 
 
 @bare_kernel
@@ -395,7 +366,7 @@ def enqueue_packet(
     if is_adaptive(state) and (packet.buffer < 0 or channel_of(packet.buffer) == ADAPTIVE_CHANNEL):
         out = emptiest_link(state, node, port_ranks(state, zone_fields(state, p)))
     if out != NONE:
-        state.links.rest[out].queued += buffer_bytes(state, packet.wire)
+        state.links.extra[out].queued += buffer_bytes(state, packet.wire)
         lane = FREE * n_inputs(state) + entry_port
     elif is_default_network(state):
         lane = int(packet.next)
@@ -446,6 +417,6 @@ def dequeue_packet(state: State, holder: int, lane: int) -> int:
     if is_adaptive(state):
         state.events.clock[NEW_HEAD] = NONE if next_packet == NONE else holder << 6 | lane
         if lane >= FREE * n_inputs(state):
-            state.links.rest[holder].queued -= buffer_bytes(state, packet.wire)
-        state.links.node[np.int64(state.links.rest[holder].node)].waiting -= 1
+            state.links.extra[holder].queued -= buffer_bytes(state, packet.wire)
+        state.links.node[np.int64(state.links.extra[holder].node)].waiting -= 1
     return np.int64(p)

@@ -92,7 +92,7 @@ class FlowInputs(NamedTuple):
     asking: Floats  # (M,) seconds of a question or an answer, -1 for none
     latency: Floats  # (M,) seconds
     resource: Int32s  # (H,)
-    part: float  # share of a message on each of its resources; some are listed twice
+    share: float  # share of a message on each of its resources; some are listed twice
     capacity: Floats  # (Q,) bytes per second
     sharers: Ints  # (Q + 1,) begin of the messages of a resource in `sharer`
     thread: Ints  # (T,) thread that hands over the messages of a task
@@ -283,7 +283,7 @@ def _start_flow(flows: FlowInputs, state: FlowState, m: int, error: float) -> No
         load = state.load[q]
         state.sharer[flows.sharers[q] + state.n_sharers[q]] = m
         state.n_sharers[q] += 1
-        _record_load_change(state, q, message.weight * flows.part, 1)
+        _record_load_change(state, q, message.weight * flows.share, 1)
         available = state.available[q].free + load.level * load.limited_weight
         fair_level = flows.capacity[q] / load.weight
         level = min(level, max(fair_level, available / (load.limited_weight + load.changed_weight)))
@@ -299,8 +299,8 @@ def _end_flow(flows: FlowInputs, state: FlowState, m: int, error: float) -> None
     clock, message = state.clock[0], state.message[m]
     for h in range(message.first, message.last):
         q = flows.resource[h]
-        state.available[q].free += message.rate * flows.part
-        _record_load_change(state, q, message.weight * flows.part, -1)
+        state.available[q].free += message.rate * flows.share
+        _record_load_change(state, q, message.weight * flows.share, -1)
     _record_change(state, message.rate / clock.rate_sum, error)
     clock.begin_sum -= message.begun
     state.stamp[m] = NOT_FLOWING
@@ -488,7 +488,7 @@ def _set_rate(flows: FlowInputs, state: FlowState, m: int, q: int, rate: float) 
             clock.first_end = end
         state.ending[clock.n_ending], state.end_time[clock.n_ending] = m, end
         clock.n_ending += 1
-    rate_share, weight_share = rate * flows.part, message.weight * flows.part
+    rate_share, weight_share = rate * flows.share, message.weight * flows.share
     for h in range(message.first, message.last):
         available = state.available[flows.resource[h]]
         available.free -= rate_share

@@ -184,16 +184,17 @@ def _build_inputs(
     """
     network = torus.network
     remote = messages.src != messages.dst
-    if int(torus.distance(messages.src, messages.dst).sum()) > _MAX_HOPS:
+    hops = torus.distance(messages.src, messages.dst)
+    if int(hops.sum()) > _MAX_HOPS:
         raise InputError(
             "too many messages for the flow simulator",
             found=f"{messages.task.size} messages",
             expected=f"at most {_MAX_HOPS} hops in total",
         )
-    first, resource, part = _list_routes(messages, torus)
+    first, resource, share = _list_routes(messages, torus)
     seconds_per_byte = np.ones(remote.size)
     if remote.any():
-        link_seconds = part / torus.link_bandwidth[resource]
+        link_seconds = share / torus.link_bandwidth[resource]
         seconds_per_byte[remote] = np.add.reduceat(link_seconds, first[:-1][remote])
         min_seconds, max_seconds = seconds_per_byte[remote].min(), seconds_per_byte[remote].max()
         if max_seconds > _MAX_RATE_RATIO * min_seconds:
@@ -202,7 +203,6 @@ def _build_inputs(
                 found=f"{min_seconds:g} to {max_seconds:g} seconds a byte",
                 expected=f"within a factor of {_MAX_RATE_RATIO:g}; change the bandwidths",
             )
-    hops = np.where(remote, torus.distance(messages.src, messages.dst), 0)
     latency = hops * network.hop_latency
     question = latency + network.header / max(torus.bandwidth)
     n_fifos = torus.n_nodes * network.fifos
@@ -211,7 +211,7 @@ def _build_inputs(
     fifo = torus.n_links + messages.src.astype(np.int64) * network.fifos + messages.fifo
     receiver = torus.n_links + n_fifos + messages.dst.astype(np.int64)
     # For a message in halves, list the FIFO and the receiver twice, as all of its links.
-    ends = [column[remote] for column in (fifo, receiver) for _ in range(round(1 / part))]
+    ends = [column[remote] for column in (fifo, receiver) for _ in range(round(1 / share))]
     resource = np.insert(resource, np.repeat(first[1:][remote], len(ends)), np.ravel(ends, "F"))
     first = first + len(ends) * np.append(0, np.cumsum(remote))
     # Number only the used resources, because a large torus has many.
@@ -230,7 +230,7 @@ def _build_inputs(
         asking=np.where(messages.asks, question, -1.0),
         latency=latency,
         resource=index.astype(np.int32),
-        part=part,
+        share=share,
         capacity=capacity,
         sharers=np.append(0, np.cumsum(np.bincount(index, minlength=used.size))),
         thread=mapping.node.astype(np.int64) if network.feeding == "messages" else tasks,

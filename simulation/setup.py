@@ -162,7 +162,7 @@ def build_state(
     if special is None and not adaptive:
         links = state.links._replace(lane=link.view(np.uint8).view(records.LANE))
     else:
-        links = state.links._replace(rest=link.view(records.REST))
+        links = state.links._replace(extra=link.view(records.EXTRA))
     return state._replace(links=links), tick
 
 
@@ -252,18 +252,18 @@ def _build_links(torus: Torus, credits: Int32s, rules: records.NetworkRules) -> 
         link["entry"] = np.tile(np.repeat(circular, 2), torus.n_nodes)
     link["credit"] = credits[0]
     if not is_default_network:
-        _fill_rest(link.view(records.REST), torus, credits)
+        _fill_extra(link.view(records.EXTRA), torus, credits)
     # Each node has whole words of lanes; see `words_per_node`.
     lanes = 2 * torus.ndim * records.KINDS * rules.n_inputs
     n_lanes = 0 if is_default_network else lanes * torus.n_nodes
     n_claims = -(-lanes // records.LANES_PER_WORD) * records.LANES_PER_WORD * torus.n_nodes
     return records.LinkRecords(
         link=link,
-        rest=placeholder(0, records.REST),
+        extra=placeholder(0, records.EXTRA),
         counter=placeholder(torus.n_links, records.COUNTER),
         lane=placeholder(n_lanes, records.LANE),
         node=placeholder(torus.n_nodes if adaptive else 0, records.NODE),
-        ways=placeholder(n_claims if adaptive else 0, np.uint16),
+        adaptive_ranks=placeholder(n_claims if adaptive else 0, np.uint16),
         ordered=np.full(n_claims if adaptive else 0, 255, dtype=np.uint8),
         port=placeholder(torus.n_nodes * network.reception_ports, np.int64),
     )
@@ -360,13 +360,13 @@ def _channel_credits(torus: Torus, adaptive: bool, channel_bytes: int) -> Int32s
     return np.where(channels & torus.link_exists, np.int32(channel_bytes), np.int32(0))
 
 
-def _fill_rest(rest: NDArray[np.void], torus: Torus, credits: Int32s) -> None:
+def _fill_extra(extra: NDArray[np.void], torus: Torus, credits: Int32s) -> None:
     """Fill in the fields of links that the default network does not have."""
-    _, rest["second_credit"], rest["adaptive_credit"] = credits
-    rest["second_channel"] = torus.network.deadlock == "dateline"
-    rest["node"] = np.repeat(np.arange(torus.n_nodes), 2 * torus.ndim)
+    _, extra["second_credit"], extra["adaptive_credit"] = credits
+    extra["second_channel"] = torus.network.deadlock == "dateline"
+    extra["node"] = np.repeat(np.arange(torus.n_nodes), 2 * torus.ndim)
     rank = 2 * np.argsort(torus.routing_order)[:, None] + np.arange(2)
-    rest["rank"] = np.tile(rank.ravel(), torus.n_nodes)
+    extra["rank"] = np.tile(rank.ravel(), torus.n_nodes)
     last_position, position = np.array(torus.ring_lengths) - 1, torus.ring_places
     middle = last_position // 2  # last position of the lower half
     to_edge = np.stack((last_position - position, position))
@@ -377,7 +377,7 @@ def _fill_rest(rest: NDArray[np.void], torus: Torus, credits: Int32s) -> None:
         )
     )
     for field, hops in (("to_edge", to_edge), ("to_middle", to_middle)):
-        rest[field] = np.where(torus.wrap, hops, 2**30).transpose(1, 2, 0).ravel()
+        extra[field] = np.where(torus.wrap, hops, 2**30).transpose(1, 2, 0).ravel()
 
 
 def build_message_records(
@@ -398,14 +398,11 @@ def build_message_records(
     message["to_send"][n:] = 1
     message["overhead"][:n] = np.rint(messages.software / tick)
     message["copy"][:n] = np.rint(messages.nbytes / network.memory_bandwidth / tick)
-    answered = np.repeat(asking, 2)
-    is_question = np.arange(answered.size) % 2 == 0
-    src = np.concatenate(
-        (messages.src, np.where(is_question, messages.src[answered], messages.dst[answered]))
-    )
-    dst = np.concatenate(
-        (messages.dst, np.where(is_question, messages.dst[answered], messages.src[answered]))
-    )
+    # A question takes the direction of its message, and the answer the opposite one.
+    src, dst = np.empty((2, message.size), dtype=np.int32)
+    src[:n], dst[:n] = messages.src, messages.dst
+    src[n::2], dst[n::2] = src[asking], dst[asking]
+    src[n + 1 :: 2], dst[n + 1 :: 2] = dst[asking], src[asking]
     is_adaptive_message = np.zeros(src.size, dtype=np.bool_)
     if adaptive:
         message["zones"] = torus.zone_set_of(src, dst)

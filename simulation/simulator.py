@@ -61,7 +61,7 @@ class RunSchedule(NamedTuple):
     ) -> tuple[StretchMessages, StretchMessages]:
         """Return the messages of each stretch, of the first iteration alone and of the run."""
         first, together = (
-            [(part, list_messages(self.problems[part], mapping, coarsening)) for part in stretches]
+            [(each, list_messages(self.problems[each], mapping, coarsening)) for each in stretches]
             for stretches in (self.first, self.together)
         )
         return first, together

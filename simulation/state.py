@@ -76,8 +76,8 @@ LINK = np.dtype(
     ],
     align=True,
 )
-# Fields of a link in other networks, in the memory of those lanes; see `LinkRecords.rest`.
-REST = np.dtype(
+# Fields of a link in other networks, in the memory of those lanes; see `LinkRecords.extra`.
+EXTRA = np.dtype(
     [
         ("common", np.int8, LINK.itemsize - 2 * LANE.itemsize),
         ("second_credit", np.int32),  # free bytes in the second channel
@@ -220,11 +220,13 @@ class LinkRecords(NamedTuple):
     """Links with their buffers, and the claims of adaptive packets."""
 
     link: NDArray[Any]  # (L,) LINK
-    rest: NDArray[Any]  # (L,) REST in the memory of `link`; (0,) on the default network
+    extra: NDArray[Any]  # (L,) EXTRA in the memory of `link`; (0,) on the default network
     counter: NDArray[Any]  # (L,) COUNTER
     lane: NDArray[Any]  # (L * 3 * inputs,) LANE; (L * 4,) in `link` on the default network
     node: NDArray[Any]  # (N,) NODE; (0,) without adaptive packets
-    ways: NDArray[np.uint16]  # (N * words * 64,) ranks of ports for the first packet of a lane
+    adaptive_ranks: NDArray[
+        np.uint16
+    ]  # (N * words * 64,) ranks of ports for the first packet of a lane
     ordered: NDArray[np.uint8]  # (N * words * 64,) rank * 2 + kind in dimension order
     port: Ints  # (N * reception ports,) time in parts when each is free
 

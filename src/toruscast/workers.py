@@ -228,7 +228,10 @@ def _run_in_pool(
     call: Any,
     count: Callable[[], int],
 ) -> Iterator[tuple[int, Any]]:
-    """Yield the index of each item and its result; ``count`` returns the number of workers."""
+    """Yield the index of each item and its result, from a pool that may lose workers.
+
+    ``start`` returns a new pool, and ``count`` the number of its workers, which may change.
+    """
     source: Iterator[tuple[int, Any]] = enumerate(items)
     sent: dict[int, Any] = {}
     lost, max_running = 0, _AHEAD * max(count(), 1)
