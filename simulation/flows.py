@@ -152,6 +152,7 @@ def simulate_flows(
     n_done = 0
 
     def run(phases: tuple[int, ...], messages: Messages, start: float) -> Span:
+        """Simulate the phases of one stretch, which begins at ``start`` seconds."""
         nonlocal n_done
         flows, message = _build_inputs(messages, torus, mapping)
         state = pack_contiguously(_build_state(flows, message, messages, len(phases)))

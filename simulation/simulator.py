@@ -444,6 +444,7 @@ def simulate(
     report = progress_of(progress, "packets")
 
     def run(coarsening: int, min_places: int = PLACES) -> Simulation:
+        """Simulate the run with one coarsening, preceded by the first iteration alone."""
         first, together = schedule.list_messages(mapping, coarsening)
         packets = PacketRun(schedule.problems, mapping, seed, None, report, min_places)
         if report is not None:
