@@ -38,10 +38,10 @@ def pack_contiguously(arrays: T) -> T:
     """Copy the arrays of a (nested) named tuple into one block, aligned to cache lines.
 
     The event loop accesses tens of megabytes at random. With pages of 4 KiB, nearly every access
-    would miss the TLB, but NumPy allocates a large block in huge pages.
+    would miss the TLB, but NumPy allocates large blocks in huge pages.
     """
     sizes = [-(-array.nbytes // _CACHE_LINE) * _CACHE_LINE for array in _iterate_arrays(arrays)]
-    memory = np.empty(sum(sizes) + _CACHE_LINE, dtype=np.uint8)
+    memory = np.zeros(sum(sizes) + _CACHE_LINE, dtype=np.uint8)
     begins = accumulate(sizes, initial=-memory.ctypes.data % _CACHE_LINE)
 
     def copy_item(item: Any) -> Any:
@@ -51,8 +51,10 @@ def pack_contiguously(arrays: T) -> T:
             return item
         begin = next(begins)
         block = memory[begin : begin + item.nbytes]
-        # Copy bytes, because NumPy copies records field by field. A placeholder has strides of 0.
-        block[:] = 0 if item.strides == (0,) else item.reshape(-1).view(np.uint8)
+        # A placeholder has strides of 0, and its block is 0 already.
+        if item.strides != (0,):
+            # Copy bytes, because NumPy copies records field by field.
+            block[:] = item.reshape(-1).view(np.uint8)
         return np.ndarray(item.shape, item.dtype, block)
 
     packed: T = copy_item(arrays)
