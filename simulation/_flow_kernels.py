@@ -6,7 +6,7 @@ from time to time. Between two computations, the messages that begin or end are 
 resource, so that the next computation can correct the bytes that were sent in the meantime.
 
 Letters in the comments: M messages, T tasks, R rounds, Q resources, H pairs of a message and one of
-its resources.
+its resources. In the kernels, ``m``, ``q`` and ``h`` are the number of each.
 """
 
 from __future__ import annotations

@@ -6,7 +6,9 @@ stored in chunks. The number of an event is that of a packet slot (arrival of a 
 order. Task events wait outside the wheel, because they may be later than its K ticks.
 
 Letters in the comments: N nodes, D dimensions, L links, F FIFOs, P packet slots, E messages with
-handshakes, T tasks, R rounds, W workers, K ticks of the wheel.
+handshakes, T tasks, R rounds, W workers, K ticks of the wheel. In the kernels, ``p``, ``f``, ``m``
+and ``w`` are the number of a packet slot, a FIFO, a message and a worker, ``out`` is that of a link
+that sends, and ``holder`` that of the link whose lane has the packet.
 """
 
 from __future__ import annotations
