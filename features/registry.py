@@ -234,21 +234,23 @@ def _add(
     return register_feature(name, level=level, unit=unit, description=description)
 
 
+def _aggregate(indicator: str, suffix: str, reduce: Callable[[Values], float]) -> FeatureFunction:
+    """Return the feature that reduces a selection of an indicator's values to a number."""
+    return lambda t: reduce(_select_values(t, indicator, suffix))
+
+
 for _indicator, (_, _level, _unit, _entities) in _INDICATORS.items():
-    for _suffix, (_, _outliers) in _SELECTIONS.items():
-        for _aggregate, (_reduce, _statistic) in _AGGREGATES.items():
-            _name = f"{_aggregate}_{_indicator}{_suffix}"
+    for _suffix, (_select, _outliers) in _SELECTIONS.items():
+        for _statistic, (_reduce, _label) in _AGGREGATES.items():
+            _name = f"{_statistic}_{_indicator}{_suffix}"
             # avg_dilation includes edges within a node and is defined below.
-            if _suffix == "" and (_aggregate == "count" or _name == "avg_dilation"):
+            if _suffix == "" and (_statistic == "count" or _name == "avg_dilation"):
                 continue
-            if _suffix and _aggregate in ("max", "median", "q90", "q99"):
+            if _suffix and _statistic in ("max", "median", "q90", "q99"):
                 continue
-            _text = f"{_statistic} of the {_entities}{_outliers}"
-            _add(_name, "" if _aggregate == "count" else _unit, _text, _level)(
-                lambda t, reduce=_reduce, indicator=_indicator, suffix=_suffix: reduce(
-                    _select_values(t, indicator, suffix)
-                )
-            )
+            _text = f"{_label} of the {_entities}{_outliers}"
+            _feature_unit = "" if _statistic == "count" else _unit
+            _add(_name, _feature_unit, _text, _level)(_aggregate(_indicator, _suffix, _reduce))
 
 _add(
     "avg_dilation", "hops", "Mean hops of the edges, including edges within a node [Jain13 eq. 2]."
@@ -274,19 +276,19 @@ _add(
     "avg_bottleneck_bytes", "B", "Mean over the messages of the bytes on the route's busiest link."
 )(lambda t: _ratio(t.along_routes.sum_of_max, t.n_network_edges))
 
-for _bound, _label in (
-    ("link", "busiest link"),
-    ("injection", "busiest injection FIFO"),
-    ("reception", "busiest receiver"),
-    ("latency", "slowest message or busiest task's software"),
-):
-    _add(f"{_bound}_bound", "s", f"time of the {_label}")(
-        lambda t, bound=_bound: getattr(t.bounds, bound)
-    )
-    _add(f"{_bound}_share", "", f"{_bound} bound over the lower bound")(
-        lambda t, bound=_bound: _ratio(getattr(t.bounds, bound), t.bounds.total)
+
+def _add_bound(bound: str, label: str) -> None:
+    """Register the seconds of a bound, and its share of the lower bound."""
+    _add(f"{bound}_bound", "s", f"time of the {label}")(lambda t: getattr(t.bounds, bound))
+    _add(f"{bound}_share", "", f"{bound} bound over the lower bound")(
+        lambda t: _ratio(getattr(t.bounds, bound), t.bounds.total)
     )
 
+
+_add_bound("link", "busiest link")
+_add_bound("injection", "busiest injection FIFO")
+_add_bound("reception", "busiest receiver")
+_add_bound("latency", "slowest message or busiest task's software")
 _add(
     "lower_bound",
     "s",

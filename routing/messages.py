@@ -92,7 +92,7 @@ class Messages(NamedTuple):
     dst: Int32s
     receiver: Int32s  # task
     fifo: Int32s  # number within its node, NONE for a message within a node
-    n_messages: Ints  # of the edge; they are sent as one
+    n_messages: Floats  # whole messages of the edge, which are sent together
     nbytes: Floats
     packets: Ints
     wire: Floats  # bytes of a packet with its header

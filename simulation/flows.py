@@ -204,7 +204,7 @@ def _build_inputs(
                 found=f"{min_seconds:g} to {max_seconds:g} seconds a byte",
                 expected=f"within a factor of {_MAX_RATE_RATIO:g}; change the bandwidths",
             )
-    latency = hops * network.hop_latency
+    latency = np.asarray(hops * network.hop_latency, dtype=np.float64)
     question = latency + network.header / max(torus.bandwidth)
     n_fifos = torus.n_nodes * network.fifos
     # With this rule the FIFOs of a node share one queue, the first.
