@@ -219,13 +219,6 @@ def _spread_over_zones(
         src = zone_end
 
 
-def _twisted_loads(torus: Torus, src: Int32s, dst: Int32s, weight: Floats) -> Floats:
-    """Return the loads of messages in dimension order, ``(n_links,)``."""
-    first, links = list_routes(torus, src, dst)
-    load = np.bincount(links, np.repeat(weight, np.diff(first)), minlength=torus.n_links)
-    return np.asarray(load, dtype=np.float64)
-
-
 def _twisted_adaptive_loads(torus: Torus, src: Int32s, dst: Int32s, weight: Floats) -> Floats:
     """Return the loads of messages that are split evenly over the orders of their hops."""
     load = np.zeros(torus.n_links)
@@ -279,11 +272,13 @@ def pair_loads(
     src, dst = (np.ascontiguousarray(end, dtype=np.int32) for end in (src, dst))
     weight = np.ones(src.size) if weight is None else weight
     if torus.twist:
-        return _twisted_loads(torus, src, dst, weight)
+        first, links = list_routes(torus, src, dst)
+        load = np.bincount(links, np.repeat(weight, np.diff(first)), minlength=torus.n_links)
+        return np.asarray(load, dtype=np.float64)
     fixed, scale = fixed_point(weight, parts=1 + torus.ties_are_open)
-    load = np.zeros(torus.n_links, dtype=np.int64)
-    kernels.add_loads(grid_of(torus), src, dst, fixed, load)
-    return np.asarray(load * scale, dtype=np.float64)
+    units = np.zeros(torus.n_links, dtype=np.int64)
+    kernels.add_loads(grid_of(torus), src, dst, fixed, units)
+    return np.asarray(units * scale, dtype=np.float64)
 
 
 def check_missing_links(load: Floats, problem: MappingProblem, mapping: TaskMapping) -> None:
