@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from toruscast._lazy import lazy
 from toruscast.errors import InputError
+from toruscast.mapping import Torus
 from toruscast.text import closest
 from toruscast.typing import Bools, Ints
 from toruscast.validation import check_type, whole_number
@@ -217,213 +218,139 @@ def _select_values(traffic: RoutedTraffic, indicator: str, suffix: str) -> Value
     return cache[indicator + suffix]
 
 
-def _register_aggregates() -> None:
-    for indicator, (_, level, unit, entities) in _INDICATORS.items():
-        for suffix, (_, outliers) in _SELECTIONS.items():
-            for aggregate, (reduce, label) in _AGGREGATES.items():
-                name = f"{aggregate}_{indicator}{suffix}"
-                # avg_dilation includes edges within a node and is defined below.
-                if suffix == "" and (aggregate == "count" or name == "avg_dilation"):
-                    continue
-                if suffix and aggregate in ("max", "median", "q90", "q99"):
-                    continue
-
-                def compute(
-                    traffic: RoutedTraffic,
-                    indicator: str = indicator,
-                    suffix: str = suffix,
-                    reduce: Callable[[Values], float] = reduce,
-                ) -> float:
-                    return reduce(_select_values(traffic, indicator, suffix))
-
-                register_feature(
-                    name,
-                    level=level,
-                    unit="" if aggregate == "count" else unit,
-                    description=f"{label} of the {entities}{outliers}",
-                )(compute)
-
-
-_register_aggregates()
-
-
 def _ratio(part: float, whole: float) -> float:
     return part / whole if whole > 0 else 0.0
 
 
-@register_feature("avg_dilation", unit="hops")
-def avg_dilation(traffic: RoutedTraffic) -> float:
-    """Mean hops of the edges, including edges within a node [Jain13 eq. 2]."""
-    by_hops = traffic.edges_by_hops
-    return _ratio(float(by_hops @ np.arange(by_hops.size)), traffic.comm.n_edges)
+def _value(traffic: RoutedTraffic, name: str) -> float:
+    """Return the value of another feature."""
+    return FEATURES[name].function(traffic)
 
 
-@register_feature("hop_bytes", unit="B")
-def hop_bytes(traffic: RoutedTraffic) -> float:
-    """Sum of hops times bytes over all edges [Jain13 eq. 3]."""
-    return traffic.totals.hop_bytes
+def _add(
+    name: str, unit: str, description: str, level: int = 1
+) -> Callable[[FeatureFunction], FeatureFunction]:
+    """Register a function of routed traffic as a built-in feature."""
+    return register_feature(name, level=level, unit=unit, description=description)
 
 
-@register_feature("avg_hops_per_byte", unit="hops")
-def avg_hops_per_byte(traffic: RoutedTraffic) -> float:
-    """Hop-bytes over bytes [Jain13 eq. 4]."""
-    return _ratio(hop_bytes(traffic), traffic.total_bytes)
+def _aggregate(indicator: str, suffix: str, reduce: Callable[[Values], float]) -> FeatureFunction:
+    """Return the feature that reduces a selection of an indicator's values to a number."""
+    return lambda t: reduce(_select_values(t, indicator, suffix))
 
 
-@register_feature("sum_hops_AO", unit="hops")
-def sum_hops_ao(traffic: RoutedTraffic) -> float:
-    """Sum of the hops of average outliers; equal to sum_dilation_AO."""
-    return FEATURES["sum_dilation_AO"].function(traffic)
+for _indicator, (_, _level, _unit, _entities) in _INDICATORS.items():
+    for _suffix, (_select, _outliers) in _SELECTIONS.items():
+        for _statistic, (_reduce, _label) in _AGGREGATES.items():
+            _name = f"{_statistic}_{_indicator}{_suffix}"
+            # avg_dilation includes edges within a node and is defined below.
+            if _suffix == "" and (_statistic == "count" or _name == "avg_dilation"):
+                continue
+            if _suffix and _statistic in ("max", "median", "q90", "q99"):
+                continue
+            _text = f"{_label} of the {_entities}{_outliers}"
+            _feature_unit = "" if _statistic == "count" else _unit
+            _add(_name, _feature_unit, _text, _level)(_aggregate(_indicator, _suffix, _reduce))
+
+_add(
+    "avg_dilation", "hops", "Mean hops of the edges, including edges within a node [Jain13 eq. 2]."
+)(lambda t: _ratio(float(t.edges_by_hops @ np.arange(t.edges_by_hops.size)), t.comm.n_edges))
+_add("hop_bytes", "B", "Sum of hops times bytes over all edges [Jain13 eq. 3].")(
+    lambda t: t.totals.hop_bytes
+)
+_add("avg_hops_per_byte", "hops", "Hop-bytes over bytes [Jain13 eq. 4].")(
+    lambda t: _ratio(t.totals.hop_bytes, t.total_bytes)
+)
+_add("sum_hops_AO", "hops", "Sum of the hops of average outliers; equal to sum_dilation_AO.")(
+    lambda t: _value(t, "sum_dilation_AO")
+)
+_add("max_path_bytes", "B", "Maximum over the messages of the sum of link bytes along the route.")(
+    lambda t: t.along_routes.max_sum
+)
+_add(
+    "avg_path_bytes",
+    "B",
+    "Sum of the link bytes along the route of a message, averaged over messages.",
+)(lambda t: _ratio(t.along_routes.total, t.n_network_edges))
+_add(
+    "avg_bottleneck_bytes", "B", "Mean over the messages of the bytes on the route's busiest link."
+)(lambda t: _ratio(t.along_routes.sum_of_max, t.n_network_edges))
 
 
-@register_feature("max_path_bytes", unit="B")
-def max_path_bytes(traffic: RoutedTraffic) -> float:
-    """Maximum over the messages of the sum of link bytes along the route."""
-    return traffic.along_routes.max_sum
-
-
-@register_feature("avg_path_bytes", unit="B")
-def avg_path_bytes(traffic: RoutedTraffic) -> float:
-    """Sum of the link bytes along the route of a message, averaged over messages."""
-    return _ratio(traffic.along_routes.total, traffic.n_network_edges)
-
-
-@register_feature("avg_bottleneck_bytes", unit="B")
-def avg_bottleneck_bytes(traffic: RoutedTraffic) -> float:
-    """Mean over the messages of the bytes on the route's busiest link."""
-    return _ratio(traffic.along_routes.sum_of_max, traffic.n_network_edges)
-
-
-for _bound, _label in (
-    ("link", "busiest link"),
-    ("injection", "busiest injection FIFO"),
-    ("reception", "busiest receiver"),
-    ("latency", "slowest message or busiest task's software"),
-):
-
-    def _bound_seconds(traffic: RoutedTraffic, bound: str = _bound) -> float:
-        return float(getattr(traffic.bounds, bound))
-
-    def _bound_share(traffic: RoutedTraffic, bound: str = _bound) -> float:
-        return _ratio(float(getattr(traffic.bounds, bound)), traffic.bounds.total)
-
-    register_feature(f"{_bound}_bound", unit="s", description=f"time of the {_label}")(
-        _bound_seconds
+def _add_bound(bound: str, label: str) -> None:
+    """Register the seconds of a bound, and its share of the lower bound."""
+    _add(f"{bound}_bound", "s", f"time of the {label}")(lambda t: getattr(t.bounds, bound))
+    _add(f"{bound}_share", "", f"{bound} bound over the lower bound")(
+        lambda t: _ratio(getattr(t.bounds, bound), t.bounds.total)
     )
-    register_feature(f"{_bound}_share", description=f"{_bound} bound over the lower bound")(
-        _bound_share
-    )
 
 
-@register_feature("lower_bound", unit="s")
-def lower_bound(traffic: RoutedTraffic) -> float:
-    """Sum over phases of the largest bound; for dependent rounds the largest sum of one bound."""
-    return traffic.bounds.total
+_add_bound("link", "busiest link")
+_add_bound("injection", "busiest injection FIFO")
+_add_bound("reception", "busiest receiver")
+_add_bound("latency", "slowest message or busiest task's software")
+_add(
+    "lower_bound",
+    "s",
+    "Sum over phases of the largest bound; for dependent rounds the largest sum of one bound.",
+)(lambda t: t.bounds.total)
+_add(
+    "release_bound",
+    "s",
+    "Lower bound with release times at links; an estimate if routes are undetermined.",
+)(lambda t: t.release_bound)
+_add("release_slowdown", "", "Release bound over the lower bound.")(
+    lambda t: _ratio(t.release_bound, t.bounds.total)
+)
+_add(
+    "coarse_time", "s", "Time of a coarse simulation, with packets at least four times as long.", 2
+)(lambda t: t.coarse.time)
+_add("coarse_slowdown", "", "Time of the coarse simulation over the lower bound.", 2)(
+    lambda t: _ratio(t.coarse.time, t.bounds.total)
+)
+_add("max_over_avg_bytes", "", "Maximum of the link bytes over their mean.")(
+    lambda t: _ratio(_value(t, "max_bytes"), _value(t, "avg_bytes"))
+)
+_add("std_over_avg_bytes", "", "Standard deviation of the link bytes over their mean.")(
+    lambda t: _ratio(_value(t, "std_bytes"), _value(t, "avg_bytes"))
+)
+_add("idle_links", "", "Share of the links without traffic.")(
+    lambda t: _ratio(float((t.link_bytes == 0).sum()), t.link_bytes.size)
+)
+_add("bytes_AO_share", "", "Share of the links with more bytes than the mean.")(
+    lambda t: _ratio(_value(t, "count_bytes_AO"), t.link_bytes.size)
+)
+_add("bytes_TO_share", "", "Share of the links within 5 % of the busiest link.")(
+    lambda t: _ratio(_value(t, "count_bytes_TO"), t.link_bytes.size)
+)
+_add("max_over_avg_FIFO", "", "Maximum length of the injection FIFOs over their mean.")(
+    lambda t: _ratio(_value(t, "max_FIFO"), _value(t, "avg_FIFO"))
+)
+_add("relative_hops", "", "Hops per byte over the mean distance of two random nodes.")(
+    lambda t: _ratio(_value(t, "avg_hops_per_byte"), _mean_distance(t.torus))
+)
+_add("relative_max_dilation", "", "Maximum dilation over the diameter of the torus.")(
+    lambda t: _ratio(_value(t, "max_dilation"), t.torus.diameter)
+)
+_add("path_over_max_bytes", "", "Maximum path bytes over the bytes of the busiest link.")(
+    lambda t: _ratio(_value(t, "max_path_bytes"), _value(t, "max_bytes"))
+)
+_add("bottleneck_over_max_bytes", "", "Mean bottleneck bytes over the bytes of the busiest link.")(
+    lambda t: _ratio(_value(t, "avg_bottleneck_bytes"), _value(t, "max_bytes"))
+)
+# Both sums round differently, so without rounding the share of all bytes could differ from 1.
+_add("off_node_bytes_share", "", "Share of the bytes sent between nodes.")(
+    lambda t: round(_ratio(t.totals.off_node_bytes, t.total_bytes), 12)
+)
 
 
-@register_feature("release_bound", unit="s")
-def release_bound(traffic: RoutedTraffic) -> float:
-    """Lower bound with release times at links; an estimate if routes are undetermined."""
-    return traffic.release_bound
-
-
-@register_feature("release_slowdown")
-def release_slowdown(traffic: RoutedTraffic) -> float:
-    """Release bound over the lower bound."""
-    return _ratio(traffic.release_bound, traffic.bounds.total)
-
-
-@register_feature("coarse_time", level=2, unit="s")
-def coarse_time(traffic: RoutedTraffic) -> float:
-    """Time of a coarse simulation, with packets at least four times as long."""
-    return traffic.coarse.time
-
-
-@register_feature("coarse_slowdown", level=2)
-def coarse_slowdown(traffic: RoutedTraffic) -> float:
-    """Time of the coarse simulation over the lower bound."""
-    return _ratio(traffic.coarse.time, traffic.bounds.total)
-
-
-@register_feature("max_over_avg_bytes")
-def max_over_avg_bytes(traffic: RoutedTraffic) -> float:
-    """Maximum of the link bytes over their mean."""
-    load = traffic.link_bytes
-    return _ratio(float(load.max(initial=0)), float(load.mean()) if load.size else 0.0)
-
-
-@register_feature("std_over_avg_bytes")
-def std_over_avg_bytes(traffic: RoutedTraffic) -> float:
-    """Standard deviation of the link bytes over their mean."""
-    load = traffic.link_bytes
-    return _ratio(float(load.std()), float(load.mean())) if load.size else 0.0
-
-
-@register_feature("idle_links")
-def idle_links(traffic: RoutedTraffic) -> float:
-    """Share of the links without traffic."""
-    return float((traffic.link_bytes == 0).mean()) if traffic.link_bytes.size else 0.0
-
-
-@register_feature("bytes_AO_share")
-def bytes_ao_share(traffic: RoutedTraffic) -> float:
-    """Share of the links with more bytes than the mean."""
-    return _ratio(_select_values(traffic, "bytes", "_AO").size, traffic.link_bytes.size)
-
-
-@register_feature("bytes_TO_share")
-def bytes_to_share(traffic: RoutedTraffic) -> float:
-    """Share of the links within 5 % of the busiest link."""
-    return _ratio(_select_values(traffic, "bytes", "_TO").size, traffic.link_bytes.size)
-
-
-@register_feature("max_over_avg_FIFO")
-def max_over_avg_fifo(traffic: RoutedTraffic) -> float:
-    """Maximum length of the injection FIFOs over their mean."""
-    length = traffic.fifo_length
-    return _ratio(float(length.max()), float(length.mean()))
-
-
-@register_feature("relative_hops")
-def relative_hops(traffic: RoutedTraffic) -> float:
-    """Hops per byte over the mean distance of two random nodes."""
-    return _ratio(avg_hops_per_byte(traffic), _mean_distance(traffic))
-
-
-@register_feature("relative_max_dilation")
-def relative_max_dilation(traffic: RoutedTraffic) -> float:
-    """Maximum dilation over the diameter of the torus."""
-    return _ratio(FEATURES["max_dilation"].function(traffic), traffic.torus.diameter)
-
-
-@register_feature("path_over_max_bytes")
-def path_over_max_bytes(traffic: RoutedTraffic) -> float:
-    """Maximum path bytes over the bytes of the busiest link."""
-    return _ratio(max_path_bytes(traffic), float(traffic.link_bytes.max(initial=0)))
-
-
-@register_feature("bottleneck_over_max_bytes")
-def bottleneck_over_max_bytes(traffic: RoutedTraffic) -> float:
-    """Mean bottleneck bytes over the bytes of the busiest link."""
-    return _ratio(avg_bottleneck_bytes(traffic), float(traffic.link_bytes.max(initial=0)))
-
-
-@register_feature("off_node_bytes_share")
-def off_node_bytes_share(traffic: RoutedTraffic) -> float:
-    """Share of the bytes sent between nodes."""
-    # Both sums round differently, so without rounding the share of all bytes could differ from 1.
-    return round(_ratio(traffic.totals.off_node_bytes, traffic.total_bytes), 12)
-
-
-def _mean_distance(traffic: RoutedTraffic) -> float:
+def _mean_distance(torus: Torus) -> float:
     """Return the mean hops over all pairs of nodes."""
-    torus = traffic.torus
     if torus.twist:
         # Twisted tori are vertex symmetric.
         return float(torus.distance(0, np.arange(torus.n_nodes)).mean())
     total = 0.0
     for size, wrap in zip(torus.shape, torus.wrap, strict=True):
-        c = np.arange(size)
-        gap = np.abs(c[:, None] - c)
+        gap = np.abs(np.arange(size)[:, None] - np.arange(size))
         total += float((np.minimum(gap, size - gap) if wrap else gap).mean())
     return total

@@ -8,9 +8,8 @@ from typing import Any, Self, cast
 
 from toruscast._lazy import lazy
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload
-from toruscast.routing.bounds import Bounds, MappingBounds
+from toruscast.routing.bounds import Bounds, MappingBounds, StretchBounds
 from toruscast.routing.loads import (
-    PhaseRoutes,
     PhaseTotals,
     RouteLoads,
     check_routes,
@@ -91,9 +90,9 @@ class RoutedTraffic:
         return float(self.comm.nbytes.sum())
 
     @lazy
-    def routes(self) -> PhaseRoutes:
-        """The routes of the summed traffic of all phases."""
-        return PhaseRoutes(self.problem.total, self.mapping)
+    def routes(self) -> StretchBounds:
+        """The routes and bounds of the summed traffic of all phases."""
+        return StretchBounds(self.problem.total, self.mapping)
 
     @lazy
     def lower_bounds(self) -> MappingBounds:

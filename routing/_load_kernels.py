@@ -1,5 +1,9 @@
 """Kernels of link loads by straight runs, of adaptive loads, and of totals over all edges.
 
+A run is the straight part of a route along one dimension, and the code of a node has its
+coordinates in bit fields (`RunTable`). Loads are counted in whole units, a power of two of bytes.
+First the units of all edges are added to their runs, then the units of each run to its links.
+
 Letters in the comments: N nodes, D dimensions, L links, T tasks, E edges, R runs, C columns.
 """
 
@@ -33,7 +37,10 @@ def add_to_runs(
     run: Ints,
     dst_code: Int32s,
 ) -> None:
-    """Add the weight of every edge to its runs. (E,) (T + 1,) (T,) (E,) -> (R,)."""
+    """Add the units of every edge to the runs of its route. (E,) (T + 1,) (T,) (E,) -> (R,).
+
+    Edges of task t are ``first[t]:first[t + 1]``. ``dst_code``, (E,), is scratch memory.
+    """
     gather_dst_codes(table.code, node, dst, dst_code)
     task = sort_tasks_by_block(table, node, first)
     for n in range(task.shape[0]):
@@ -99,7 +106,12 @@ def sort_tasks_by_block(table: RunTable, node: Int32s, first: Ints) -> Ints:
 
 @kernel
 def spread_runs(grid: Grid, table: RunTable, run: Ints, load: Ints) -> None:
-    """Add every run to its links. (R * C,) -> (C, L)."""
+    """Add the units of every run to its links. (R * C,) -> (C, L).
+
+    On each line of nodes, a run adds its units at its first link and subtracts them after its last.
+    The sums from the beginning of the line are then the loads of its links. A tie that is open
+    sends half of the units in each direction.
+    """
     ndim = grid.shape.size
     ports = 2 * ndim
     parities = table.parities
@@ -148,7 +160,10 @@ def spread_runs(grid: Grid, table: RunTable, run: Ints, load: Ints) -> None:
 
 @kernel
 def sum_loads_over_runs(grid: Grid, table: RunTable, load: Floats, run_loads: Floats) -> None:
-    """Compute the sum and maximum of the loads along every run. (L,) -> (R, 2)."""
+    """Compute the sum and maximum of the loads along every run. (L,) -> (R, 2).
+
+    Runs from one node in one direction are visited by increasing length, each one link longer.
+    """
     ndim = grid.shape.size
     parities = table.parities
     for i in range(ndim):
@@ -218,21 +233,16 @@ class PassConstants(NamedTuple):
     injection: float  # seconds a byte at the fastest link
     memory: float  # seconds a byte at the memory bandwidth
     latency: float  # seconds a hop
-    wire_unit: float
+    wire_unit: float  # bytes of a unit with headers
 
 
 class PassSums(NamedTuple):
     """Sums that `sum_over_edges` fills."""
 
-    run: Ints  # (R * columns of `Edges.units`,), or (0,)
+    run: Ints  # (R * columns of `Edges.units`,), or (0,) if loads are not needed
     edges_by_hops: Ints  # (diameter + 1,) number of edges
     fifo: Floats  # (N * F, 2) messages, seconds
     received: Floats  # (codes without parities,) bytes
-    scalars: Floats  # (3,) with the indices below
-
-
-# Indices: hop-bytes, bytes between nodes, seconds of the slowest edge.
-HOP_BYTES, OFF_NODE, SLOWEST = range(3)
 
 
 @kernel
@@ -245,10 +255,12 @@ def sum_over_edges(
     node: Int32s,
     sums: PassSums,
     dst_code: Int32s,
-) -> None:
+) -> tuple[float, float, float]:
     """Add every edge to all sums in one pass.
 
-    ``leaves_in_parallel`` flags edges whose packets may leave from several FIFOs, (E,) or (0,).
+    Return the hop-bytes, the bytes between nodes, and the seconds of the slowest edge without
+    contention. ``leaves_in_parallel`` flags edges whose packets may leave from several FIFOs, (E,)
+    or (0,).
     """
     gather_dst_codes(table.code, node, edges.dst, dst_code)
     task = sort_tasks_by_block(table, node, edges.first)
@@ -299,54 +311,14 @@ def sum_over_edges(
             sums.received[np.int64(dst_code[e]) & (table.plane - 1)] += wire
             uncontended = edges.ready[e] + (hops * constants.latency + seconds)
             slowest = max(slowest, uncontended)
-    sums.scalars[HOP_BYTES] = hop_bytes
-    sums.scalars[OFF_NODE] = off_node
-    sums.scalars[SLOWEST] = slowest
-
-
-@kernel
-def merge_pairs(
-    n_nodes: int,
-    dst: NDArray[np.integer],
-    first: Ints,
-    node: NDArray[np.integer],
-    by_node: Ints,
-    weight: Floats,
-    pair_src: Int32s,
-    pair_dst: Int32s,
-    merged: Floats,
-) -> int:
-    """Add the weights between each pair of nodes, and return the number of pairs.
-
-    (E,) (T + 1,) (T,) (T,) (E,) -> (E,) (E,) (E,). Only the first entries of the results, one for
-    each pair, are filled. ``by_node`` lists the tasks ordered by node.
-    """
-    pair_of_node = np.full(n_nodes, -1, dtype=np.int64)
-    count = 0
-    position = 0
-    while position < by_node.size:
-        start = node[by_node[position]]
-        begin = count
-        while position < by_node.size and node[by_node[position]] == start:
-            task = by_node[position]
-            for e in range(first[task], first[task + 1]):
-                end = node[dst[e]]
-                if pair_of_node[end] < 0:
-                    pair_of_node[end] = count
-                    pair_src[count], pair_dst[count], merged[count] = start, end, 0.0
-                    count += 1
-                merged[pair_of_node[end]] += weight[e]
-            position += 1
-        for k in range(begin, count):
-            pair_of_node[pair_dst[k]] = -1
-    return count
+    return hop_bytes, off_node, slowest
 
 
 @kernel
 def update_max_hops(
     grid: Grid, start: NDArray[np.integer], end: NDArray[np.integer], minus: Ints, plus: Ints
 ) -> None:
-    """Update the maximum hops in each direction by all edges. (E,) (E,) -> (D,) (D,)."""
+    """Update the maximum hops in each direction by those of all edges. (E,) (E,) -> (D,) (D,)."""
     for e in range(start.size):
         for k in range(minus.size):
             hops = _signed_hops(grid, start[e], end[e], k)
@@ -370,8 +342,9 @@ def add_adaptive_loads(
 
     The share of minimal routes that continue along a dimension equals the share of the remaining
     hops along it. Therefore all traffic to one destination moves together, from the farthest
-    offsets inwards, in at most N * D steps. This makes an all-to-all of 65,536 tasks a hundred
-    times as fast. ``by_end`` lists the edges ordered by destination.
+    offsets (signed hops to the destination) inwards, in at most N * D steps. This makes an
+    all-to-all of 65,536 tasks a hundred times as fast. ``by_end`` lists the edges ordered by
+    destination.
     """
     ndim = grid.shape.size
     ports = 2 * ndim

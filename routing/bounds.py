@@ -13,11 +13,9 @@ release    work of a link after the times at which messages    dimension order; 
 cut        bytes that cross a plane or leave a node            any minimal routing
 =========  ==================================================  ===================================
 
-`time_bounds` computes the first four. The bounds of phases are added, each with the start of a
-phase. Dependent rounds overlap, so the bytes of all rounds are added, the latency is that of the
-longest chain of messages, and there is no release or cut bound. The best bound of a phase is the
-largest valid one, which is usually the release bound in dimension order. `MappingBounds` caches
-intermediate results.
+`time_bounds` computes the first four. Dependent rounds have no release or cut bound, because they
+overlap. The best bound of a phase is the largest valid one, which is usually the release bound in
+dimension order. `MappingBounds` caches intermediate results.
 
 `toruscast.simulation.clock_bounds` subtracts the rounding of the simulator's clock from these
 bounds. `toruscast._mesh.step_times` has the bounds of a mesh's collectives. `min_time` and
@@ -32,13 +30,13 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from toruscast._jit import scratch
 from toruscast._lazy import lazy
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.typing import Bools, Floats, Int32s
+from toruscast.workers import SingleBlasThread
 
 from ._load_kernels import spread_runs
 from .loads import PhaseRoutes, check_routes, edges_with_multiple_routes
@@ -62,7 +60,7 @@ from .release_kernels import (
     select_flagged_edges,
 )
 from .route_kernels import last_arrival, sort_keys
-from .routing import grid_of, has_multiple_routes, list_twisted_links
+from .routing import grid_of, has_multiple_routes, list_routes
 from .tables import run_table, run_table_if_faster
 
 # Number of rounds from which the overlap of all rounds is estimated.
@@ -111,21 +109,22 @@ def time_bounds(problem: MappingProblem, mapping: TaskMapping) -> Bounds:
 class MappingBounds:
     """Lower bounds of a problem under a checked mapping; each is computed when first used.
 
-    ``routes`` may give the routes of a single phase, to reuse their results.
+    A stretch is a phase, or rounds without a barrier. ``known`` may give the bounds of one stretch,
+    to reuse their intermediate results.
     """
 
     problem: MappingProblem
     mapping: TaskMapping
-    routes: PhaseRoutes | None = None
+    known: StretchBounds | None = None
 
     @lazy
     def _stretches(self) -> dict[int, StretchBounds]:
-        return {} if self.routes is None else {id(self.routes.problem): StretchBounds(self.routes)}
+        return {} if self.known is None else {id(self.known.problem): self.known}
 
     def stretch(self, problem: MappingProblem) -> StretchBounds:
         """Return the bounds of one phase, or of rounds without a barrier, computed once."""
         if id(problem) not in self._stretches:
-            self._stretches[id(problem)] = StretchBounds(PhaseRoutes(problem, self.mapping))
+            self._stretches[id(problem)] = StretchBounds(problem, self.mapping)
         return self._stretches[id(problem)]
 
     @property
@@ -167,17 +166,14 @@ class MappingBounds:
         return weight * max(0.0, math.log(with_barriers / total))
 
 
-@dataclass(frozen=True, eq=False)
-class StretchBounds:
+class StretchBounds(PhaseRoutes):
     """Lower bounds of one phase, or of rounds without a barrier; see `MappingBounds`."""
-
-    routes: PhaseRoutes
 
     @lazy
     def resources(self) -> Bounds:
         """Bounds by resource; the loads of overlapping rounds are added."""
-        torus, totals = self.routes.problem.torus, self.routes.totals
-        latency = self._longest_chain() if self.routes.problem.is_chained else totals.latency
+        torus, totals = self.problem.torus, self.totals
+        latency = self._longest_chain() if self.problem.is_chained else totals.latency
         seconds = (
             float((totals.wire_bytes / torus.link_bandwidth).max(initial=0.0)),
             float(totals.injected.max(initial=0.0)),
@@ -188,46 +184,47 @@ class StretchBounds:
 
     def _longest_chain(self) -> float:
         """Return the seconds of the longest chain of dependent messages."""
-        problem, parallel = self.routes.problem, None
+        problem, parallel = self.problem, None
         if problem.torus.network.fifo_rule == "first_free":
-            placed = problem.placed(self.routes.mapping)
-            parallel = edges_with_multiple_routes(problem.unrolled, placed)
-        latency = uncontended_times(problem, self.routes.hops_and_fifos.hops, parallel)
+            parallel = edges_with_multiple_routes(problem.unrolled, problem.placed(self.mapping))
+        latency = uncontended_times(problem, self.hops_and_fifos.hops, parallel)
         return longest_chain(problem, latency)
 
     @lazy
     def release(self) -> float:
         """Release bound in seconds; 0 if there is none."""
-        problem = self.routes.problem
-        has_none = problem.is_chained or problem.routing == "adaptive"
-        return 0.0 if has_none else _release_seconds(self.routes)
+        has_none = self.problem.is_chained or self.problem.routing == "adaptive"
+        return 0.0 if has_none else _release_seconds(self)
 
     @property
     def best(self) -> float:
         """Largest bound, including the start of a phase."""
-        return max(self.resources.total, _add_start(self.release, self.routes.problem.torus))
+        return max(self.resources.total, _add_start(self.release, self.problem.torus))
 
     @lazy
     def sure_link(self) -> float:
         """Link bound, or the cut bound if packets may choose their route."""
-        problem = self.routes.problem
-        if not has_multiple_routes(problem):
+        if not has_multiple_routes(self.problem):
             return self.resources.link
-        return 0.0 if problem.is_chained else cut_bound(problem, self.routes.mapping)
+        return 0.0 if self.problem.is_chained else cut_bound(self.problem, self.mapping)
 
     @property
     def sure_release(self) -> float:
         """Release bound; 0 if packets may choose their route, so that it would be an estimate."""
-        return 0.0 if has_multiple_routes(self.routes.problem) else self.release
+        return 0.0 if has_multiple_routes(self.problem) else self.release
 
 
 def _add_start(seconds: float, torus: Torus) -> float:
-    # A phase without messages does not start.
+    # A phase without messages has no start.
     return torus.network.start + seconds if seconds else 0.0
 
 
 def longest_chain(problem: MappingProblem, latency: Floats) -> float:
-    """Return the seconds of the longest chain of messages, with the latency of every edge."""
+    """Return the seconds of the longest chain of messages that wait for each other.
+
+    ``latency``, ``(n_edges,)``, has the seconds from the beginning of a task's round until the
+    messages of an edge arrive.
+    """
     rounds = problem.workload.unrolled
     comm = rounds.comm
     return float(
@@ -239,8 +236,7 @@ def longest_chain(problem: MappingProblem, latency: Floats) -> float:
             comm.whole_messages > 0,
             latency,
             software_times(comm, problem.torus.network),
-            np.zeros(problem.n_tasks),
-            np.empty(comm.n_edges),
+            problem.n_tasks,
         )
     )
 
@@ -289,7 +285,10 @@ def cut_bound(problem: MappingProblem, mapping: TaskMapping) -> float:
 
 
 def _plane_bound(torus: Torus, src: Int32s, dst: Int32s, weight: Floats) -> float:
-    """Return the seconds of the busiest plane between neighbouring coordinates."""
+    """Return the seconds of the busiest plane between neighbouring coordinates.
+
+    Message m carries ``weight[m]`` bytes from node ``src[m]`` to ``dst[m]``.
+    """
     max_seconds = 0.0
     for d, size in enumerate(torus.shape):
         start = torus.coords[src, d].astype(np.int64)
@@ -401,7 +400,7 @@ def _release_seconds(routes: PhaseRoutes) -> float:
     last = sort_keys(key[:n], buffer[:n])
     first, links = np.zeros((2, 0), dtype=np.int64)
     if torus.twist:
-        first, links = list_twisted_links(torus, remote.src, remote.dst)
+        first, links = list_routes(torus, remote.src, remote.dst)
     busy = last_busy_time(grid_of(torus), first, links, remote, last, latency, state)
     return max(uncontended, busy + latency)
 
@@ -542,7 +541,11 @@ def _min_uncontended_times(
 def _node_traffic_bounds(
     problem: MappingProblem, weight: Floats, capacity: int
 ) -> tuple[float, float, float]:
-    """Return lower bounds of the busiest node's traffic, of hop-bytes, and of received traffic."""
+    """Return lower bounds, in bytes, over all mappings with ``capacity`` tasks on a node.
+
+    They are for the traffic of the busiest node in one direction, the hop-bytes, and the traffic
+    that the busiest node receives. ``weight``, ``(n_edges,)``, has the bytes of each edge.
+    """
     comm, torus = problem.comm, problem.torus
     distances = np.sort(torus.distance(0, np.arange(torus.n_nodes)))[1:]
     # In a mesh, node 0 is a corner, and other nodes have more near neighbours.
@@ -583,7 +586,7 @@ def _bisection_bound(problem: MappingProblem, wire: Floats, capacity: int) -> fl
     np.fill_diagonal(laplacian, 0.0)
     np.fill_diagonal(laplacian, -laplacian.sum(axis=1))
     # Several BLAS threads would take ten times the processor time.
-    with threadpool_limits(1, "blas"):
+    with SingleBlasThread():
         eigenvalue = float(np.linalg.eigvalsh(laplacian)[1])
     eigenvalue = max(eigenvalue, 0.0)
     max_seconds = 0.0

@@ -1,7 +1,7 @@
 """Link loads, loads along routes, and totals over the messages of a phase.
 
 On plain tori, kernels use tables of straight runs where these save time. Routes of twisted tori
-have no such runs, so NumPy follows them hop by hop.
+have no such runs, so their links are listed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from toruscast._jit import scratch
 from toruscast._lazy import lazy
+from toruscast._slow import sparse
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.mapping.network import Groups
@@ -26,14 +27,15 @@ from toruscast.validation import as_array
 
 from . import _load_kernels as run_kernels
 from . import route_kernels as kernels
-from ._load_kernels import HOP_BYTES, OFF_NODE, SLOWEST, PassConstants, PassSums
+from ._load_kernels import PassConstants, PassSums
 from .messages import fixed_point, prepare_edges
 from .route_kernels import HopsAndFifos
-from .routing import find_hops_and_fifos, grid_of, list_twisted_links, routes
+from .routing import find_hops_and_fifos, grid_of, list_routes
 from .tables import offset_table, run_table, run_table_if_faster
 
-# Maximum edges that are searched for a message over a missing link.
-_MAX_SEARCHED = 100_000
+# Maximum edges that are searched for a message over a missing link, and maximum edges whose links
+# are in memory together.
+_MAX_SEARCHED, _EDGES_AT_A_TIME = 100_000, 2**18
 
 
 def link_loads(
@@ -101,7 +103,7 @@ def check_routes(problem: MappingProblem, mapping: TaskMapping) -> None:
 
 
 def _ordered_loads(problem: MappingProblem, mapping: TaskMapping, weight: Floats) -> Floats:
-    """Return the loads of a problem of one phase in dimension order."""
+    """Return the loads of a problem of one phase in dimension order, ``(n_links,)``."""
     comm, torus = problem.comm, problem.torus
     runs = None if torus.twist else run_table_if_faster(torus, comm.n_edges)
     if runs is None:
@@ -126,29 +128,29 @@ def sum_loads_along_routes(
     problem: MappingProblem, mapping: TaskMapping, load: Floats
 ) -> RouteLoads:
     """Sum the loads along dimension-ordered routes; a split or random tie counts as plus."""
-    comm, torus = problem.comm, problem.torus
-    if torus.twist:
-        first, links = list_twisted_links(torus, mapping.node[comm.src], mapping.node[comm.dst])
+    comm, torus, node = problem.comm, problem.torus, mapping.node
+    runs = None if torus.twist else run_table_if_faster(torus, comm.n_edges)
+    if runs is not None:
+        run_loads = np.zeros((runs.n_runs, 2))
+        run_kernels.sum_loads_over_runs(grid_of(torus), runs, load, run_loads)
+        dst_code = scratch("codes", comm.n_edges, np.int32)
+        arrays = comm.dst, comm.first, node, run_loads, dst_code
+        return RouteLoads(*run_kernels.sum_run_loads_over_routes(runs, *arrays))
+    max_sum = total = sum_of_max = 0.0
+    for begin in range(0, comm.n_edges, _EDGES_AT_A_TIME):
+        edges = slice(begin, begin + _EDGES_AT_A_TIME)
+        first, links = list_routes(torus, node[comm.src[edges]], node[comm.dst[edges]])
         starts = first[:-1][np.diff(first) > 0]
-        if not starts.size:
-            return RouteLoads(0.0, 0.0, 0.0)
-        total, sum_of_max = (each.reduceat(load[links], starts) for each in (np.add, np.maximum))
-        return RouteLoads(float(total.max()), float(total.sum()), float(sum_of_max.sum()))
-    grid = grid_of(torus)
-    runs = run_table_if_faster(torus, comm.n_edges)
-    if runs is None:
-        sums = kernels.sum_along_routes(grid, comm.src, comm.dst, mapping.node, load)
-        return RouteLoads(*sums)
-    run_loads = np.zeros((runs.n_runs, 2))
-    run_kernels.sum_loads_over_runs(grid, runs, load, run_loads)
-    dst_code = scratch("codes", comm.n_edges, np.int32)
-    sums = run_kernels.sum_run_loads_over_routes(
-        runs, comm.dst, comm.first, mapping.node, run_loads, dst_code
-    )
-    return RouteLoads(*sums)
+        if starts.size:
+            sums, maxima = (each.reduceat(load[links], starts) for each in (np.add, np.maximum))
+            max_sum = max(max_sum, float(sums.max()))
+            total += float(sums.sum())
+            sum_of_max += float(maxima.sum())
+    return RouteLoads(max_sum, total, sum_of_max)
 
 
 def _check_weights(values: ArrayLike, n_edges: int) -> Floats:
+    """Return weights of edges as floats; raise `InputError` for a wrong shape or bad values."""
     expected = f"{n_edges} numbers of 0 or more, their sum finite"
     array = as_array(values, "weights", expected)
     if array.shape != (n_edges,) or (n_edges and array.dtype.kind not in "iufb"):
@@ -163,7 +165,10 @@ def _check_weights(values: ArrayLike, n_edges: int) -> Floats:
 
 
 def _adaptive_loads(problem: MappingProblem, mapping: TaskMapping, weight: Floats) -> Floats:
-    """Return the loads of a problem of one phase with an even split over minimal routes."""
+    """Return the loads of a problem of one phase with an even split over minimal routes.
+
+    Pairs of nodes with the same zones (`Torus.zone_set_of`) are processed together.
+    """
     torus = problem.torus
     load = np.zeros(torus.n_links)
     src, dst, weight = _merge_node_pairs(problem, mapping, weight)
@@ -183,20 +188,23 @@ def _adaptive_loads(problem: MappingProblem, mapping: TaskMapping, weight: Float
 def _merge_node_pairs(
     problem: MappingProblem, mapping: TaskMapping, weight: Floats
 ) -> tuple[Int32s, Int32s, Floats]:
-    """Return the distinct pairs of nodes of all edges, and the sum of the weights of each."""
-    comm = problem.comm
-    src, dst = np.empty((2, comm.n_edges), dtype=np.int32)
-    merged = np.empty(comm.n_edges)
-    by_node = np.argsort(mapping.node, kind="stable")
-    arrays = comm.dst, comm.first, mapping.node, by_node, weight, src, dst, merged
-    count = run_kernels.merge_pairs(problem.torus.n_nodes, *arrays)
-    return src[:count], dst[:count], merged[:count]
+    """Return the distinct pairs of nodes of all edges, and the sum of the weights of each pair."""
+    comm, n_tasks, n_nodes = problem.comm, problem.n_tasks, problem.torus.n_nodes
+    traffic = sparse.csr_array((weight, comm.dst, comm.first), shape=(n_tasks, n_tasks))
+    entries = np.ones(n_tasks), mapping.node, np.arange(n_tasks + 1)
+    placement = sparse.csr_array(entries, shape=(n_tasks, n_nodes))
+    between_nodes = (placement.T @ traffic @ placement).tocoo()
+    src, dst = (end.astype(np.int32) for end in (between_nodes.row, between_nodes.col))
+    return src, dst, between_nodes.data
 
 
 def _spread_over_zones(
     torus: Torus, zones: Groups, src: Int32s, dst: Int32s, weight: Floats, load: Floats
 ) -> None:
-    """Split weights over minimal routes, zone by zone. (n,) (n,) (n,) -> (N * 2 * D,)."""
+    """Add the weights of messages to the links of their minimal routes, zone by zone.
+
+    ``src``, ``dst`` and ``weight`` have an entry for each message, and ``load`` one for each link.
+    """
     grid = grid_of(torus)
     # All routes of a message through a zone end at the same node, where its next zone begins.
     for zone in zones:
@@ -211,14 +219,8 @@ def _spread_over_zones(
         src = zone_end
 
 
-def _twisted_loads(torus: Torus, src: Int32s, dst: Int32s, weight: Floats) -> Floats:
-    first, links = list_twisted_links(torus, src, dst)
-    load = np.bincount(links, np.repeat(weight, np.diff(first)), minlength=torus.n_links)
-    return np.asarray(load, dtype=np.float64)
-
-
 def _twisted_adaptive_loads(torus: Torus, src: Int32s, dst: Int32s, weight: Floats) -> Floats:
-    """Split every message evenly over the orders of its hops."""
+    """Return the loads of messages that are split evenly over the orders of their hops."""
     load = np.zeros(torus.n_links)
     hops, group = np.unique(torus.twisted_hops(src, dst), axis=0, return_inverse=True)
     # NumPy 2.0 returns a column.
@@ -236,7 +238,10 @@ def _twisted_adaptive_loads(torus: Torus, src: Int32s, dst: Int32s, weight: Floa
 def _spread_orders(
     torus: Torus, hops: Int32s, zone: Sequence[int], start: Ints, weight: Floats, load: Floats
 ) -> Ints:
-    """Split messages over the orders of their hops in a zone; return the nodes where they end."""
+    """Add messages with the same hops to ``load``, split evenly over the orders of hops in a zone.
+
+    Return the node of each message after the zone, ``(n_messages,)``.
+    """
     port = [2 * k + int(hops[k] < 0) for k in zone]
     size = [abs(int(hops[k])) for k in zone]
     share: dict[tuple[int, ...], float] = defaultdict(float)
@@ -267,11 +272,13 @@ def pair_loads(
     src, dst = (np.ascontiguousarray(end, dtype=np.int32) for end in (src, dst))
     weight = np.ones(src.size) if weight is None else weight
     if torus.twist:
-        return _twisted_loads(torus, src, dst, weight)
+        first, links = list_routes(torus, src, dst)
+        load = np.bincount(links, np.repeat(weight, np.diff(first)), minlength=torus.n_links)
+        return np.asarray(load, dtype=np.float64)
     fixed, scale = fixed_point(weight, parts=1 + torus.ties_are_open)
-    load = np.zeros(torus.n_links, dtype=np.int64)
-    kernels.add_loads(grid_of(torus), src, dst, fixed, load)
-    return np.asarray(load * scale, dtype=np.float64)
+    units = np.zeros(torus.n_links, dtype=np.int64)
+    kernels.add_loads(grid_of(torus), src, dst, fixed, units)
+    return np.asarray(units * scale, dtype=np.float64)
 
 
 def check_missing_links(load: Floats, problem: MappingProblem, mapping: TaskMapping) -> None:
@@ -285,15 +292,13 @@ def check_missing_links(load: Floats, problem: MappingProblem, mapping: TaskMapp
     if not used.size:
         return
     link = int(used[0])
-    src, dst = comm.src[:_MAX_SEARCHED], comm.dst[:_MAX_SEARCHED]
-    first, links = routes(torus, mapping.node[src], mapping.node[dst])
-    positions = np.flatnonzero(links == link)
-    sent = comm.nbytes[:_MAX_SEARCHED] > 0
-    edges = np.searchsorted(first, positions, side="right") - 1
-    edges = edges[sent[edges]]
+    sent = np.flatnonzero(comm.nbytes > 0)[:_MAX_SEARCHED]
+    src, dst = comm.src[sent], comm.dst[sent]
+    first, links = list_routes(torus, mapping.node[src], mapping.node[dst])
     message = "a message"
-    if edges.size:
-        message = f"task {src[edges[0]]} to task {dst[edges[0]]}"
+    if (links == link).any():
+        edge = np.searchsorted(first, np.argmax(links == link), side="right") - 1
+        message = f"task {src[edge]} to task {dst[edge]}"
     label = f"mapping {mapping.name}".rstrip()
     raise InputError(
         f"{label} routes a message over a missing link",
@@ -319,7 +324,11 @@ class PhaseTotals(NamedTuple):
 def compute_totals(
     problem: MappingProblem, mapping: TaskMapping, routes: HopsAndFifos
 ) -> PhaseTotals:
-    """Compute the totals of a problem of one phase in one pass over its messages."""
+    """Return the totals of a problem of one phase, from one pass over its messages.
+
+    In dimension order, the pass also sums the loads if a run table is faster. Otherwise link loads
+    take two more passes.
+    """
     comm, torus = problem.comm, problem.torus
     network = torus.network
     adaptive = problem.routing == "adaptive"
@@ -330,13 +339,11 @@ def compute_totals(
     prepared = prepare_edges(problem)
     runs = None if adaptive or torus.twist else run_table_if_faster(torus, comm.n_edges)
     table, columns = run_table(torus), prepared.edges.units.shape[1]
-    fifo = np.zeros((torus.n_nodes * network.fifos, 2))
     sums = PassSums(
         run=np.zeros(0 if runs is None else columns * runs.n_runs, dtype="<i8"),
         edges_by_hops=np.zeros(torus.diameter + 1, dtype=np.int64),
-        fifo=fifo,
+        fifo=np.zeros((torus.n_nodes * network.fifos, 2)),
         received=np.zeros(table.plane),
-        scalars=np.zeros(3),
     )
     constants = PassConstants(
         fifos=network.fifos,
@@ -347,23 +354,26 @@ def compute_totals(
         wire_unit=prepared.wire_unit,
     )
     node, dst_code = mapping.node, scratch("codes", comm.n_edges, np.int32)
-    run_kernels.sum_over_edges(
+    hop_bytes, off_node_bytes, latency = run_kernels.sum_over_edges(
         table, prepared.edges, routes, leaves_in_parallel, constants, node, sums, dst_code
     )
     return PhaseTotals(
         *_link_totals(problem, mapping, sums.run),
         sums.edges_by_hops,
-        fifo[:, 0].copy(),
-        float(sums.scalars[HOP_BYTES]),
-        float(sums.scalars[OFF_NODE]),
-        fifo[:, 1].copy(),
+        sums.fifo[:, 0].copy(),
+        hop_bytes,
+        off_node_bytes,
+        sums.fifo[:, 1].copy(),
         sums.received[table.code & (table.plane - 1)],
-        float(sums.scalars[SLOWEST]),
+        latency,
     )
 
 
 def _link_totals(problem: MappingProblem, mapping: TaskMapping, run: Ints) -> tuple[Floats, Floats]:
-    """Return the bytes of links without and with headers, from the sums over runs if given."""
+    """Return the bytes of each link without and with headers, ``(n_links,)`` both.
+
+    ``run`` has the units of each run, or is empty; the loads are then computed from the edges.
+    """
     torus, prepared = problem.torus, prepare_edges(problem)
     if not run.size:
         plain = sum_loads(problem, mapping, problem.comm.nbytes)
@@ -404,7 +414,7 @@ class PhaseRoutes:
 
 
 def edges_with_multiple_routes(problem: MappingProblem, mapping: TaskMapping) -> Bools:
-    """Return whether packets of each edge may take different routes, ``(n_edges,)``."""
+    """Return which edges have packets that may take different routes, ``(n_edges,)``."""
     comm, torus = problem.comm, problem.torus
     src, dst = mapping.node[comm.src], mapping.node[comm.dst]
     if torus.twist:
@@ -412,10 +422,10 @@ def edges_with_multiple_routes(problem: MappingProblem, mapping: TaskMapping) ->
         several_dimensions = (torus.twisted_hops(src, dst) != 0).sum(axis=1) > 1
         return np.asarray(several_dimensions & (problem.routing == "adaptive"))
     gap = np.abs(torus.coords[dst] - torus.coords[src])
-    ties_are_fixed = TIE_RULES[torus.tie_break].adaptive_fixed
     is_tie = (np.array(torus.wrap) & (2 * gap == np.array(torus.shape))).any(axis=1)
     by_tie = is_tie & torus.ties_are_open
     if problem.routing == "deterministic":
         return np.asarray(by_tie)
+    ties_are_fixed = TIE_RULES[torus.tie_break].adaptive_fixed
     by_choice = (is_tie & (not ties_are_fixed)) | ((gap > 0).sum(axis=1) > 1)
     return np.asarray(np.where(torus.has_zones[torus.zone_set_of(src, dst)], by_choice, by_tie))

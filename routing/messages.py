@@ -68,12 +68,9 @@ def median_message_packets(problem: MappingProblem) -> int:
 
 def mean_message_packets(problem: MappingProblem) -> float:
     """Return the mean packets of a message, weighted by packets; 0 without messages."""
-    weighted = total = 0.0
-    for phase in problem.phases:
-        packets = packet_counts(phase)[0].astype(np.float64)
-        weighted += float((packets * packets / np.maximum(phase.comm.whole_messages, 1)).sum())
-        total += float(packets.sum())
-    return weighted / total if total else 0.0
+    packets = packet_counts(problem)[0].astype(np.float64)
+    packets_per_message = packets / np.maximum(problem.unrolled.comm.whole_messages, 1)
+    return float(packets @ packets_per_message / packets.sum()) if packets.any() else 0.0
 
 
 def max_message_packets(problem: MappingProblem) -> int:
@@ -95,10 +92,11 @@ class Messages(NamedTuple):
     dst: Int32s
     receiver: Int32s  # task
     fifo: Int32s  # number within its node, NONE for a message within a node
+    n_messages: Floats  # whole messages of the edge, which are sent together
     nbytes: Floats
     packets: Ints
-    wire: Floats
-    software: Floats
+    wire: Floats  # bytes of a packet with its header
+    software: Floats  # seconds
     asks: Bools  # whether it needs a rendezvous: a question and its answer
     merged: float  # mean real packets in one simulated packet
 
@@ -108,10 +106,10 @@ _MAX_CACHED_MESSAGES = 2**22
 
 
 def list_messages(problem: MappingProblem, mapping: TaskMapping, coarsening: int = 1) -> Messages:
-    """Return the messages of all rounds."""
+    """Return the messages of all rounds, with packets that merge ``coarsening`` real ones each."""
     network, all_rounds = problem.torus.network, problem.unrolled
-    is_kept = all_rounds.comm.n_edges <= _MAX_CACHED_MESSAGES
-    listed, edge = problem.derive(_list_without_nodes) if is_kept else _list_without_nodes(problem)
+    is_cached = all_rounds.comm.n_edges <= _MAX_CACHED_MESSAGES
+    listed, edge = problem.derive(_list_unplaced) if is_cached else _list_unplaced(problem)
     src, dst = mapping.node[listed.task], mapping.node[listed.receiver]
     remote = src != dst
     if network.fifo_rule == "first_free":
@@ -128,8 +126,8 @@ def list_messages(problem: MappingProblem, mapping: TaskMapping, coarsening: int
     return listed._replace(packets=packets, wire=wire, merged=merged)
 
 
-def _list_without_nodes(problem: MappingProblem) -> tuple[Messages, Ints]:
-    """Return the messages without the fields that depend on the mapping, and the edge of each."""
+def _list_unplaced(problem: MappingProblem) -> tuple[Messages, Ints]:
+    """Return the messages without their nodes and FIFOs, and the edge of each in all rounds."""
     network, all_rounds = problem.torus.network, problem.workload.unrolled
     comm = all_rounds.comm
     packets, wire = packet_counts(problem)
@@ -140,7 +138,7 @@ def _list_without_nodes(problem: MappingProblem) -> tuple[Messages, Ints]:
     if len(problem.workload) > 1:
         by_task = np.lexsort((round_number, task))
         edge, round_number, task = edge[by_task], round_number[by_task], task[by_task]
-    nbytes = comm.nbytes[edge]
+    nbytes, n_messages = comm.nbytes[edge], comm.whole_messages[edge]
     nowhere = np.zeros(0, dtype=np.int32)
     listed = Messages(
         round=round_number,
@@ -150,11 +148,12 @@ def _list_without_nodes(problem: MappingProblem) -> tuple[Messages, Ints]:
         dst=nowhere,
         receiver=all_rounds.task[comm.dst[edge]],
         fifo=nowhere,
+        n_messages=n_messages,
         nbytes=nbytes,
         packets=packets[edge],
         wire=wire[edge],
         software=software_times(comm, network)[edge],
-        asks=nbytes / comm.whole_messages[edge] > network.eager_limit,
+        asks=nbytes / n_messages > network.eager_limit,
         merged=1.0,
     )
     return listed, edge
@@ -173,8 +172,8 @@ class Edges(NamedTuple):
     dst: Int32s  # (E,) tasks
     n_messages: Floats  # (E,)
     nbytes: Floats  # (E,)
-    # (E, 2) units of bytes, without and with headers; or (E, 1), where the upper half of a number
-    # includes headers, so that each run takes one update.
+    # (E, 2) units of bytes without and with headers. If both fit into one number, (E, 1) with the
+    # units with headers in the upper half, so that each run takes one update.
     units: Ints
     packets: Ints  # (E,)
     ready: Floats  # (E,) seconds until the hand-over
@@ -194,12 +193,12 @@ class Queue(NamedTuple):
 
 
 class PreparedEdges(NamedTuple):
-    """Edges of a phase, and the size of the units of their bytes."""
+    """Edges of a phase, and the bytes of a unit with and without headers."""
 
     edges: Edges
     wire_unit: float
     queue: Queue
-    byte_unit: float  # for bytes without headers
+    byte_unit: float
 
     @property
     def wire_bytes(self) -> Floats:
@@ -217,6 +216,7 @@ def prepare_edges(problem: MappingProblem) -> PreparedEdges:
 
 
 def _prepare_edges(problem: MappingProblem) -> PreparedEdges:
+    """Return the result of `prepare_edges`, computed anew."""
     comm, torus = problem.comm, problem.torus
     packets, per_packet = packet_counts(problem)
     wire = packets * per_packet
@@ -240,7 +240,7 @@ def _prepare_edges(problem: MappingProblem) -> PreparedEdges:
 
 
 def _sort_by_ready_time(comm: CommGraph, edges: Edges, wire: Floats) -> Queue:
-    """Return the queue of edges; the order is exact to 2**-32 of the last time."""
+    """Return the edges with packets by their ready time, exact to 2**-32 of the last time."""
     key, buffer = (scratch(name, comm.n_edges, np.uint64) for name in ("key", "other key"))
     n = fill_keys(edges.ready, edges.packets, key)
     order = (sort_keys(key[:n], buffer[:n]) & np.uint64(2**KEY_BITS - 1)).view(np.int64)
@@ -248,7 +248,10 @@ def _sort_by_ready_time(comm: CommGraph, edges: Edges, wire: Floats) -> Queue:
 
 
 def _to_largest_unit(weight: Floats, torus: Torus) -> tuple[Ints, float]:
-    """Return weights as integers, and the largest power of two that can be their unit."""
+    """Return weights as whole numbers of the largest possible unit, a power of two, and the unit.
+
+    If ties are open, a weight can be divided in halves.
+    """
     parts = 1 + torus.ties_are_open
     units, unit = fixed_point(weight, parts)
     bits = int(np.bitwise_or.reduce(units))

@@ -1,5 +1,8 @@
 """Kernels of dimension-ordered routing: directions, link loads, hops, FIFOs, and a radix sort.
 
+A tie is a message that goes half around a ring, so that both directions are equally short. The tie
+rule fixes its direction; if it is open, half of the traffic is expected in each direction.
+
 Letters in the comments: N nodes, D dimensions, T tasks, E edges.
 """
 
@@ -196,10 +199,13 @@ def write_route(
 
 
 @kernel
-def list_links(grid: Grid, src: Int32s, dst: Int32s, first: Ints, links: Ints) -> None:
-    """Write the links of every route in the order of travel. (R,) (R,) (R + 1,) -> (hops,)."""
+def list_links(grid: Grid, src: Int32s, dst: Int32s, first: Ints, links: Ints, half: int) -> None:
+    """Write the links of every route in the order of travel. (R,) (R,) (R + 1,) -> (hops,).
+
+    With ``half`` 1, ties go minus.
+    """
     for r in range(src.size):
-        write_route(grid, src[r], dst[r], links, first[r])
+        write_route(grid, src[r], dst[r], links, first[r], half)
 
 
 @kernel
@@ -267,9 +273,12 @@ def _add_steps(
     gaps: Int32s,
     port: Int32s,
 ) -> None:
-    """Add the hops along a dimension, and store its port if the coordinates differ.
+    """Add the hops along one dimension of a block of edges, and store its port if it has hops.
 
-    All numbers have 32 bits, because a vector register holds twice as many of them.
+    ``field`` has the shift and the mask of the dimension in a code, and the shift of the parity.
+    ``ring`` has the minus port and the size. ``gaps`` sums coordinate differences, and in its upper
+    bits the dimensions that differ. All numbers have 32 bits, because a vector register holds twice
+    as many of them.
     """
     shift, mask, parity = field
     minus_port, size = ring
@@ -291,28 +300,6 @@ def _add_steps(
 
 
 @kernel
-def sum_along_routes(
-    grid: Grid, src: Int32s, dst: Int32s, node: Int32s, load: Floats
-) -> tuple[float, float, float]:
-    """Return the maximum and the sum of the loads along routes, and the sum of route maxima.
-
-    (E,) (E,) (T,) (links,) -> (), (), ().
-    """
-    route = np.empty(sum(grid.shape), dtype=np.int64)
-    max_sum, total, sum_of_max = 0.0, 0.0, 0.0
-    for e in range(src.size):
-        route_sum, route_max = 0.0, 0.0
-        for hop in range(write_route(grid, node[src[e]], node[dst[e]], route, 0)):
-            link_load = load[route[hop]]
-            route_sum += link_load
-            route_max = max(route_max, link_load)
-        max_sum = max(max_sum, route_sum)
-        total += route_sum
-        sum_of_max += route_max
-    return max_sum, total, sum_of_max
-
-
-@kernel
 def fill_packets(
     nbytes: Floats,
     messages: Floats,
@@ -320,10 +307,10 @@ def fill_packets(
     packets: Ints,
     per_packet: Floats,
 ) -> int:
-    """Write the packets of each edge and the bytes of a packet. (E,) -> (E,).
+    """Write the packets of each edge, and the bytes of a packet with headers. (E,) -> (E,).
 
-    ``sizes`` are the payload, the header and the coarsening. The result is the first edge with too
-    many packets, or -1.
+    ``sizes`` are the payload and the header of a real packet in bytes, and the real packets in one
+    simulated packet. Return the first edge with too many packets, or -1.
     """
     payload, header, coarsening = sizes
     for e in range(nbytes.size):
@@ -339,9 +326,10 @@ def fill_packets(
 
 @kernel
 def order_by_partner(first: Ints, dst: Int32s, seconds: Floats, order: Ints, ready: Floats) -> None:
-    """Order the edges of each task, and add up their seconds. (T + 1,) (E,) (E,) -> (E,) (E,).
+    """Write the order in which each task sends, and the seconds until each edge is ready.
 
-    The first partner is the one with the next higher number.
+    (T + 1,) (E,) (E,) -> (E,) (E,). A task begins with its next higher partner. An edge is ready
+    after its own ``seconds`` and those of the task's earlier edges.
     """
     for task in range(first.size - 1):
         begin, end = first[task], first[task + 1]
@@ -366,14 +354,14 @@ def last_arrival(
     has_message: Bools,
     latency: Floats,
     software: Floats,
-    entered: Floats,
-    arrived: Floats,
+    n_tasks: int,
 ) -> float:
     """Return the time of the last arrival if each task enters a round as soon as it can.
 
-    The results are written to ``entered``, (T,), and ``arrived``, (E,). Edges e of round r are
-    ``begin[r]:begin[r + 1]``.
+    A task enters the next round when it has prepared the messages of this one, in ``software``
+    seconds each, and received those sent to it. Edges of round r are ``begin[r]:begin[r + 1]``.
     """
+    entered, arrived = np.zeros(n_tasks), np.empty(src.size)
     last = 0.0
     for r in range(begin.size - 1):
         for e in range(begin[r], begin[r + 1]):
@@ -394,7 +382,7 @@ _DIGITS = 2**_DIGIT_BITS
 
 @kernel
 def sort_keys(key: UInt64s, buffer: UInt64s) -> UInt64s:
-    """Sort keys by their upper half, and return the one of both arrays that has the result.
+    """Sort keys by their upper half, and return the array with the result: ``key`` or ``buffer``.
 
     This is a stable radix sort by digits of eleven bits, from the lowest on. A digit that is equal
     in all keys is skipped.
@@ -431,9 +419,9 @@ def make_key(number: float, max_number: float, index: int) -> np.uint64:
 
 @kernel
 def fill_keys(number: Floats, packets: Ints, key: UInt64s) -> int:
-    """Write sort keys of the edges with packets, and return their number. (E,) (E,) -> (E,).
+    """Write a sort key for each edge with packets, and return their number. (E,) (E,) -> (E,).
 
-    A key has the number, which is not negative, scaled by the largest to 32 bits.
+    A key has the edge's ``number``, 0 or more, in 32 bits relative to the largest.
     """
     max_number = SMALLEST_FLOAT
     for e in range(number.size):

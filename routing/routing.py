@@ -21,7 +21,10 @@ Links = tuple[Ints, Ints]
 
 
 def list_twisted_links(torus: Torus, src: Int32s, dst: Int32s) -> Links:
-    """Return the links of routes on a twisted torus, in the form of `routes`."""
+    """Return the links of routes on a twisted torus, in the form of `routes`.
+
+    All routes advance together, hop by hop along each dimension.
+    """
     hops = torus.twisted_hops(src, dst)
     first = np.zeros(src.size + 1, dtype=np.int64)
     np.cumsum(np.abs(hops).sum(axis=1), out=first[1:])
@@ -123,12 +126,17 @@ def routes(torus: TorusLike, src: ArrayLike, dst: ArrayLike) -> tuple[Ints, Ints
     a, b = torus.check_nodes(np.atleast_1d(src)), torus.check_nodes(np.atleast_1d(dst))
     if a.shape != b.shape:
         raise InputError("src and dst differ in length", found=(a.size, b.size))
+    return list_routes(torus, a, b)
+
+
+def list_routes(torus: Torus, src: Int32s, dst: Int32s) -> Links:
+    """Return the result of `routes` for checked nodes."""
     if torus.twist:
-        return list_twisted_links(torus, a, b)
-    first = np.zeros(a.size + 1, dtype=np.int64)
-    np.cumsum(torus.distance(a, b), out=first[1:])
+        return list_twisted_links(torus, src, dst)
+    first = np.zeros(src.size + 1, dtype=np.int64)
+    np.cumsum(torus.distance(src, dst), out=first[1:])
     links = np.empty(first[-1], dtype=np.int64)
-    kernels.list_links(grid_of(torus), a, b, first, links)
+    kernels.list_links(grid_of(torus), src, dst, first, links, 0)
     return first, links
 
 
@@ -172,6 +180,10 @@ def fifos_between(torus: Torus, src: Int32s, dst: Int32s) -> Int32s:
 def _route_between_nodes(
     torus: Torus, src: Int32s, dst: Int32s, node: Int32s, is_silent: Bools
 ) -> HopsAndFifos:
+    """Return the hops and FIFOs of edges between tasks on the nodes ``node``, ``(n_tasks,)``.
+
+    ``is_silent``, ``(n_edges,)`` or empty, flags edges without a message.
+    """
     rule, fifos = FIFO_RULES[torus.network.fifo_rule], torus.network.fifos
     hops, fifo = np.empty((2, src.size), dtype=np.int32)
     result = HopsAndFifos(hops, fifo)

@@ -44,7 +44,7 @@ class RunTable(NamedTuple):
 
 def run_table_if_faster(torus: Torus, n_edges: int) -> RunTable | None:
     """Return the table of a torus, or None if following the routes is faster."""
-    # Without codes that belong to no node.
+    # Codes that belong to no node are not counted.
     n_runs = torus.n_nodes * sum(torus.shape) * (1 + TIE_RULES[torus.tie_break].with_others)
     runs_per_edge = (
         _RUNS_PER_EDGE_IN_CACHE if n_runs <= _RUNS_IN_CACHE else _RUNS_PER_EDGE_IN_MEMORY
@@ -54,7 +54,7 @@ def run_table_if_faster(torus: Torus, n_edges: int) -> RunTable | None:
 
 @lru_cache(maxsize=8)
 def run_table(torus: Torus) -> RunTable:
-    """Return the table of a torus."""
+    """Return the indices of all straight runs on a torus; see `RunTable`."""
     parities = 1 + TIE_RULES[torus.tie_break].with_others
     coords = torus.coords[:, torus.routing_order].astype(np.int64)
     size = np.array([torus.shape[k] for k in torus.routing_order])
@@ -93,7 +93,10 @@ class OffsetTable(NamedTuple):
 
 
 def offset_table(minus: Ints, plus: Ints) -> OffsetTable:
-    """Return all offsets up to ``minus`` and ``plus`` hops along each dimension."""
+    """Return all offsets up to ``minus`` and ``plus`` hops along each dimension.
+
+    Cells number the offsets in C order, rows by decreasing distance.
+    """
     size = minus + plus + 1
     stride = np.append(np.cumprod(size[:0:-1])[::-1], 1)
     cells = np.arange(size.prod())

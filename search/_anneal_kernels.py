@@ -1,5 +1,10 @@
 """Kernels of simulated annealing: proposals, incremental loads, and the annealing loop.
 
+A slot is a place for one task on a node. A step permutes the contents of a few slots, and is
+proposed before it is accepted or rejected. A resource is a link, an injection FIFO or a receiver.
+Loads are whole numbers: an edge has a weight in units of bytes, and each resource on its route
+takes some parts of a unit.
+
 Letters in the comments: N nodes, D dimensions, T tasks, S slots, P phases, R resources, I
 incidences of edges and tasks, U resources on all routes.
 """
@@ -40,17 +45,27 @@ class ResourceTable(NamedTuple):
 
 
 class LoadChange(NamedTuple):
-    """Effect of a proposal on the loads; ``load`` is zero between proposals."""
+    """Effect of a step on the loads, with scratch memory to compute it."""
 
-    load: Ints  # (P * R,) parts
+    load: Ints  # (P * R,) parts, zero between steps
     listed: Ints  # (2 * P * R,) indices of the changed loads
     amount: Ints  # (2 * P * R,) change of each
-    node: Int32s  # (T,) node of each task after the proposal
+    node: Int32s  # (T,) node of each task after the step
     is_moved: Bools  # (T,)
     begin: Int32s  # (2 * max edges of a task,) entries to subtract or to add
     end: Int32s
     weight: Ints
     base: Ints
+
+
+class LoadState(NamedTuple):
+    """A mapping, its loads, and the change of both by a step."""
+
+    edges: TaskEdges
+    table: ResourceTable
+    change: LoadChange
+    node: Int32s  # (T,)
+    load: Ints  # (P * R,) parts
 
 
 @bare_kernel
@@ -62,18 +77,13 @@ def _pair_index(table: ResourceTable, node: int, partner_node: int, is_source: b
 
 @bare_kernel
 def compute_load_change(
-    edges: TaskEdges,
-    table: ResourceTable,
-    node: Int32s,
-    moved: Ints,
-    n_moved: int,
-    with_loads: bool,
-    change: LoadChange,
+    loads: LoadState, moved: Ints, n_moved: int, with_loads: bool
 ) -> tuple[int, int]:
     """Compute the change of the loads if tasks move to the nodes of ``change.node``.
 
     Return the number of changed loads, and the change of the sum of hops times units.
     """
+    edges, table, node, change = loads.edges, loads.table, loads.node, loads.change
     n_listed = 0
     hops = 0
     for i in range(n_moved):
@@ -95,17 +105,13 @@ def compute_load_change(
             weight = edges.weight[e]
             hops += weight * (np.int64(table.hops[after]) - np.int64(table.hops[before]))
             if with_loads:
-                change.begin[n] = table.first[before]
-                change.end[n] = table.first[before + 1]
-                change.weight[n] = -weight
-                change.base[n] = edges.base[e]
-                change.begin[n + 1] = table.first[after]
-                change.end[n + 1] = table.first[after + 1]
-                change.weight[n + 1] = weight
-                change.base[n + 1] = edges.base[e]
-                prefetch(table.resource, np.int64(change.begin[n]))
-                prefetch(table.resource, np.int64(change.begin[n + 1]))
-                n += 2
+                for pair, units in ((before, -weight), (after, weight)):
+                    change.begin[n] = table.first[pair]
+                    change.end[n] = table.first[pair + 1]
+                    change.weight[n] = units
+                    change.base[n] = edges.base[e]
+                    prefetch(table.resource, np.int64(change.begin[n]))
+                    n += 1
         n_listed = _add_route_loads(table, n, change, n_listed)
     for i in range(n_moved):
         change.is_moved[moved[i]] = False
@@ -147,34 +153,27 @@ def _collect_changes(n_listed: int, change: LoadChange) -> int:
 
 
 @bare_kernel
-def apply_change(
-    node: Int32s, load: Ints, moved: Ints, n_moved: int, n_listed: int, change: LoadChange
-) -> None:
+def apply_change(loads: LoadState, moved: Ints, n_moved: int, n_listed: int) -> None:
     """Move the tasks, and add the changes to the loads."""
+    change = loads.change
     for i in range(n_moved):
-        node[moved[i]] = change.node[moved[i]]
+        loads.node[moved[i]] = change.node[moved[i]]
     for i in range(n_listed):
-        load[change.listed[i]] += change.amount[i]
+        loads.load[change.listed[i]] += change.amount[i]
 
 
 @kernel
-def move_tasks(
-    edges: TaskEdges,
-    table: ResourceTable,
-    node: Int32s,
-    load: Ints,
-    moved: Ints,
-    change: LoadChange,
-) -> int:
+def move_tasks(loads: LoadState, moved: Ints) -> int:
     """Move tasks to the nodes of ``change.node``; return the change of hops times units."""
-    n_listed, hops = compute_load_change(edges, table, node, moved, moved.size, True, change)
-    apply_change(node, load, moved, moved.size, n_listed, change)
+    n_listed, hops = compute_load_change(loads, moved, moved.size, True)
+    apply_change(loads, moved, moved.size, n_listed)
     return hops
 
 
 @kernel
-def add_loads_of_edges(edges: TaskEdges, table: ResourceTable, node: Int32s, load: Ints) -> int:
-    """Add the loads of all edges, (T,) -> (P * R,), and return the sum of hops times units."""
+def add_loads_of_edges(loads: LoadState) -> int:
+    """Add the loads of all edges to ``load``, and return the sum of hops times units."""
+    edges, table, node, load = loads.edges, loads.table, loads.node, loads.load
     hops = np.int64(0)
     for task in range(node.size):
         for e in range(edges.first[task], edges.first[task + 1]):
@@ -210,7 +209,7 @@ class Slots(NamedTuple):
     size: Ints  # (D,) nodes along each dimension
 
 
-class ProposedStep(NamedTuple):
+class Step(NamedTuple):
     """A proposed permutation of the contents of slots."""
 
     to: Ints  # (S,) slot
@@ -221,6 +220,15 @@ class ProposedStep(NamedTuple):
     is_in_box: Bools  # (N,)
     extent: Ints  # (D,)
     max_nodes: int  # of a box
+
+
+class AnnealingState(NamedTuple):
+    """The mapping under annealing, its loads, and the proposed step."""
+
+    loads: LoadState
+    slots: Slots
+    step: Step
+    random: Random
 
 
 @bare_kernel
@@ -247,77 +255,68 @@ def draw_uniform(random: Random) -> float:
 
 
 @bare_kernel
-def propose_step(
-    slots: Slots,
-    steps: ProposedStep,
-    edges: TaskEdges,
-    table: ResourceTable,
-    node: Int32s,
-    hot_tasks: Int32s,
-    random: Random,
-    new_node: Int32s,
-) -> int:
+def propose_step(state: AnnealingState, hot_tasks: Int32s) -> int:
     """Propose a random step, and return the number of tasks that change nodes; 0 for no step.
 
     The kinds of step, by increasing ``kind``: move a task next to a partner, move it anywhere,
     rotate three tasks, permute boxes of nodes. A task in the target slot takes the place left.
     """
-    steps.count[0] = 0
+    slots, step, random, node = state.slots, state.step, state.random, state.loads.node
+    step.count[0] = 0
     kind = draw_uniform(random)
     if kind >= _P_CHAIN:
-        _permute_boxes(slots, steps, random)
+        _permute_boxes(slots, step, random)
     else:
         source = hot_tasks if hot_tasks.size and draw_uniform(random) < _P_HOT else slots.movable
         task = source[draw_below(random, source.size)]
         slot = slots.slot_of_task[task]
         target = -1
         if kind < _P_NEAR or kind >= _P_ANY:
-            target = _slot_near_partner(slots, edges, node, task, random)
+            target = _slot_near_partner(state, task)
             if target >= 0 and kind < _P_NEAR:
-                target = _cheapest_slot(slots, edges, table, node, target, node[task], random)
+                target = _cheapest_slot(state, target, node[task])
         else:
             target = draw_below(random, slots.node.size)
         if target < 0 or target == slot:
             return 0
-        _add_move(slots, steps, slot, target)
+        _add_move(slots, step, slot, target)
         target_task = slots.content[target]
         third_slot = -1
         if kind >= _P_ANY and target_task >= 0:
-            third_slot = _slot_near_partner(slots, edges, node, target_task, random)
+            third_slot = _slot_near_partner(state, target_task)
         if third_slot >= 0 and third_slot not in (slot, target):
-            _add_move(slots, steps, target, third_slot)
-            _add_move(slots, steps, third_slot, slot)
+            _add_move(slots, step, target, third_slot)
+            _add_move(slots, step, third_slot, slot)
         else:
-            _add_move(slots, steps, target, slot)
+            _add_move(slots, step, target, slot)
     n_moved = 0
-    for i in range(steps.count[0]):
-        task = steps.task[i]
-        if task >= 0 and node[task] != slots.node[steps.to[i]]:
-            new_node[task] = slots.node[steps.to[i]]
-            steps.moved[n_moved] = task
+    for i in range(step.count[0]):
+        task = step.task[i]
+        if task >= 0 and node[task] != slots.node[step.to[i]]:
+            state.loads.change.node[task] = slots.node[step.to[i]]
+            step.moved[n_moved] = task
             n_moved += 1
     return n_moved
 
 
 @bare_kernel
-def _add_move(slots: Slots, steps: ProposedStep, slot: int, target: int) -> None:
+def _add_move(slots: Slots, step: Step, slot: int, target: int) -> None:
     """Add the move of a slot's content to another slot."""
-    i = steps.count[0]
-    steps.task[i] = slots.content[slot]
-    steps.to[i] = target
-    steps.count[0] = i + 1
+    i = step.count[0]
+    step.task[i] = slots.content[slot]
+    step.to[i] = target
+    step.count[0] = i + 1
 
 
 @bare_kernel
-def _slot_near_partner(
-    slots: Slots, edges: TaskEdges, node: Int32s, task: int, random: Random
-) -> int:
+def _slot_near_partner(state: AnnealingState, task: int) -> int:
     """Return a random slot on the node of a random partner or next to it; -1 for none."""
+    slots, random, edges = state.slots, state.random, state.loads.edges
     degree = edges.first[task + 1] - edges.first[task]
     if degree == 0:
         return -1
     partner = edges.partner[edges.first[task] + draw_below(random, degree)]
-    target_node = np.int64(node[partner])
+    target_node = np.int64(state.loads.node[partner])
     ports = slots.neighbors.shape[1]
     port = draw_below(random, ports + 1)
     if port < ports:
@@ -329,30 +328,26 @@ def _slot_near_partner(
 
 
 @bare_kernel
-def _cheapest_slot(
-    slots: Slots,
-    edges: TaskEdges,
-    table: ResourceTable,
-    node: Int32s,
-    target: int,
-    new_node: int,
-    random: Random,
-) -> int:
-    """Return the slot on the target's node whose task costs least hop-bytes on ``new_node``."""
+def _cheapest_slot(state: AnnealingState, target: int, new_node: int) -> int:
+    """Return the slot on the target's node whose task costs least hop-bytes on ``new_node``.
+
+    A random sample of slots is compared on nodes with many of them.
+    """
+    slots, edges, table = state.slots, state.loads.edges, state.loads.table
     target_node = np.int64(slots.node[target])
     n = slots.first[target_node + 1] - slots.first[target_node]
     if n == 1:
         return target
     best = target
     min_cost = np.int64(2) ** 62
-    offset = draw_below(random, n)
+    offset = draw_below(state.random, n)
     for i in range(min(n, _MAX_COMPARED_SLOTS)):
         slot = slots.first[target_node] + (offset + i) % n
         task = slots.content[slot]
         cost = np.int64(0)
         if task >= 0:
             for e in range(edges.first[task], edges.first[task + 1]):
-                partner = np.int64(node[edges.partner[e]])
+                partner = np.int64(state.loads.node[edges.partner[e]])
                 # Distances are symmetric.
                 after = np.int64(table.hops[np.int64(new_node) * table.n_nodes + partner])
                 before = np.int64(table.hops[target_node * table.n_nodes + partner])
@@ -363,8 +358,11 @@ def _cheapest_slot(
 
 
 @bare_kernel
-def _permute_boxes(slots: Slots, steps: ProposedStep, random: Random) -> None:
-    """Exchange two boxes of nodes, or mirror, shift or transpose one box."""
+def _permute_boxes(slots: Slots, step: Step, random: Random) -> None:
+    """Exchange two boxes of nodes, or mirror, shift or transpose one box.
+
+    A box begins at a random node and extends by a random number of nodes in each dimension.
+    """
     ndim = slots.size.size
     n_nodes = slots.first.size - 1
     corner = draw_below(random, n_nodes)
@@ -376,30 +374,30 @@ def _permute_boxes(slots: Slots, steps: ProposedStep, random: Random) -> None:
             extent = size
         elif draw_below(random, 2) == 0:
             extent = 1
-        if volume * extent > steps.max_nodes:
+        if volume * extent > step.max_nodes:
             extent = 1
-        steps.extent[d] = extent
+        step.extent[d] = extent
         volume *= extent
     dimension = draw_below(random, ndim)
-    if not _list_box(slots, steps, corner):
+    if not _list_box(slots, step, corner):
         return
     operation = draw_below(random, 4)
-    extent = steps.extent[dimension]
+    extent = step.extent[dimension]
     size = slots.size[dimension]
     if operation == 0:
         if 2 * extent > size:
             return
         shift = extent + draw_below(random, size - 2 * extent + 1)
-        _exchange_box(slots, steps, volume, dimension, shift)
+        _exchange_box(slots, step, volume, dimension, shift)
         return
     # Cells of a box are numbered with the first dimension varying fastest.
     stride = 1
     for d in range(dimension):
-        stride *= steps.extent[d]
+        stride *= step.extent[d]
     other = (dimension + 1 + draw_below(random, max(ndim - 1, 1))) % ndim
     other_stride = 1
     for d in range(other):
-        other_stride *= steps.extent[d]
+        other_stride *= step.extent[d]
     shift = 1 + draw_below(random, max(extent - 1, 1))
     for i in range(volume):
         c = i // stride % extent
@@ -408,78 +406,79 @@ def _permute_boxes(slots: Slots, steps: ProposedStep, random: Random) -> None:
         elif operation == 2:
             j = i + ((c + shift) % extent - c) * stride
         else:
-            if steps.extent[other] != extent or other == dimension:
-                steps.count[0] = 0
+            if step.extent[other] != extent or other == dimension:
+                step.count[0] = 0
                 return
             k = i // other_stride % extent
             j = i + (k - c) * stride + (c - k) * other_stride
         if j != i:
-            _add_node_move(slots, steps, steps.box[0, i], steps.box[0, j])
+            _add_node_move(slots, step, step.box[0, i], step.box[0, j])
 
 
 @bare_kernel
-def _list_box(slots: Slots, steps: ProposedStep, corner: int) -> bool:
-    """List the nodes of a box, and return whether it can be permuted."""
+def _list_box(slots: Slots, step: Step, corner: int) -> bool:
+    """Write the nodes of a box to ``box``, and return whether it can be permuted.
+
+    It cannot if its nodes have no slots or different numbers of slots, or if it leaves a mesh.
+    """
     n = 1
-    steps.box[0, 0] = corner
+    step.box[0, 0] = corner
     capacity = slots.first[corner + 1] - slots.first[corner]
     if capacity == 0:
         return False
     for d in range(slots.size.size):
         inner = n
-        for _ in range(1, steps.extent[d]):
+        for _ in range(1, step.extent[d]):
             for i in range(n - inner, n):
-                neighbor = np.int64(slots.neighbors[steps.box[0, i], 2 * d])
+                neighbor = np.int64(slots.neighbors[step.box[0, i], 2 * d])
                 if neighbor < 0 or slots.first[neighbor + 1] - slots.first[neighbor] != capacity:
                     return False
-                steps.box[0, i + inner] = neighbor
+                step.box[0, i + inner] = neighbor
             n += inner
     # On a twisted ring a box may overlap itself.
     overlaps = False
     for i in range(n):
-        overlaps |= steps.is_in_box[steps.box[0, i]]
-        steps.is_in_box[steps.box[0, i]] = True
+        overlaps |= step.is_in_box[step.box[0, i]]
+        step.is_in_box[step.box[0, i]] = True
     for i in range(n):
-        steps.is_in_box[steps.box[0, i]] = False
+        step.is_in_box[step.box[0, i]] = False
     return not overlaps
 
 
 @bare_kernel
-def _exchange_box(
-    slots: Slots, steps: ProposedStep, volume: int, dimension: int, shift: int
-) -> None:
+def _exchange_box(slots: Slots, step: Step, volume: int, dimension: int, shift: int) -> None:
     """Exchange a box with the one ``shift`` hops away, unless they overlap or differ in slots."""
     is_valid = True
     for i in range(volume):
-        steps.is_in_box[steps.box[0, i]] = True
+        step.is_in_box[step.box[0, i]] = True
     for i in range(volume):
-        target = np.int64(steps.box[0, i])
+        target = np.int64(step.box[0, i])
         for _ in range(shift):
             if target >= 0:
                 target = np.int64(slots.neighbors[target, 2 * dimension])
-        node = steps.box[0, i]
+        node = step.box[0, i]
         capacity = slots.first[node + 1] - slots.first[node]
         if (
             target < 0
-            or steps.is_in_box[target]
+            or step.is_in_box[target]
             or slots.first[target + 1] - slots.first[target] != capacity
         ):
             is_valid = False
             break
-        steps.box[1, i] = target
+        step.box[1, i] = target
     for i in range(volume):
-        steps.is_in_box[steps.box[0, i]] = False
+        step.is_in_box[step.box[0, i]] = False
     if is_valid:
         for i in range(volume):
-            _add_node_move(slots, steps, steps.box[0, i], steps.box[1, i])
-            _add_node_move(slots, steps, steps.box[1, i], steps.box[0, i])
+            _add_node_move(slots, step, step.box[0, i], step.box[1, i])
+            _add_node_move(slots, step, step.box[1, i], step.box[0, i])
 
 
 @bare_kernel
-def _add_node_move(slots: Slots, steps: ProposedStep, source: int, target: int) -> None:
+def _add_node_move(slots: Slots, step: Step, source: int, target: int) -> None:
     """Add the moves of all slots of a node to another node."""
     for i in range(slots.first[source + 1] - slots.first[source]):
-        _add_move(slots, steps, slots.first[source] + i, slots.first[target] + i)
+        _add_move(slots, step, slots.first[source] + i, slots.first[target] + i)
 
 
 class Objective(NamedTuple):
@@ -490,19 +489,6 @@ class Objective(NamedTuple):
     doublings: int  # the exponent of the norm is 2 ** doublings
     by_loads: bool  # whether loads count, not only hops
     hop_share: float  # weight of hops times units
-
-
-class AnnealingState(NamedTuple):
-    """The mapping under annealing, its loads, and the current proposal."""
-
-    edges: TaskEdges
-    table: ResourceTable
-    change: LoadChange
-    slots: Slots
-    steps: ProposedStep
-    node: Int32s  # (T,)
-    load: Ints  # (P * R,)
-    random: Random
 
 
 @bare_kernel
@@ -526,10 +512,12 @@ def sum_powers(objective: Objective, load: Ints) -> Floats:
 
 
 @kernel
-def compute_task_heat(
-    objective: Objective, edges: TaskEdges, table: ResourceTable, node: Int32s, load: Ints
-) -> Floats:
-    """Return the share of each task's traffic in the sums of powers of the loads. -> (T,)."""
+def compute_task_heat(objective: Objective, loads: LoadState) -> Floats:
+    """Return the contribution of each task's traffic to the sums of powers of the loads, (T,).
+
+    The power of a load is divided among the parts of the load. Edges count at both tasks.
+    """
+    edges, table, node, load = loads.edges, loads.table, loads.node, loads.load
     slope = np.zeros(load.size)
     for index in range(load.size):
         if load[index]:
@@ -562,8 +550,8 @@ def anneal(
     a share of hops times units. A proposal that increases it is accepted with probability
     exp(-increase / temperature).
     """
-    load, change = state.load, state.change
-    steps = state.steps
+    loads, slots, step = state.loads, state.slots, state.step
+    load, change = loads.load, loads.change
     n_resources = load.size // objective.n_phases
     root = 1.0 / 2.0**objective.doublings
     sums = sum_powers(objective, load) if objective.by_loads else np.zeros(1)
@@ -574,23 +562,12 @@ def anneal(
     cooling = math.log(final_temperature / initial_temperature) / max(n_steps - 1, 1)
     hops = 0
     proposals = 0
-    for step in range(n_steps):
-        n_moved = propose_step(
-            state.slots,
-            steps,
-            state.edges,
-            state.table,
-            state.node,
-            hot_tasks,
-            state.random,
-            change.node,
-        )
+    for number in range(n_steps):
+        n_moved = propose_step(state, hot_tasks)
         if n_moved == 0:
             continue
         proposals += 1
-        n_listed, hop_change = compute_load_change(
-            state.edges, state.table, state.node, steps.moved, n_moved, objective.by_loads, change
-        )
+        n_listed, hop_change = compute_load_change(loads, step.moved, n_moved, objective.by_loads)
         new_norm = norm
         if objective.by_loads:
             for phase in range(sums.size):
@@ -609,19 +586,19 @@ def anneal(
                 # Rounding may make a sum negative.
                 new_norm += max(new_sums[phase], 0.0) ** root
         increase = new_norm - norm + hop_change * objective.hop_share
-        temperature = initial_temperature * math.exp(cooling * step)
+        temperature = initial_temperature * math.exp(cooling * number)
         if increase <= 0 or draw_uniform(state.random) < math.exp(-increase / temperature):
-            apply_change(state.node, load, steps.moved, n_moved, n_listed, change)
-            for i in range(steps.count[0]):
-                task = steps.task[i]
-                state.slots.content[steps.to[i]] = task
+            apply_change(loads, step.moved, n_moved, n_listed)
+            for i in range(step.count[0]):
+                task = step.task[i]
+                slots.content[step.to[i]] = task
                 if task >= 0:
-                    state.slots.slot_of_task[task] = steps.to[i]
+                    slots.slot_of_task[task] = step.to[i]
             for phase in range(sums.size):
                 sums[phase] = new_sums[phase]
             norm = new_norm
             hops += hop_change
         else:
             for i in range(n_moved):
-                change.node[steps.moved[i]] = state.node[steps.moved[i]]
+                change.node[step.moved[i]] = loads.node[step.moved[i]]
     return hops, proposals

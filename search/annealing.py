@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -21,9 +22,9 @@ from toruscast.workers import Task
 from ._anneal_kernels import (
     AnnealingState,
     Objective,
-    ProposedStep,
     ResourceTable,
     Slots,
+    Step,
     anneal,
     compute_task_heat,
     sum_powers,
@@ -69,8 +70,7 @@ class Annealer:
         self.loads = ResourceLoads(problem, start, table, goal.byte_column)
         self.objective = build_objective(self.loads, goal)
         slot_node, movable = slots
-        n_nodes, max_nodes = torus.n_nodes, max(1, _MAX_BOX_TASKS // start.tasks_per_node)
-        first = np.searchsorted(slot_node, np.arange(n_nodes + 1))
+        first = np.searchsorted(slot_node, np.arange(torus.n_nodes + 1))
         # The movable tasks of a node fill its slots in order.
         node = start.node[movable]
         slot = first[node] + cumcount(node)
@@ -80,9 +80,7 @@ class Annealer:
         slot_of_task[movable] = slot
         seeds = np.random.SeedSequence(seed).generate_state(1, np.uint64)
         self.state = AnnealingState(
-            self.loads.edges,
-            self.loads.table,
-            self.loads.change,
+            self.loads.state,
             Slots(
                 first,
                 slot_node.astype(np.int32),
@@ -92,23 +90,21 @@ class Annealer:
                 torus.neighbors,
                 np.array(torus.shape, dtype=np.int64),
             ),
-            ProposedStep(
+            Step(
                 np.zeros(2 * slot_node.size + 4, dtype=np.int64),
                 np.zeros(2 * slot_node.size + 4, dtype=np.int32),
                 np.zeros(start.n_tasks, dtype=np.int64),
                 np.zeros(1, dtype=np.int64),
-                np.zeros((2, n_nodes), dtype=np.int32),
-                np.zeros(n_nodes, dtype=np.bool_),
+                np.zeros((2, torus.n_nodes), dtype=np.int32),
+                np.zeros(torus.n_nodes, dtype=np.bool_),
                 np.ones(torus.ndim, dtype=np.int64),
-                max_nodes,
+                max(1, _MAX_BOX_TASKS // start.tasks_per_node),
             ),
-            self.loads.node,
-            self.loads.load,
             np.maximum(seeds, 1),
         )
         self.proposals = 0
         self.best_energy = self.energy
-        self.best_node = self.loads.node.copy()
+        self.best_node = self.loads.state.node.copy()
 
     @property
     def energy(self) -> float:
@@ -126,12 +122,11 @@ class Annealer:
         energy = self.energy
         if energy < self.best_energy:
             self.best_energy = energy
-            self.best_node = self.loads.node.copy()
+            self.best_node = self.loads.state.node.copy()
 
     def hot_tasks(self) -> Int32s:
         """Return the tasks whose traffic contributes most to the energy, the hottest first."""
-        loads = self.loads
-        heat = compute_task_heat(self.objective, loads.edges, loads.table, loads.node, loads.load)
+        heat = compute_task_heat(self.objective, self.loads.state)
         movable = self.state.slots.movable
         n_hot = max(1, round(_HOT_TASK_SHARE * movable.size))
         return movable[np.argsort(-heat[movable], kind="stable")[:n_hot]]
@@ -141,26 +136,25 @@ def compute_energy(loads: ResourceLoads, objective: Objective) -> float:
     """Return the energy of the current loads."""
     energy = float(loads.hop_units * objective.hop_share)
     if objective.by_loads:
-        sums = sum_powers(objective, loads.load)
+        sums = sum_powers(objective, loads.state.load)
         energy += float((sums ** (0.5**objective.doublings)).sum())
     return energy
 
 
 def build_objective(loads: ResourceLoads, goal: Goal) -> Objective:
-    """Return the constants of the energy for a goal."""
-    torus = loads.torus
+    """Return the weights of loads and hops in the energy; they do not depend on the mapping."""
+    torus, edges = loads.torus, loads.state.edges
     n_links = max(torus.n_existing_links, 1)
     if not goal.by_loads:
-        return Objective(np.zeros(1), 1, 0, False, 2.0 / max(float(loads.edges.weight.sum()), 1.0))
+        return Objective(np.zeros(1), 1, 0, False, 2.0 / max(float(edges.weight.sum()), 1.0))
     seconds = seconds_per_byte(torus)
     if goal.links_only:
         seconds[: torus.n_links] = 1.0
         seconds[torus.n_links :] = 0.0
-    seconds = seconds * loads.edges.unit
+    seconds = seconds * edges.unit
     mean_second = float(seconds[: torus.n_links][torus.link_exists].sum()) / n_links
-    rate = np.tile(seconds / loads.table.parts, loads.n_phases)
-    # The scale does not depend on the mapping, so that energies are comparable.
-    traffic = float(loads.edges.weight.sum()) / 2 / n_links
+    rate = np.tile(seconds / loads.state.table.parts, loads.n_phases)
+    traffic = float(edges.weight.sum()) / 2 / n_links
     scale = traffic * float(seconds.max()) or 1.0
     hop_share = goal.hop_share * mean_second / n_links / scale
     return Objective(rate / scale, loads.n_phases, goal.doublings, True, hop_share)
@@ -225,13 +219,6 @@ _MIN_PROPOSALS_PER_TASK, _MIN_RUNS = 60, 2
 _ENERGY_DIGITS = 9
 
 
-class StopFlag:
-    """A flag that ends all runs of this process early."""
-
-    def __init__(self) -> None:
-        self.is_set = False
-
-
 class RunInputs(NamedTuple):
     """Inputs that all runs share."""
 
@@ -239,13 +226,8 @@ class RunInputs(NamedTuple):
     allocation: Allocation
     table: ResourceTable
     seed: int
-    stop: StopFlag
+    stop: SimpleNamespace  # its attribute ``is_set`` ends all runs of this process early
     steps: int  # proposals of a sweep
-
-    def make_annealer(self, start: TaskMapping, goal: Goal, seed: int) -> Annealer:
-        """Return a new annealer."""
-        slots = self.allocation.free_slots(self.problem.n_tasks)
-        return Annealer(self.problem, start, slots, goal, self.table, seed)
 
 
 class AnnealingRun(NamedTuple):
@@ -274,7 +256,9 @@ class AnnealingRuns:
         start = allocation.in_order(problem.n_tasks)
         self._loads = ResourceLoads(problem, start, table, self.goals[0].byte_column)
         steps = max(_MIN_SWEEP_STEPS, problem.n_tasks)
-        self.inputs = RunInputs(problem, allocation, table, seed, StopFlag(), steps)
+        self.inputs = RunInputs(
+            problem, allocation, table, seed, SimpleNamespace(is_set=False), steps
+        )
         self._objectives = [build_objective(self._loads, goal) for goal in self.goals]
         self._energies: dict[bytes, tuple[float, ...]] = {}
         self.results: list[TaskMapping] = []
@@ -289,13 +273,16 @@ class AnnealingRuns:
     def improve(
         self, pool: Sequence[TaskMapping], n_sweeps: int, n_jobs: int, clock: Clock
     ) -> list[TaskMapping]:
-        """Anneal mappings of the pool and earlier results; return all results, the best first."""
-        mixed = itertools.zip_longest(sorted(self.results, key=self.energy), pool)
-        jobs = self._list_jobs([m for pair in mixed for m in pair if m is not None])
-        enough = max(1, _MIN_PROPOSALS_PER_TASK * self.inputs.problem.n_tasks // self.inputs.steps)
-        jobs = jobs[: max(_MIN_RUNS, n_sweeps // enough)]
-        n_each = max(1, n_sweeps // len(jobs))
-        plans = [AnnealingRun(i, *job, n_each) for i, job in enumerate(jobs, len(self.results))]
+        """Anneal mappings of the pool and earlier results; return all results, the best first.
+
+        ``n_sweeps`` is the sum over the runs.
+        """
+        alternating = itertools.zip_longest(sorted(self.results, key=self.energy), pool)
+        jobs = self._list_jobs([m for pair in alternating for m in pair if m is not None])
+        min_proposals = _MIN_PROPOSALS_PER_TASK * self.inputs.problem.n_tasks
+        jobs = jobs[: max(_MIN_RUNS, n_sweeps // max(1, min_proposals // self.inputs.steps))]
+        run_sweeps = max(1, n_sweeps // len(jobs))
+        plans = [AnnealingRun(i, *job, run_sweeps) for i, job in enumerate(jobs, len(self.results))]
         try:
             results = Task(anneal_once, self.inputs).in_order(plans, n_jobs)
         except BaseException:
@@ -303,7 +290,7 @@ class AnnealingRuns:
             raise
         if n_jobs > 1:
             clock.waited += sum(seconds for _, _, seconds in results) / min(n_jobs, len(jobs))
-        self.n_sweeps += n_each * len(plans)
+        self.n_sweeps += run_sweeps * len(plans)
         self.proposals += sum(proposals for _, proposals, _ in results)
         report = {"event": "annealed", "runs": len(plans), "proposals": self.proposals}
         logger.info("annealed %d times, %d proposals", len(plans), self.proposals, extra=report)
@@ -344,17 +331,21 @@ class AnnealingRuns:
 
 
 def anneal_once(inputs: RunInputs, plan: AnnealingRun) -> tuple[TaskMapping | None, int, float]:
-    """Return the best mapping of a run, its number of proposals, and its seconds."""
+    """Return the best mapping of a run, its number of proposals, and its seconds.
+
+    The temperature decreases from sweep to sweep. A run that is stopped at once has no mapping.
+    """
     clock = Clock()
     if inputs.stop.is_set:
         return None, 0, 0.0
-    n_tasks, allocation = inputs.problem.n_tasks, inputs.allocation
-    annealer = inputs.make_annealer(plan.start, plan.goal, inputs.seed + 1000 * plan.number)
+    problem, allocation = inputs.problem, inputs.allocation
+    slots, seed = allocation.free_slots(problem.n_tasks), inputs.seed + 1000 * plan.number
+    annealer = Annealer(problem, plan.start, slots, plan.goal, inputs.table, seed)
     cooling = _FINAL_TEMPERATURE / plan.temperature
     for sweep in range(plan.n_sweeps):
         if inputs.stop.is_set:
             break
-        share = plan.temperature * cooling ** (sweep / plan.n_sweeps) / n_tasks
+        share = plan.temperature * cooling ** (sweep / plan.n_sweeps) / problem.n_tasks
         annealer.anneal_sweep(inputs.steps, share, share)
     mapping = TaskMapping(
         annealer.best_node,

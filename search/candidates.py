@@ -91,6 +91,7 @@ def draw_candidates(
 
 
 def _generate(sample: sampling.DistinctMappings) -> Iterator[TaskMapping]:
+    """Yield the mappings of `candidates`, in the order of its description."""
     placement = sample.placement
     problem, torus = placement.problem, placement.torus
     accepted: list[sampling.Costed] = []
@@ -142,7 +143,7 @@ def _generate(sample: sampling.DistinctMappings) -> Iterator[TaskMapping]:
 
 
 def _has_min_loads(placement: Placement, mapping: TaskMapping) -> bool:
-    """Whether a mapping reaches the lower bounds of hop-bytes and of the busiest link's bytes."""
+    """Return whether a mapping has the least possible hop-bytes and bytes of the busiest link."""
     problem = placement.problem
     if problem.torus.exclusions:
         return False

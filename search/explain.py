@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -132,7 +133,10 @@ def _heaviest_pairs(
     links: pd.DataFrame,
     n: int,
 ) -> pd.DataFrame:
-    """Return the ``n`` task pairs with most bytes on each link, as in `Explanation.pairs`."""
+    """Return the ``n`` task pairs with most bytes on each link, as in `Explanation.pairs`.
+
+    ``mappings`` are the explained one and the one that it is compared with.
+    """
     torus, tables = problem.torus, []
     for phase, comm in enumerate(problem.workload):
         src, dst = (mappings[0].node[task] for task in (comm.src, comm.dst))
@@ -142,9 +146,9 @@ def _heaviest_pairs(
         index = np.arange(edge.size) - np.repeat(np.cumsum(count) - count, count)
         index += table.first[pair][edge]
         resource = table.resource[index].astype(np.int64)
-        part = table.share[index] / table.parts if table.share.size else np.ones(index.size)
+        share = table.share[index] / table.parts if table.share.size else np.ones(index.size)
         is_selected = np.isin(resource, links.index)
-        edge, task_bytes = edge[is_selected], (part * comm.nbytes[edge])[is_selected]
+        edge, task_bytes = edge[is_selected], (share * comm.nbytes[edge])[is_selected]
         hops = [torus.distance(m.node[comm.src[edge]], m.node[comm.dst[edge]]) for m in mappings]
         tables.append(
             pd.DataFrame(
@@ -169,7 +173,10 @@ def _heaviest_pairs(
 def _feature_effects(
     problem: MappingProblem, mappings: tuple[TaskMapping, TaskMapping]
 ) -> pd.DataFrame:
-    """Return how the forecast changes if one feature takes the value of the other mapping."""
+    """Return the table of `Explanation.weights`: the effect of each feature on the forecast.
+
+    The effect is the relative change if only this feature takes the value of the other mapping.
+    """
     model = load_default()
     table = features(
         problem.workload,
@@ -217,7 +224,10 @@ def _simulate_exchanges(
 def _best_exchanges(
     problem: MappingProblem, mapping: TaskMapping, table: ResourceTable, n: int
 ) -> list[tuple[tuple[int, ...], tuple[int, ...], TaskMapping]]:
-    """Return the ``n`` exchanges of blocks that reduce the loads most, and their mappings."""
+    """Return the ``n`` exchanges of two blocks of nodes with the lowest energy of the loads.
+
+    Each has both blocks and the mapping after the exchange. The first block has a hot task.
+    """
     torus, capacity = problem.torus, mapping.tasks_per_node
     slots = Allocation(torus, tasks_per_node=capacity).free_slots(problem.n_tasks)
     annealer = Annealer(problem, mapping, slots, _GOAL, table, seed=0)
@@ -225,7 +235,8 @@ def _best_exchanges(
     order = np.argsort(mapping.node, kind="stable")
     first = np.concatenate([[0], np.cumsum(mapping.occupancy)])
     exchanges = []
-    for block, other in _block_pairs(torus, mapping.node[annealer.hot_tasks()].tolist()):
+    pairs = _block_pairs(torus, mapping.node[annealer.hot_tasks()].tolist())
+    for block, other in islice(pairs, _MAX_EXCHANGES):
         tasks, nodes = [], []
         for here, there in [*zip(block, other, strict=True), *zip(other, block, strict=True)]:
             moved_tasks = order[first[here] : first[here + 1]]
@@ -255,7 +266,6 @@ def _block_pairs(torus: Torus, hot: list[int]) -> Iterator[tuple[tuple[int, ...]
     nodes = torus.usable_nodes.tolist()
     is_usable = np.isin(np.arange(torus.n_nodes), nodes)
     hot_nodes = list(dict.fromkeys(hot))[:_MAX_HOT_NODES]
-    n_remaining = _MAX_EXCHANGES
     for port in (None, *range(0, 2 * torus.ndim, 2)):
         for node in hot_nodes:
             for other_node in nodes:
@@ -264,13 +274,6 @@ def _block_pairs(torus: Torus, hot: list[int]) -> Iterator[tuple[tuple[int, ...]
                     block.append(int(torus.neighbors[node, port]))
                     other.append(int(torus.neighbors[other_node, port]))
                 all_nodes = [*block, *other]
-                if (
-                    min(all_nodes) < 0
-                    or len(set(all_nodes)) < len(all_nodes)
-                    or not is_usable[all_nodes].all()
-                ):
-                    continue
-                yield tuple(block), tuple(other)
-                n_remaining -= 1
-                if not n_remaining:
-                    return
+                is_distinct = min(all_nodes) >= 0 and len(set(all_nodes)) == len(all_nodes)
+                if is_distinct and is_usable[all_nodes].all():
+                    yield tuple(block), tuple(other)

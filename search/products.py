@@ -11,7 +11,6 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from scipy import sparse
@@ -153,24 +152,20 @@ def make_product_starts(
 
 
 def _mesh_variants(axes: list[Factor], tasks: Ints) -> Iterator[tuple[list[Factor], Ints]]:
-    """Yield the product, then the product in which pairs of axes of size 2 are rings of size 4."""
+    """Yield the product, then the product in which pairs of axes of size 2 are rings of size 4.
+
+    A square is a product of two axes of size 2, and also a ring of 4 vertices.
+    """
     yield axes, tasks
-    pairs = [
-        (i, j)
-        for i, j in pairwise(range(len(axes)))
-        if axes[i].size == 2 and _are_equivalent(axes[i : i + 1], axes[j : j + 1])
-    ]
-    if not pairs:
-        return
-    while pairs:
-        # Replace the last pair first, because the numbers of earlier axes then stay valid.
-        i, j = pairs.pop()
-        pairs = [pair for pair in pairs if not {i, j} & {*pair}]
-        shape = tasks.shape
-        flat = tasks.reshape(*shape[:i], 4, *shape[j + 1 :])
-        tasks = flat.take([0, 1, 3, 2], axis=i)
-        axes = [*axes[:i], Factor("exchange", 4, axes[i].weight), *axes[j + 1 :]]
-    yield axes, tasks
+    n_axes = len(axes)
+    # Replace the last pair first, because the numbers of earlier axes then stay valid.
+    for i in reversed(range(n_axes - 1)):
+        if axes[i].size == 2 and _are_equivalent(axes[i : i + 1], axes[i + 1 : i + 2]):
+            merged = tasks.reshape(*tasks.shape[:i], 4, *tasks.shape[i + 2 :])
+            tasks = merged.take([0, 1, 3, 2], axis=i)
+            axes = [*axes[:i], Factor("exchange", 4, axes[i].weight), *axes[i + 2 :]]
+    if len(axes) < n_axes:
+        yield axes, tasks
 
 
 def _are_equivalent(several: Sequence[Factor], others: Sequence[Factor]) -> bool:
@@ -183,7 +178,10 @@ def _are_equivalent(several: Sequence[Factor], others: Sequence[Factor]) -> bool
 
 
 def _factorise_graph(graph: sparse.csr_array) -> tuple[list[Factor], Ints] | None:
-    """Return the axes and tasks of a product; equal components are an axis without traffic."""
+    """Return the axes of a product and the task at each coordinate; None for other graphs.
+
+    Equal components of the graph are an axis without traffic.
+    """
     n, degree = graph.shape[0], np.diff(graph.indptr)
     if not graph.nnz or (degree == 0).any() or not _is_affordable(graph):
         return None
@@ -218,7 +216,11 @@ def _factorise_graph(graph: sparse.csr_array) -> tuple[list[Factor], Ints] | Non
 def _component_axes(
     src: Int32s, dst: Int32s, weight: Floats, classes: Ints, is_member: Bools
 ) -> tuple[list[Factor], Ints] | None:
-    """Return the factors of a connected component by weight, and the task at each coordinate."""
+    """Return the factors of a connected component by weight, and the task at each coordinate.
+
+    The edges of a class belong to one factor. Without them, the component falls into parts with
+    the same coordinate in this factor. The result is None if the component is no product.
+    """
     is_inside = is_member[src]
     n, shape = int(is_member.sum()), (is_member.size, is_member.size)
     axes, coordinates = [], []
@@ -229,14 +231,12 @@ def _component_axes(
         label = csgraph.connected_components(graph, directed=False)[1][is_member]
         coordinate = np.full(is_member.size, -1)
         coordinate[is_member] = np.unique(label, return_inverse=True)[1]
-        found = _identify_factor(
-            coordinate[src[on_axis]], coordinate[dst[on_axis]], weight[on_axis]
-        )
-        if found is None:
+        endpoints = coordinate[src[on_axis]], coordinate[dst[on_axis]]
+        factor_and_order = _identify_factor(*endpoints, weight[on_axis])
+        if factor_and_order is None:
             return None
-        axis, order = found
-        axes.append(axis)
-        coordinates.append(order[coordinate[is_member]])
+        axes.append(factor_and_order[0])
+        coordinates.append(factor_and_order[1][coordinate[is_member]])
     by_weight = sorted(range(len(axes)), key=lambda i: (axes[i].weight, axes[i].size, axes[i].kind))
     axes, coordinates = [axes[i] for i in by_weight], [coordinates[i] for i in by_weight]
     sizes = tuple(axis.size for axis in axes)
@@ -248,7 +248,7 @@ def _component_axes(
 
 
 def _identify_factor(src: Ints, dst: Ints, weight: Floats) -> tuple[Factor, Ints] | None:
-    """Return the factor and each vertex's position, if the graph is a clique, a ring or a line."""
+    """Return the factor and the position of each vertex; None unless clique, ring or line."""
     if (src == dst).any():
         return None
     n = int(max(src.max(), dst.max())) + 1

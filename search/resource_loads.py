@@ -19,7 +19,14 @@ from toruscast.routing.routing import FIFO_RULES, fifos_between, routes
 from toruscast.typing import Floats, Int32s, Ints
 from toruscast.validation import Routing
 
-from ._anneal_kernels import LoadChange, ResourceTable, TaskEdges, add_loads_of_edges, move_tasks
+from ._anneal_kernels import (
+    LoadChange,
+    LoadState,
+    ResourceTable,
+    TaskEdges,
+    add_loads_of_edges,
+    move_tasks,
+)
 
 # Maximum nodes for which the routes between all pairs are kept in memory.
 MAX_NODES = 2048
@@ -176,43 +183,44 @@ class ResourceLoads:
         table: ResourceTable,
         byte_column: str = "nbytes",
     ) -> None:
-        self.torus, self.table = problem.torus, table
+        self.torus = problem.torus
         self.n_phases = 1 if problem.workload.dependent else len(problem.workload)
-        self.edges = problem.derive(build_task_edges, byte_column, table.parts)
+        edges: TaskEdges = problem.derive(build_task_edges, byte_column, table.parts)
         size = self.n_phases * count_resources(self.torus)
-        self.load = np.zeros(size, dtype=np.int64)
-        self.node = mapping.node.copy()
         # Twice the number of loads, because a load can be listed twice until repeats are removed.
-        listed, max_changes = 2 * size + 1, 2 * int(np.diff(self.edges.first).max(initial=0))
-        self.change = LoadChange(
+        listed, max_changes = 2 * size + 1, 2 * int(np.diff(edges.first).max(initial=0))
+        change = LoadChange(
             load=np.zeros(size, dtype=np.int64),
             listed=np.zeros(listed, dtype=np.int64),
             amount=np.zeros(listed, dtype=np.int64),
-            node=self.node.copy(),
-            is_moved=np.zeros(self.node.size, dtype=np.bool_),
+            node=mapping.node.copy(),
+            is_moved=np.zeros(mapping.n_tasks, dtype=np.bool_),
             begin=np.zeros(max_changes, dtype=np.int32),
             end=np.zeros(max_changes, dtype=np.int32),
             weight=np.zeros(max_changes, dtype=np.int64),
             base=np.zeros(max_changes, dtype=np.int64),
         )
+        load = np.zeros(size, dtype=np.int64)
+        self.state = LoadState(edges, table, change, mapping.node.copy(), load)
         self.place(mapping)
 
     def place(self, mapping: TaskMapping) -> None:
         """Compute the loads of another mapping."""
-        self.node[:] = self.change.node[:] = mapping.node
-        self.load[:] = 0
-        self.hop_units = add_loads_of_edges(self.edges, self.table, self.node, self.load)
+        self.state.node[:] = self.state.change.node[:] = mapping.node
+        self.state.load[:] = 0
+        self.hop_units = add_loads_of_edges(self.state)
 
     def move(self, tasks: Ints, nodes: NDArray[np.integer]) -> None:
         """Move distinct tasks to nodes, without a check of their capacity."""
-        self.change.node[tasks] = nodes
-        self.hop_units += move_tasks(
-            self.edges, self.table, self.node, self.load, tasks, self.change
-        )
+        self.state.change.node[tasks] = nodes
+        self.hop_units += move_tasks(self.state, tasks)
 
 
 def build_task_edges(problem: MappingProblem, byte_column: str, parts: int) -> TaskEdges:
-    """Return the edges of each task with integer weights."""
+    """Return the edges of each task with integer weights; each edge is listed at both tasks.
+
+    ``byte_column`` is "nbytes" or "wire_bytes" (with headers), and ``parts`` the parts of a unit.
+    """
     workload, torus = problem.workload, problem.torus
     columns = []
     for number, phase in enumerate(problem.phases):

@@ -175,7 +175,7 @@ def search(
     (98304.0, 98304.0)
     """
     problem = as_problem(comm, torus, routing)
-    given = problem.mappings(mappings)
+    given_mappings = problem.mappings(mappings)
     check_call(callback, "callback")
     check_type(partitioners, "partitioners", Iterable, "names of programs")
     check_type(objective, "objective", str, "text")
@@ -185,17 +185,17 @@ def search(
         raise InputError("unknown objective", found=objective, expected=expected)
     seconds = real_number(seconds, "seconds", 0.0)
     seed, n_jobs = seed_number(seed), job_count(n_jobs)
-    allocation = _make_allocation(problem, given, nodes, fixed, tasks_per_node)
+    allocation = _make_allocation(problem, given_mappings, nodes, fixed, tasks_per_node)
     clock = Clock(seconds if n_sweeps is None else None)
     bound = _lower_bound(problem, allocation.tasks_per_node, objective)
     comparison = MappingComparison(problem, objective, seed, n_jobs, callback, bound)
     runs = AnnealingRuns(problem, allocation, objective, seed)
     interrupted, reason = False, "all mappings were compared, or the time has passed"
-    initial_mappings = [allocation.confine(each) for each in given]
+    initial_mappings = [allocation.confine(each) for each in given_mappings]
     initial_mappings = initial_mappings or [allocation.in_order(problem.n_tasks)]
     try:
         for mapping in initial_mappings:
-            comparison.measure(mapping, "given" if given else "tasks in order")
+            comparison.measure(mapping, "given" if given_mappings else "tasks in order")
         program_mappings = map_with_programs(partitioners, problem, allocation, seed)
         _search_in_rounds(comparison, runs, [*initial_mappings, *program_mappings], n_sweeps, clock)
         if comparison.is_at_bound:
@@ -236,24 +236,28 @@ def search(
 def _search_in_rounds(
     comparison: MappingComparison,
     runs: AnnealingRuns,
-    given: list[TaskMapping],
+    initial_mappings: list[TaskMapping],
     n_sweeps: int | None,
     clock: Clock,
 ) -> None:
-    """Improve and compare mappings in rounds; the clock only determines the number of rounds."""
+    """Improve and compare mappings in rounds of increasing length.
+
+    The clock only determines the number of rounds, so that a search with more seconds continues the
+    same sequence of mappings.
+    """
     problem, allocation, seed = comparison.problem, runs.inputs.allocation, comparison.seed
-    first = max(_FIRST_ROUND_SECONDS, 4 * runs.sweep_seconds)
+    first_seconds = max(_FIRST_ROUND_SECONDS, 4 * runs.sweep_seconds)
     if comparison.objective == TIME:
-        hops = packet_hops(list_messages(problem, given[0]), problem.torus)
-        first = max(first, hops / HOPS_PER_SECOND)
+        hops = packet_hops(list_messages(problem, initial_mappings[0]), problem.torus)
+        first_seconds = max(first_seconds, hops / HOPS_PER_SECOND)
     # A search always evaluates its first starts.
-    lengths = np.append(0.0, first * _GROWTH ** np.arange(_MAX_ROUNDS))
+    lengths = np.append(0.0, first_seconds * _GROWTH ** np.arange(_MAX_ROUNDS))
     allotments = _START_SHARE * lengths
     start_sets = generate_starts(problem, allocation, seed, clock, runs.energy, allotments)
     for seconds, start_mappings in zip(lengths, start_sets, strict=True):
         if seconds and clock.is_over():
             return
-        pool = sorted([*given, *start_mappings], key=runs.energy)
+        pool = sorted([*initial_mappings, *start_mappings], key=runs.energy)
         began = clock.elapsed
         comparison.measure(pool[0])
         if comparison.is_at_bound or clock.is_over():
@@ -290,14 +294,15 @@ def _lower_bound(problem: MappingProblem, capacity: int, objective: str) -> floa
 
 def _make_allocation(
     problem: MappingProblem,
-    given: Sequence[TaskMapping],
+    given_mappings: Sequence[TaskMapping],
     nodes: ArrayLike | None,
     fixed: Mapping[int, ArrayLike] | None,
     capacity: int | None,
 ) -> Allocation:
+    """Return the slots of a search; raise `InputError` if no task can move."""
     usable = problem.torus.usable_nodes if nodes is None else problem.torus.check_nodes(nodes)
     if capacity is None:
-        capacity = max((mapping.tasks_per_node for mapping in given), default=1)
+        capacity = max((mapping.tasks_per_node for mapping in given_mappings), default=1)
         capacity = max(capacity, min_capacity(problem.n_tasks, usable.size))
     allocation = Allocation(problem.torus, usable, capacity, fixed)
     slots, movable = allocation.free_slots(problem.n_tasks)
@@ -358,15 +363,13 @@ class MappingComparison:
         """Whether the best mapping reaches the lower bound."""
         return self.best is not None and self.best.value <= self.bound * (1 + _BOUND_TOLERANCE)
 
-    def measure(self, mapping: TaskMapping, origin: str = "") -> float:
-        """Return the objective of a mapping, computed once."""
-        row = self.measured.get(mapping.node.tobytes())
-        if row is not None:
-            return row.value
-        return self._record(mapping, *self._compute_objective(mapping), origin)
+    def measure(self, mapping: TaskMapping, origin: str = "") -> None:
+        """Compute and store the objective of a mapping unless it is known."""
+        if mapping.node.tobytes() not in self.measured:
+            self._record(mapping, *self._compute_objective(mapping), origin)
 
-    def _record(self, mapping: TaskMapping, value: float, error: float, origin: str = "") -> float:
-        """Store the value of a mapping, and report it if the mapping is the best so far."""
+    def _record(self, mapping: TaskMapping, value: float, error: float, origin: str = "") -> None:
+        """Store the objective of a mapping, and report it if the mapping is the best so far."""
         origin = origin or _origin_of(mapping)
         when, key = time.monotonic() - self.began, self._penalise(value, mapping)
         row = ComparedMapping(mapping, origin, value, error, when, key)
@@ -377,14 +380,17 @@ class MappingComparison:
             logger.info(words, mapping.name, self.objective, value, extra=report)
             if self.callback is not None:
                 self.callback(mapping, value)
-        return value
 
     def compare_shortlist(
         self, shortlist: Sequence[TaskMapping], seconds: float, clock: Clock
     ) -> None:
-        """Compare shortlisted mappings, the most promising first, in the estimated seconds."""
-        known = self._compared | self.measured.keys()
-        new = [each for each in shortlist if each.node.tobytes() not in known]
+        """Compare shortlisted mappings, the most promising first.
+
+        The loop of `rank` takes about ``seconds``. Other objectives, and times with very few
+        seconds, are computed directly.
+        """
+        seen = self._compared | self.measured.keys()
+        new = [each for each in shortlist if each.node.tobytes() not in seen]
         new = [each for each in new if self._avoids_missing_links(each)]
         if self.objective != TIME or seconds < _MIN_LOOP_SECONDS:
             for mapping in new if self.objective != TIME else new[:_N_WINNERS]:
@@ -459,8 +465,7 @@ class MappingComparison:
     def _penalise(self, time: float, mapping: TaskMapping) -> float:
         """Return the time of a mapping, increased if it depends on synchronised ranks.
 
-        With all messages at once it is then slower than the first mapping by more than the
-        tolerance.
+        It does if it is slower than the first mapping when all messages start at once.
         """
         rounds = self.problem.workload
         is_known = self.objective != TIME or not self.problem.torus.network.unknown_rules

@@ -98,7 +98,7 @@ class _StartSource:
 def _list_sources(
     problem: MappingProblem, allocation: Allocation, seed: int, clock: Clock
 ) -> list[_StartSource]:
-    """Return the sources of starts; every search exhausts the first one."""
+    """Return the sources of starts, with estimated seconds; every search exhausts the first one."""
     n = problem.n_tasks
     placement = strategies.Placement(problem, is_late=clock.is_over)
 
@@ -188,7 +188,10 @@ def multilevel(
 def _coarsen(
     problem: MappingProblem, allocation: Allocation, rng: np.random.Generator
 ) -> list[_CoarseLevel]:
-    """Return the levels from the problem itself to the coarsest graph and torus."""
+    """Return the levels from the problem itself to the coarsest graph and torus.
+
+    Each level halves the slots of every node, or else the longest even dimension.
+    """
     torus, capacity = problem.torus, allocation.tasks_per_node
     nodes = np.sort(np.asarray(allocation.nodes, dtype=np.int64))
     n_items = nodes.size * capacity
@@ -237,7 +240,7 @@ def _find_dimension_to_halve(level: _CoarseLevel) -> int | None:
 def _merge_pairs(
     weight: sparse.csr_array, rng: np.random.Generator
 ) -> tuple[Ints, sparse.csr_array]:
-    """Return pairs of items, ``(V / 2, 2)``, and the graph between them."""
+    """Return pairs of items with much traffic, ``(V / 2, 2)``, and the graph between the pairs."""
     n = weight.shape[0]
     mate = np.empty(n, dtype=np.int64)
     # Visit neighbours one after the other, because more vertices then find a free partner.
@@ -251,9 +254,9 @@ def _merge_pairs(
     pair[first] = pair[mate[first]] = np.arange(first.size)
     entries = weight.tocoo()
     row, column = pair[entries.row], pair[entries.col]
-    kept = row != column
-    shape = (first.size, first.size)
-    merged = sparse.csr_array((entries.data[kept], (row[kept], column[kept])), shape=shape)
+    is_between = row != column
+    edges = row[is_between], column[is_between]
+    merged = sparse.csr_array((entries.data[is_between], edges), shape=(first.size, first.size))
     merged.sum_duplicates()
     return np.stack([first, mate[first]], axis=1), merged
 
@@ -261,7 +264,10 @@ def _merge_pairs(
 def _anneal_level(
     level: _CoarseLevel, node: NDArray[Any], temperature: float, steps: int, seed: int, clock: Clock
 ) -> Ints:
-    """Return the node of each item after annealing the hop-bytes of a level."""
+    """Return the node of each item, ``(V,)``, after annealing the hop-bytes of a level.
+
+    ``temperature`` is a share of the energy over items, and ``steps`` the proposals for each item.
+    """
     entries = sparse.triu(level.weight, k=1).tocoo()
     n_items, n_nodes = level.weight.shape[0], level.torus.n_nodes
     if not entries.nnz or n_nodes < 2 or clock.is_over():

@@ -53,7 +53,10 @@ _EVENT = 2**_LINK - 1
 
 @bare_kernel
 def schedule(state: State, event: int, tick: int, link: int = 0) -> None:
-    """Add an event at a tick within the range of the wheel; ``link`` is prefetched for it."""
+    """Add an event at a tick within the range of the wheel; ``link`` is prefetched for it.
+
+    Events of a tick are processed in the order in which they were added.
+    """
     position = tick & (state.events.wheel.size - 1)
     slot = state.events.wheel[position]
     end = slot.end
@@ -75,14 +78,14 @@ def schedule(state: State, event: int, tick: int, link: int = 0) -> None:
 @bare_kernel
 def next_tick(state: State, now: int) -> int:
     """Return the tick of the next event in the wheel, from ``now`` on, or NONE."""
-    words_per_node = state.events.filled.size - 1
-    word = (now >> 6) & words_per_node
+    last_word = state.events.filled.size - 1
+    word = (now >> 6) & last_word
     bits = state.events.filled[np.uint64(word)] >> np.uint64(now & 63)
     if bits != 0:
         return now + trailing_zeros(bits)
     ahead = 64 - (now & 63)
-    for _ in range(words_per_node + 1):
-        word = (word + 1) & words_per_node
+    for _ in range(last_word + 1):
+        word = (word + 1) & last_word
         bits = state.events.filled[np.uint64(word)]
         if bits != 0:
             return now + ahead + trailing_zeros(bits)
@@ -126,53 +129,31 @@ def prefetch_chunk(state: State, i: int, end: int, now: int) -> None:
         _prefetch_arrival(state, state.events.chunk[np.uint64(begin + trailing_zeros(bits))])
         bits &= bits - np.uint64(1)
     bits = link_bits
-    second_lanes = np.uint64(0)
     while bits != 0:
         k = trailing_zeros(bits)
         bits &= bits - np.uint64(1)
         out = state.events.chunk[np.uint64(begin + k)] >> _LINK
-        if is_default_network(state):
-            lane = choose_lane(state, out, open_channels(state, out)) == SECOND
-            second_lanes |= np.uint64(lane) << np.uint64(k)
-            prefetch(state.packets.packet, state.links.lane[lane_index(state, out, lane)].head)
-        elif is_adaptive(state):
+        if is_adaptive(state):
             lane = choose_adaptive_lane(state, out, open_channels(state, out))
             p = NONE if lane == NONE else np.int64(state.links.lane[lane].head)
-            prefetch(state.packets.packet, max(p, 0))
-            state.events.prefetched[np.uint64(k)] = p
         else:
-            lane = lane_index(state, out, 0)
-            prefetch(state.packets.packet, state.links.lane[lane].head)
-            prefetch(state.packets.packet, state.links.lane[lane + n_inputs(state)].head)
+            # If no lane can send, take the first one, because a branch would be mispredicted.
+            lane = max(choose_lane(state, out, open_channels(state, out)), 0)
+            p = np.int64(state.links.lane[lane_index(state, out, lane)].head)
+        prefetch(state.packets.packet, max(p, 0))
+        state.events.prefetched[np.uint64(k)] = p
     while other_bits != 0:
         entry = state.events.chunk[np.uint64(begin + trailing_zeros(other_bits))]
         f = event_number(entry) - n_packets - n_links
         other_bits &= other_bits - np.uint64(1)
         if f < state.packets.fifo.size:
             prefetch(state.packets.message, state.packets.fifo[f].head)
-    while arrival_bits != 0 and not is_default_network(state) and not is_adaptive(state):
-        entry = state.events.chunk[np.uint64(begin + trailing_zeros(arrival_bits))]
-        arrival_bits &= arrival_bits - np.uint64(1)
-        _prefetch_tails(state, event_number(entry), entry >> _LINK)
     while link_bits != 0:
-        k = trailing_zeros(link_bits)
+        p = np.int64(state.events.prefetched[np.uint64(trailing_zeros(link_bits))])
         link_bits &= link_bits - np.uint64(1)
-        out = state.events.chunk[np.uint64(begin + k)] >> _LINK
-        if is_default_network(state):
-            lane = np.int64(second_lanes >> np.uint64(k)) & 1
-            p = state.links.lane[lane_index(state, out, lane)].head
-            prefetch(state.packets.packet, state.packets.packet[p].next)
+        if p != NONE:
+            prefetch(state.packets.packet, np.int64(state.packets.packet[p].next))
             _prefetch_holder(state, p)
-        else:
-            if is_adaptive(state):
-                p = np.int64(state.events.prefetched[np.uint64(k)])
-                if p != NONE:
-                    prefetch(state.packets.packet, np.int64(state.packets.packet[p].next))
-                    _prefetch_holder(state, p)
-                continue
-            lane = lane_index(state, out, 0)
-            _prefetch_holder(state, state.links.lane[lane].head)
-            _prefetch_holder(state, state.links.lane[lane + n_inputs(state)].head)
 
 
 @bare_kernel
@@ -183,7 +164,10 @@ def _chunk_end(i: int, end: int) -> int:
 
 @bare_kernel
 def _prefetch_next_chunk(state: State, i: int, end: int, now: int) -> None:
-    """Prefetch the records that the entries of the next chunk of this or the next tick name."""
+    """Prefetch the links and packets of the next chunk, in this tick or the next one.
+
+    ``i`` is an index in the present chunk, and ``end`` the end of the list of this tick.
+    """
     if (i ^ end) >= CHUNK:
         i = state.events.chunk[np.uint64(i | _LAST)]
     else:
@@ -218,7 +202,7 @@ def _prefetch_holder(state: State, p: int) -> None:
 
 @bare_kernel
 def _prefetch_arrival(state: State, entry: int) -> None:
-    """Prefetch the records for the arrival of a packet."""
+    """Prefetch the records for the arrival of a packet; an entry is that of `schedule`."""
     packet = state.packets.packet[event_number(entry)]
     link = link_before(packet.buffer)
     # Only the last hop needs the receipt: no hops are left, or the route is DELIVERED, which is -1.
@@ -239,30 +223,21 @@ def _prefetch_arrival(state: State, entry: int) -> None:
 
 
 @bare_kernel
-def _prefetch_tails(state: State, p: int, link: int) -> None:
-    """Prefetch the last packets of the lanes that a packet may join."""
-    first = state.links.link[link].far * state.fields.shift.size
-    lane = lane_index(state, first + next_port(state, state.packets.packet[p].route), 0)
-    prefetch(state.packets.packet, state.links.lane[lane].tail)
-    prefetch(state.packets.packet, state.links.lane[lane + n_inputs(state)].tail)
-
-
-@bare_kernel
 def is_armed(state: State, out: int) -> bool:
     """Return whether a link has a scheduled event."""
     if is_adaptive(state):
-        rest = state.links.rest[out]
-        bits = np.uint32(state.links.node[np.int64(rest.node)].armed)
-        return bool(bits >> np.uint32(rest.rank) & np.uint32(1) != 0)
+        extra = state.links.extra[out]
+        bits = np.uint32(state.links.node[np.int64(extra.node)].armed)
+        return bool(bits >> np.uint32(extra.rank) & np.uint32(1) != 0)
     return bool(state.links.link[out].armed != 0)
 
 
 @bare_kernel
 def set_armed(state: State, out: int, armed: int = 1) -> None:
     if is_adaptive(state):
-        rest = state.links.rest[out]
-        node = state.links.node[np.int64(rest.node)]
-        bit = np.uint32(1) << np.uint32(rest.rank)
+        extra = state.links.extra[out]
+        node = state.links.node[np.int64(extra.node)]
+        bit = np.uint32(1) << np.uint32(extra.rank)
         node.armed = node.armed | bit if armed else node.armed & ~bit
     else:
         state.links.link[out].armed = armed
@@ -271,7 +246,9 @@ def set_armed(state: State, out: int, armed: int = 1) -> None:
 @bare_kernel
 def has_waiting_packets(state: State, out: int) -> bool:
     """Return whether adaptive packets wait at the node of a link."""
-    return is_adaptive(state) and state.links.node[np.int64(state.links.rest[out].node)].waiting > 0
+    return (
+        is_adaptive(state) and state.links.node[np.int64(state.links.extra[out].node)].waiting > 0
+    )
 
 
 @bare_kernel
@@ -289,102 +266,90 @@ def round_to_ticks(parts: int) -> int:
 
 @bare_kernel
 def add_task_event(state: State, tick: int, item: int) -> None:
-    """Add a task event at a tick; events of one tick keep their order.
+    """Add a task event of a worker or a message at a tick; events of one tick keep their order.
 
     Most events come in order of time and are appended to a queue. The others go to a heap.
     """
-    order = state.events.clock[ORDER]
-    state.events.clock[ORDER] = order + 1
-    rows = state.events.task_queue.shape[0]
-    length = state.events.clock[QUEUE_LENGTH]
-    end = state.events.clock[QUEUE_FIRST] + length
+    clock, queue = state.events.clock, state.events.task_queue
+    order = clock[ORDER]
+    clock[ORDER] = order + 1
+    end = clock[QUEUE_FIRST] + clock[QUEUE_LENGTH]
     last = end - 1
-    if length > 0 and state.events.task_queue[last - rows * (last >= rows), 0] > tick:
+    if clock[QUEUE_LENGTH] > 0 and queue[last - queue.size * (last >= queue.size)].tick > tick:
         _heap_push(state, tick, order, item)
         return
-    end -= rows * (end >= rows)
-    state.events.task_queue[end, 0] = tick
-    state.events.task_queue[end, 1] = order
-    state.events.task_queue[end, 2] = item
-    state.events.clock[QUEUE_LENGTH] = length + 1
+    _set_task_event(queue[end - queue.size * (end >= queue.size)], tick, order, item)
+    clock[QUEUE_LENGTH] += 1
 
 
 @bare_kernel
 def next_task_tick(state: State) -> int:
     """Return the tick of the next task event, or NONE."""
+    clock, heap = state.events.clock, state.events.heap
     tick = NONE
-    if state.events.clock[QUEUE_LENGTH] > 0:
-        tick = state.events.task_queue[state.events.clock[QUEUE_FIRST], 0]
-    if state.events.clock[HEAP_SIZE] > 0 and (tick == NONE or state.events.heap[0, 0] < tick):
-        tick = state.events.heap[0, 0]
+    if clock[QUEUE_LENGTH] > 0:
+        tick = state.events.task_queue[clock[QUEUE_FIRST]].tick
+    if clock[HEAP_SIZE] > 0 and (tick == NONE or heap[0].tick < tick):
+        tick = heap[0].tick
     return tick
 
 
 @bare_kernel
 def pop_task_event(state: State) -> int:
     """Remove the next task event, from the queue or the heap, and return its worker or message."""
-    first = state.events.clock[QUEUE_FIRST]
-    queue, heap = state.events.task_queue, state.events.heap
-    if state.events.clock[QUEUE_LENGTH] == 0 or (
-        state.events.clock[HEAP_SIZE] > 0
-        and (
-            heap[0, 0] < queue[first, 0]
-            or (heap[0, 0] == queue[first, 0] and heap[0, 1] < queue[first, 1])
-        )
-    ):
+    clock, queue, heap = state.events.clock, state.events.task_queue, state.events.heap
+    first = clock[QUEUE_FIRST]
+    if clock[QUEUE_LENGTH] == 0 or (clock[HEAP_SIZE] > 0 and _is_before(heap[0], queue[first])):
         return _heap_pop(state)
-    state.events.clock[QUEUE_LENGTH] -= 1
-    state.events.clock[QUEUE_FIRST] = first + 1 if first + 1 < queue.shape[0] else 0
-    item: int = queue[first, 2]
+    clock[QUEUE_LENGTH] -= 1
+    clock[QUEUE_FIRST] = first + 1 if first + 1 < queue.size else 0
+    item: int = queue[first].item
     return item
 
 
 @bare_kernel
+def _set_task_event(event: Any, tick: int, order: int, item: int) -> None:
+    event.tick = tick
+    event.order = order
+    event.item = item
+
+
+@bare_kernel
+def _is_before(event: Any, other: Any) -> bool:
+    """Return whether a task event is earlier than another, or was added earlier to the tick."""
+    return event.tick < other.tick or (event.tick == other.tick and event.order < other.order)
+
+
+@bare_kernel
 def _heap_push(state: State, tick: int, order: int, item: int) -> None:
+    """Add a task event to the heap. It is after all events of its tick."""
     heap = state.events.heap
     i = state.events.clock[HEAP_SIZE]
     state.events.clock[HEAP_SIZE] = i + 1
-    while i > 0:
-        parent = (i - 1) >> 1
-        if heap[parent, 0] <= tick:
-            break
-        heap[i, 0] = heap[parent, 0]
-        heap[i, 1] = heap[parent, 1]
-        heap[i, 2] = heap[parent, 2]
-        i = parent
-    heap[i, 0] = tick
-    heap[i, 1] = order
-    heap[i, 2] = item
+    while i > 0 and heap[(i - 1) >> 1].tick > tick:
+        heap[i] = heap[(i - 1) >> 1]
+        i = (i - 1) >> 1
+    _set_task_event(heap[i], tick, order, item)
 
 
 @bare_kernel
 def _heap_pop(state: State) -> int:
+    """Remove the first task event of the heap, and return its worker or message."""
     heap = state.events.heap
-    item: int = heap[0, 2]
+    item: int = heap[0].item
     size = state.events.clock[HEAP_SIZE] - 1
     state.events.clock[HEAP_SIZE] = size
-    tick = heap[size, 0]
-    order = heap[size, 1]
-    last = heap[size, 2]
+    # Put the last event at the root, and move earlier events up.
     i = 0
-    while True:
+    while 2 * i + 1 < size:
         child = 2 * i + 1
-        if child >= size:
-            break
-        if child + 1 < size and (
-            heap[child + 1, 0] < heap[child, 0]
-            or (heap[child + 1, 0] == heap[child, 0] and heap[child + 1, 1] < heap[child, 1])
-        ):
+        if child + 1 < size and _is_before(heap[child + 1], heap[child]):
             child += 1
-        if tick < heap[child, 0] or (tick == heap[child, 0] and order < heap[child, 1]):
+        if _is_before(heap[size], heap[child]):
             break
-        heap[i, 0] = heap[child, 0]
-        heap[i, 1] = heap[child, 1]
-        heap[i, 2] = heap[child, 2]
+        heap[i] = heap[child]
         i = child
-    heap[i, 0] = tick
-    heap[i, 1] = order
-    heap[i, 2] = last
+    heap[i] = heap[size]
     return item
 
 
@@ -401,7 +366,7 @@ def enqueue_packet(
     if is_adaptive(state) and (packet.buffer < 0 or channel_of(packet.buffer) == ADAPTIVE_CHANNEL):
         out = emptiest_link(state, node, port_ranks(state, zone_fields(state, p)))
     if out != NONE:
-        state.links.rest[out].queued += buffer_bytes(state, packet.wire)
+        state.links.extra[out].queued += buffer_bytes(state, packet.wire)
         lane = FREE * n_inputs(state) + entry_port
     elif is_default_network(state):
         lane = int(packet.next)
@@ -452,6 +417,6 @@ def dequeue_packet(state: State, holder: int, lane: int) -> int:
     if is_adaptive(state):
         state.events.clock[NEW_HEAD] = NONE if next_packet == NONE else holder << 6 | lane
         if lane >= FREE * n_inputs(state):
-            state.links.rest[holder].queued -= buffer_bytes(state, packet.wire)
-        state.links.node[np.int64(state.links.rest[holder].node)].waiting -= 1
+            state.links.extra[holder].queued -= buffer_bytes(state, packet.wire)
+        state.links.node[np.int64(state.links.extra[holder].node)].waiting -= 1
     return np.int64(p)

@@ -6,7 +6,7 @@ from time to time. Between two computations, the messages that begin or end are 
 resource, so that the next computation can correct the bytes that were sent in the meantime.
 
 Letters in the comments: M messages, T tasks, R rounds, Q resources, H pairs of a message and one of
-its resources.
+its resources. In the kernels, ``m``, ``q`` and ``h`` are the number of each.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class FlowInputs(NamedTuple):
     asking: Floats  # (M,) seconds of a question or an answer, -1 for none
     latency: Floats  # (M,) seconds
     resource: Int32s  # (H,)
-    part: float  # share of a message on each of its resources; some are listed twice
+    share: float  # share of a message on each of its resources; some are listed twice
     capacity: Floats  # (Q,) bytes per second
     sharers: Ints  # (Q + 1,) begin of the messages of a resource in `sharer`
     thread: Ints  # (T,) thread that hands over the messages of a task
@@ -169,7 +169,10 @@ def advance(flows: FlowInputs, state: FlowState, error: float, steps: int) -> bo
 
 @bare_kernel
 def _begin_next_round(flows: FlowInputs, state: FlowState, task: int) -> None:
-    """Begin a task's next round if nothing of its current round is missing, and hand it over."""
+    """Begin a task's next round if nothing of its current round is missing.
+
+    All messages of the round are handed over at once, with their times.
+    """
     rounds = state.missing.shape[0]
     if state.entered[task] + 1 < rounds and (
         state.entered[task] < 0 or state.missing[state.entered[task], task] == 0
@@ -246,6 +249,7 @@ def _process_event(flows: FlowInputs, state: FlowState, error: float) -> None:
 
 @bare_kernel
 def _record_arrival(flows: FlowInputs, state: FlowState, m: int, time: float) -> None:
+    """Record the arrival of a message, and begin the rounds of tasks that waited only for it."""
     state.message[m].arrived_at = time
     state.clock[0].n_arrived += 1
     state.missing[flows.round[m], flows.receiver[m]] -= 1
@@ -264,7 +268,11 @@ def _add_event(state: FlowState, time: float, key: int) -> None:
 
 @bare_kernel
 def _start_flow(flows: FlowInputs, state: FlowState, m: int, error: float) -> None:
-    """Start a message; it gets a rate after at most a share of its estimated duration."""
+    """Start a message that has no rate yet, and set a deadline for the next computation of rates.
+
+    The deadline is after a share of the message's duration, which is estimated from the levels of
+    its resources.
+    """
     clock, message = state.clock[0], state.message[m]
     message.begun = clock.now
     clock.begin_sum += clock.now
@@ -275,11 +283,10 @@ def _start_flow(flows: FlowInputs, state: FlowState, m: int, error: float) -> No
         load = state.load[q]
         state.sharer[flows.sharers[q] + state.n_sharers[q]] = m
         state.n_sharers[q] += 1
-        _record_load_change(state, q, message.weight * flows.part, 1)
+        _record_load_change(state, q, message.weight * flows.share, 1)
         available = state.available[q].free + load.level * load.limited_weight
         fair_level = flows.capacity[q] / load.weight
         level = min(level, max(fair_level, available / (load.limited_weight + load.changed_weight)))
-    # Estimate its duration from the current levels of its resources.
     wait = min(_WAIT_FACTOR * error, _MAX_SHARE) * message.left / (message.weight * level)
     clock.deadline = min(clock.deadline, clock.now + wait)
     _record_change(state, 1.0 / max(clock.n_flowing, 1), error)
@@ -292,8 +299,8 @@ def _end_flow(flows: FlowInputs, state: FlowState, m: int, error: float) -> None
     clock, message = state.clock[0], state.message[m]
     for h in range(message.first, message.last):
         q = flows.resource[h]
-        state.available[q].free += message.rate * flows.part
-        _record_load_change(state, q, message.weight * flows.part, -1)
+        state.available[q].free += message.rate * flows.share
+        _record_load_change(state, q, message.weight * flows.share, -1)
     _record_change(state, message.rate / clock.rate_sum, error)
     clock.begin_sum -= message.begun
     state.stamp[m] = NOT_FLOWING
@@ -323,7 +330,10 @@ def _record_change(state: FlowState, share: float, error: float) -> None:
 
 @bare_kernel
 def _share_resources(flows: FlowInputs, state: FlowState, error: float) -> None:
-    """Compute the rates of all flowing messages, and the ends that come before the next rates."""
+    """Compute the rates of all flowing messages, and the time of the next computation.
+
+    Messages that end before then are listed in ``ending``.
+    """
     clock = state.clock[0]
     clock.parity = 1 - clock.parity
     mean_age = clock.now - clock.begin_sum / clock.n_flowing
@@ -347,7 +357,10 @@ def _share_resources(flows: FlowInputs, state: FlowState, error: float) -> None:
 
 @bare_kernel
 def _reset_resources(flows: FlowInputs, state: FlowState) -> int:
-    """Free all resources, make a heap of those with messages, and return its size."""
+    """Free all resources, put those with messages on a heap by level, and return its size.
+
+    Also compute the mean time since the changes of each resource.
+    """
     clock = state.clock[0]
     elapsed = clock.now - clock.shared_at
     mean_elapsed = elapsed - clock.change_delay_sum / max(clock.n_changes, 1)
@@ -475,7 +488,7 @@ def _set_rate(flows: FlowInputs, state: FlowState, m: int, q: int, rate: float) 
             clock.first_end = end
         state.ending[clock.n_ending], state.end_time[clock.n_ending] = m, end
         clock.n_ending += 1
-    rate_share, weight_share = rate * flows.part, message.weight * flows.part
+    rate_share, weight_share = rate * flows.share, message.weight * flows.share
     for h in range(message.first, message.last):
         available = state.available[flows.resource[h]]
         available.free -= rate_share
@@ -484,6 +497,7 @@ def _set_rate(flows: FlowInputs, state: FlowState, m: int, q: int, rate: float) 
 
 @bare_kernel
 def _heap_push(key: Floats, items: Ints, size: int, new_key: float, item: int) -> None:
+    """Add an item to a heap of ``size`` items, whose first item has the lowest key."""
     i = size
     while i > 0:
         parent = (i - 1) >> 1
@@ -517,6 +531,7 @@ def _sift_down(
 
 @bare_kernel
 def _heap_pop(key: Floats, items: Ints, size: int) -> None:
+    """Remove the first item of a heap, which then has ``size`` items."""
     _sift_down(key, items, size, 0, key[size], items[size])
 
 

@@ -1,5 +1,9 @@
 """Kernels of links: ports, buffers, claims, arbitration, and packed routes.
 
+A lane is a queue of packets at a link, and a channel is a part of the buffer after a link. The
+first packet of each lane at a node claims the links that it may take next. A set of lanes, ports or
+channels is a number with a bit for each member. `state` has the records and their fields.
+
 The default network has no special rules and no adaptive packets; it has its own machine code.
 """
 
@@ -8,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toruscast._jit import bare_kernel, kernel, trailing_zeros
 from toruscast._llvm import equal_of_64, sharing_of_16, sharing_of_64
@@ -17,7 +22,7 @@ from toruscast.routing.route_kernels import (
     ring_distance,
     sum_other_coordinates,
 )
-from toruscast.typing import Bools, Int32s, UInt64s
+from toruscast.typing import Bools, Int32s
 
 from .state import (
     ADAPTIVE_CHANNEL,
@@ -83,7 +88,7 @@ def lane_index(state: State, out: int, lane: int) -> int:
 @bare_kernel
 def second_channel(state: State, out: int) -> int:
     """Return the channel that lanes of kind SECOND enter: 1 with datelines, else 0."""
-    return 0 if state.rules.special is None else int(state.links.rest[out].second_channel)
+    return 0 if state.rules.special is None else int(state.links.extra[out].second_channel)
 
 
 @bare_kernel
@@ -109,7 +114,10 @@ def next_port(state: State, route: int) -> int:
 
 @bare_kernel
 def zone_fields(state: State, p: int) -> int:
-    """Return the route fields of the ports that an adaptive packet may choose; 0 for none."""
+    """Return the route fields of the ports that an adaptive packet may choose; 0 for none.
+
+    These are the ports with hops left in its first zone, a set of dimensions, with any hops left.
+    """
     packet = state.packets.packet[p]
     zone: int = np.uint64(0)
     row = np.uint64(0)
@@ -162,8 +170,8 @@ def count_packet(counter: Any, packets: int, wire: float) -> None:
 def free_bytes(state: State, out: int, channel: int) -> int:
     if is_default_network(state) or channel == 0:
         return np.int64(state.links.link[out].credit)
-    rest = state.links.rest[out]
-    return np.int64(rest.second_credit if channel == 1 else rest.adaptive_credit)
+    extra = state.links.extra[out]
+    return np.int64(extra.second_credit if channel == 1 else extra.adaptive_credit)
 
 
 @bare_kernel
@@ -174,9 +182,9 @@ def reserve_bytes(state: State, buffer: int, size: int) -> None:
     if is_default_network(state) or channel == 0:
         state.links.link[out].credit -= size
     elif channel == 1:
-        state.links.rest[out].second_credit -= size
+        state.links.extra[out].second_credit -= size
     else:
-        state.links.rest[out].adaptive_credit -= size
+        state.links.extra[out].adaptive_credit -= size
 
 
 _NO_CLAIM = 255
@@ -194,7 +202,7 @@ def words_per_node(state: State) -> int:
 @bare_kernel
 def claim_index(state: State, holder: int, lane: int) -> int:
     """Return the index of a lane among the claims of its node."""
-    link = state.links.rest[holder]
+    link = state.links.extra[holder]
     port = np.int64(state.links.link[holder].port)
     row = np.int64(link.node) * words_per_node(state) * LANES_PER_WORD
     return row + port * KINDS * n_inputs(state) + lane
@@ -210,24 +218,24 @@ def port_ranks(state: State, fields: int) -> int:
 @bare_kernel
 def set_claims(state: State, index: int, adaptive_ranks: int, ordered_rank: int, kind: int) -> None:
     """Store the links that the first packet of a lane may take, adaptively and in order."""
-    state.links.ways[np.uint64(index)] = adaptive_ranks
+    state.links.adaptive_ranks[np.uint64(index)] = adaptive_ranks
     state.links.ordered[np.uint64(index)] = 2 * ordered_rank + kind
 
 
 @bare_kernel
 def clear_claims(state: State, index: int) -> None:
     """Remove the claims of a lane whose first packet leaves."""
-    state.links.ways[np.uint64(index)] = 0
+    state.links.adaptive_ranks[np.uint64(index)] = 0
     state.links.ordered[np.uint64(index)] = _NO_CLAIM
 
 
 @bare_kernel
 def find_claims(state: State, out: int, word: int, free: int) -> np.uint64:
     """Return the lanes of a word, as bits, whose first packet can enter a link."""
-    rest = state.links.rest[out]
-    rank = np.int64(rest.rank)
-    row = (np.int64(rest.node) * words_per_node(state) + word) * LANES_PER_WORD
-    adaptive = sharing_of_64(state.links.ways, row, (free >> FREE & 1) << rank)
+    extra = state.links.extra[out]
+    rank = np.int64(extra.rank)
+    row = (np.int64(extra.node) * words_per_node(state) + word) * LANES_PER_WORD
+    adaptive = sharing_of_64(state.links.adaptive_ranks, row, (free >> FREE & 1) << rank)
     first = equal_of_64(state.links.ordered, row, 2 * rank + FIRST)
     second = equal_of_64(state.links.ordered, row, 2 * rank + SECOND)
     ready: np.uint64 = adaptive
@@ -239,9 +247,9 @@ def find_claims(state: State, out: int, word: int, free: int) -> np.uint64:
 @bare_kernel
 def entry_kind(state: State, index: int, out: int, free: int) -> int:
     """Return the kind with which the first packet of a ready lane enters a link."""
-    rank = np.uint64(state.links.rest[out].rank)
-    ways = np.int64(state.links.ways[np.uint64(index)])
-    if free & (1 << FREE) and (ways >> np.int64(rank)) & 1:
+    rank = np.uint64(state.links.extra[out].rank)
+    adaptive_ranks = np.int64(state.links.adaptive_ranks[np.uint64(index)])
+    if free & (1 << FREE) and (adaptive_ranks >> np.int64(rank)) & 1:
         return FREE
     return np.int64(state.links.ordered[np.uint64(index)]) & 1
 
@@ -255,7 +263,7 @@ def emptiest_link(state: State, node: int, zone: int) -> int:
     while zone != 0:
         out = first + state.fields.ports[np.uint64(trailing_zeros(zone))]
         zone &= zone - np.uint64(1)
-        free = free_bytes(state, out, ADAPTIVE_CHANNEL) - state.links.rest[out].queued
+        free = free_bytes(state, out, ADAPTIVE_CHANNEL) - state.links.extra[out].queued
         if free > max_free:
             max_free = free
             best = out
@@ -286,10 +294,10 @@ def lane_kind(state: State, p: int, out: int, straight_port: int) -> int:
     if goes_straight:
         return channel_of(packet.buffer)
     hops = np.int64((packet.route & state.fields.mask[port]) >> state.fields.shift[port])
-    rest = state.links.rest[out]
-    if hops > np.int64(rest.to_edge):
+    extra = state.links.extra[out]
+    if hops > np.int64(extra.to_edge):
         return SECOND
-    if hops > np.int64(rest.to_middle):
+    if hops > np.int64(extra.to_middle):
         return FIRST
     of_link = random_bits(np.uint64(state.rules.seed), np.uint64(0), np.uint64(out))
     # The tail time does not change while the packet waits, so each call draws the same channel.
@@ -299,7 +307,10 @@ def lane_kind(state: State, p: int, out: int, straight_port: int) -> int:
 
 @bare_kernel
 def _choose_ready_lane(state: State, out: int, ready: int) -> int:
-    """Return the ready lane that sends first, or NONE."""
+    """Return the lane among the bits ``ready`` that sends first, or NONE.
+
+    It is the lane whose first packet arrived first, or with round robin that of the next input.
+    """
     if ready == 0:
         return NONE
     best = trailing_zeros(ready)
@@ -307,7 +318,7 @@ def _choose_ready_lane(state: State, out: int, ready: int) -> int:
     if others == 0:
         return best
     if arbitration(state) == ROUND_ROBIN:
-        return _choose_round_robin(state, state.links.rest[out].turn, ready)
+        return _choose_round_robin(state, state.links.extra[out].turn, ready)
     base = lane_index(state, out, 0)
     while others != 0:
         lane = trailing_zeros(others)
@@ -324,7 +335,10 @@ def _is_older(state: State, lane: int, other: int) -> bool:
 
 @bare_kernel
 def _choose_round_robin(state: State, turn: int, ready: int) -> int:
-    """Return the ready lane of the next input; within an input, FIRST comes before SECOND."""
+    """Return the ready lane of the first input from ``turn`` on, or NONE.
+
+    Within an input, FIRST comes before SECOND, and SECOND before FREE.
+    """
     best = NONE
     min_distance = KINDS * n_inputs(state)
     while ready != 0:
@@ -370,11 +384,12 @@ def choose_lane(state: State, out: int, free: int) -> int:
 
 @bare_kernel
 def _choose_of_two(state: State, out: int, ready: int) -> int:
-    """Return the ready lane that has waited longer, or NONE, without a branch."""
+    """Return the lane, FIRST or SECOND, that has waited longer among those ready, or NONE."""
     first = state.links.lane[lane_index(state, out, FIRST)].since
     second = state.links.lane[lane_index(state, out, SECOND)].since
-    # ``ready`` has bit 1 for the first lane and bit 2 for the second. If both are ready, keep the
-    # bit of the one that has waited longer. The number of its lane is the bit minus one.
+    # ``ready`` has the value 1 for the first lane, 2 for the second, and 3 for both, of which the
+    # one that has waited longer is kept. The lane is this value minus one. There is no branch,
+    # because the CPU cannot predict it.
     longer = 1 + np.int64(np.int32(second - first) < 0)
     return ((ready + (ready == 3) * (longer - 3)) & 3) - 1
 
@@ -441,14 +456,12 @@ def pack_routes(
     src: Int32s,
     dst: Int32s,
     is_adaptive_edge: Bools,
-    route: UInt64s,
-    ties: Int32s,
-    coins: Int32s,
+    message: NDArray[Any],
 ) -> None:
-    """Write packed routes, and the dimensions with open ties. (E,) -> (E,).
+    """Write the packed route and the open ties of each message, `MESSAGE`. (E,) (E,) (E,) -> (E,).
 
     At a tie the plus field is filled, or both fields if packets choose adaptively. If ties split
-    packets, ``coins`` has a bit for each tie, in routing order: the direction of the odd packet.
+    packets, ``coin`` has a bit for each tie, in routing order: the direction of the odd packet.
     """
     for e in range(src.size):
         both_directions = is_adaptive_edge[e] and not grid.tie.adaptive_fixed
@@ -480,6 +493,6 @@ def pack_routes(
                     both = sum(grid.coords[src[e]]) + sum(grid.coords[dst[e]]) - t
                     coin |= (1 - both % 2) << n_ties
                 n_ties += 1
-        route[e] = packed
-        ties[e] = open_ties
-        coins[e] = coin
+        message[e].route = packed
+        message[e].ties = open_ties
+        message[e].coin = coin

@@ -1,4 +1,8 @@
-"""Kernels of nodes: hand-over of messages, injection FIFOs, and reception."""
+"""Kernels of nodes: hand-over of messages, injection FIFOs, and reception.
+
+A worker prepares the messages of its tasks, one after the other, and hands each to an injection
+FIFO. In a rendezvous, a question and its answer are exchanged before the message is sent.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +48,10 @@ def _prepare_first_message(state: State, w: int, now: int) -> None:
 
 @bare_kernel
 def hand_over_message(state: State, w: int, now: int) -> None:
-    """Hand over a worker's current message, and schedule its next message or round."""
+    """Hand over a worker's current message, and schedule its next message or its next task.
+
+    A task whose round is handed over has ``current`` + rounds until it begins the next round.
+    """
     task = state.tasks.worker[w, _FIRST_TASK]
     rounds = state.rounds.waits.size // state.tasks.current.size
     row = task * rounds + state.tasks.current[task]
@@ -138,7 +145,10 @@ def _enqueue_message(state: State, m: int, now: int) -> int:
 
 @bare_kernel
 def inject_packet(state: State, f: int, now: int) -> int:
-    """Inject the next packet of a FIFO and return it; NONE if it is empty or has no space."""
+    """Inject the next packet of a FIFO and return it, or NONE.
+
+    There is none if the queue is empty, or if too many packets of the FIFO wait at the router.
+    """
     fifo = state.packets.fifo[f]
     queue = state.packets.fifo[queue_fifo(state, f)]
     m = queue.head
@@ -191,7 +201,10 @@ def release_fifo(state: State, f: int, waited: int, now: int) -> None:
 
 @bare_kernel
 def _break_ties(state: State, m: int) -> np.uint64:
-    """Return the route of the next packet of a message; ties alternate or are drawn at random."""
+    """Return the route of the next packet of a message with open ties.
+
+    The packet goes plus or minus at each: in turn with other packets, or by random draw.
+    """
     message = state.packets.message[m]
     coin = np.uint64(message.to_send ^ message.coin)
     if state.rules.draws_ties:
@@ -209,7 +222,10 @@ def _break_ties(state: State, m: int) -> np.uint64:
 
 @bare_kernel
 def receive_packet(state: State, p: int, now: int) -> None:
-    """Record the receipt of a packet, free its slot, and schedule the arrival of its message."""
+    """Record the receipt of a packet, free its slot, and schedule the arrival of its message.
+
+    The arrival is an event only if a handshake or a round waits for it.
+    """
     packet = state.packets.packet[p]
     m = packet.message
     receive_ticks = round_to_ticks(np.int64(packet.wire * state.rules.reception + 0.5))

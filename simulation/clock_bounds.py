@@ -85,7 +85,7 @@ def sure_mean(
     torus, n_phases = bounds.problem.torus, len(bounds.problem.workload)
     draws = torus.draws_ways and not is_of_one
     if draws:
-        later = tuple(numbers for numbers in stretches.together if numbers[0] >= n_phases)
+        later = [numbers for numbers in stretches.together if numbers[0] >= n_phases]
         if not later:
             return 0.0
         stretches = stretches._replace(together=later)
@@ -102,11 +102,14 @@ def sure_mean(
 
 
 def _sure_stretch(bounds: StretchBounds, coarsenings: Sequence[int]) -> Bounds:
-    """Return the bounds of phases without a barrier for all coarsenings."""
+    """Return the lower bounds of phases without a barrier that hold for all coarsenings.
+
+    Each is the least of the exact bound and of the bounds minus the rounding of each clock.
+    """
     exact, links, release = bounds.resources, bounds.sure_link, bounds.sure_release
     candidates = [exact._replace(total=max(links, *exact[1:4], release))]
     for coarsening in coarsenings:
-        loss = clock_loss(bounds.routes.problem, bounds.routes.mapping, coarsening)
+        loss = clock_loss(bounds.problem, bounds.mapping, coarsening)
         if loss is not None:
             spans = (exact.link, exact.injection, exact.latency, links, release)
             link, injection, latency, link_sure, released = (
@@ -119,7 +122,11 @@ def _sure_stretch(bounds: StretchBounds, coarsenings: Sequence[int]) -> Bounds:
 
 
 def clock_loss(problem: MappingProblem, mapping: TaskMapping, coarsening: int) -> ClockLoss | None:
-    """Return the clock's rounding of phases without a barrier; None if they exceed its range."""
+    """Return the clock's rounding of phases without a barrier; None if they exceed its range.
+
+    Every event on a chain of messages rounds a time by at most half a tick, and every packet on a
+    link by at most half a part of a tick.
+    """
     comm, torus, network = problem.unrolled.comm, problem.torus, problem.torus.network
     node = problem.placed(mapping).node
     src, dst = node[comm.src], node[comm.dst]

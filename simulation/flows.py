@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +18,8 @@ from toruscast.mapping.problem import as_problem
 from toruscast.routing import time_bounds
 from toruscast.routing.loads import check_routes, link_loads
 from toruscast.routing.messages import Messages, packet_counts
-from toruscast.routing.routing import routes
+from toruscast.routing.route_kernels import list_links
+from toruscast.routing.routing import grid_of, list_routes
 from toruscast.typing import Ints
 from toruscast.validation import Progress, progress_of, real_number
 
@@ -151,6 +152,7 @@ def simulate_flows(
     n_done = 0
 
     def run(phases: tuple[int, ...], messages: Messages, start: float) -> Span:
+        """Simulate the phases of one stretch, which begins at ``start`` seconds."""
         nonlocal n_done
         flows, message = _build_inputs(messages, torus, mapping)
         state = pack_contiguously(_build_state(flows, message, messages, len(phases)))
@@ -177,19 +179,23 @@ def simulate_flows(
 def _build_inputs(
     messages: Messages, torus: Torus, mapping: TaskMapping
 ) -> tuple[FlowInputs, NDArray[np.void]]:
-    """Return the inputs of the kernels, and the initial records of the messages."""
+    """Return the inputs of the kernels, and the initial record of each message.
+
+    Resources are numbered in this order, without unused ones: links, FIFOs and receivers.
+    """
     network = torus.network
     remote = messages.src != messages.dst
-    if int(torus.distance(messages.src, messages.dst).sum()) > _MAX_HOPS:
+    hops = torus.distance(messages.src, messages.dst)
+    if int(hops.sum()) > _MAX_HOPS:
         raise InputError(
             "too many messages for the flow simulator",
             found=f"{messages.task.size} messages",
             expected=f"at most {_MAX_HOPS} hops in total",
         )
-    first, resource, part = _list_routes(messages, torus)
+    first, resource, share = _list_routes(messages, torus)
     seconds_per_byte = np.ones(remote.size)
     if remote.any():
-        link_seconds = part / torus.link_bandwidth[resource]
+        link_seconds = share / torus.link_bandwidth[resource]
         seconds_per_byte[remote] = np.add.reduceat(link_seconds, first[:-1][remote])
         min_seconds, max_seconds = seconds_per_byte[remote].min(), seconds_per_byte[remote].max()
         if max_seconds > _MAX_RATE_RATIO * min_seconds:
@@ -198,8 +204,7 @@ def _build_inputs(
                 found=f"{min_seconds:g} to {max_seconds:g} seconds a byte",
                 expected=f"within a factor of {_MAX_RATE_RATIO:g}; change the bandwidths",
             )
-    hops = np.where(remote, torus.distance(messages.src, messages.dst), 0)
-    latency = hops * network.hop_latency
+    latency = np.asarray(hops * network.hop_latency, dtype=np.float64)
     question = latency + network.header / max(torus.bandwidth)
     n_fifos = torus.n_nodes * network.fifos
     # With this rule the FIFOs of a node share one queue, the first.
@@ -207,7 +212,7 @@ def _build_inputs(
     fifo = torus.n_links + messages.src.astype(np.int64) * network.fifos + messages.fifo
     receiver = torus.n_links + n_fifos + messages.dst.astype(np.int64)
     # For a message in halves, list the FIFO and the receiver twice, as all of its links.
-    ends = [column[remote] for column in (fifo, receiver) for _ in range(round(1 / part))]
+    ends = [column[remote] for column in (fifo, receiver) for _ in range(round(1 / share))]
     resource = np.insert(resource, np.repeat(first[1:][remote], len(ends)), np.ravel(ends, "F"))
     first = first + len(ends) * np.append(0, np.cumsum(remote))
     # Number only the used resources, because a large torus has many.
@@ -226,7 +231,7 @@ def _build_inputs(
         asking=np.where(messages.asks, question, -1.0),
         latency=latency,
         resource=index.astype(np.int32),
-        part=part,
+        share=share,
         capacity=capacity,
         sharers=np.append(0, np.cumsum(np.bincount(index, minlength=used.size))),
         thread=mapping.node.astype(np.int64) if network.feeding == "messages" else tasks,
@@ -239,25 +244,24 @@ def _build_inputs(
 
 
 def _list_routes(messages: Messages, torus: Torus) -> tuple[Ints, Ints, float]:
-    """Return the begin of each message's links, the links, and the share of a message on each."""
+    """Return the links of each message, as `routes`, and the share of a message on each link.
+
+    If a message is split at ties, it has the links of both halves.
+    """
+    first, links = list_routes(torus, messages.src, messages.dst)
     if not torus.ties_are_open:
-        first, links = routes(torus, messages.src, messages.dst)
         return first, links, 1.0
-    # One half goes plus at each tie, and the other minus, which is plus in reversed coordinates.
-    plus = replace(torus, tie_break="plus")
-    mirrored = torus.node(np.array(torus.shape) - 1 - torus.coords)
-    first, links = routes(plus, messages.src, messages.dst)
-    _, other_links = routes(plus, mirrored[messages.src], mirrored[messages.dst])
-    node, port = np.divmod(other_links, 2 * torus.ndim)
-    other_links = mirrored[node].astype(np.int64) * 2 * torus.ndim + (port ^ 1)
-    all_links = np.empty(2 * links.size, dtype=np.int64)
-    all_links[0::2], all_links[1::2] = links, other_links
+    # One half of a message goes plus at each tie, and the other minus.
+    other_links = np.empty_like(links)
+    list_links(grid_of(torus), messages.src, messages.dst, first, other_links, 1)
+    all_links = np.ravel([links, other_links], "F")
     return 2 * first, all_links, 0.5
 
 
 def _build_state(
     flows: FlowInputs, message: NDArray[np.void], messages: Messages, n_rounds: int
 ) -> FlowState:
+    """Return the state before any task has begun its first round."""
     n, n_tasks, n_resources = flows.task.size, flows.thread.size, flows.capacity.size
     if n_rounds * n_tasks > _MAX_TASK_ROUNDS:
         raise InputError(
@@ -343,7 +347,11 @@ def _simulate_algorithm(
     torus: Torus,
     mapping: TaskMapping,
 ) -> dict[str, object] | None:
-    """Return the row of an algorithm; None if it does not support so many ports."""
+    """Return the row of an algorithm in the table of `rank_collectives`.
+
+    It is None if the algorithm does not support so many ports, and has a reason without a time if
+    the algorithm cannot be simulated.
+    """
     try:
         schedule = collectives.schedule(name, mapping.n_tasks, nbytes, shape, ports=ports)
         rounds = list(schedule.rounds())

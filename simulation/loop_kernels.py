@@ -79,7 +79,10 @@ from .state import (
 
 @bare_kernel
 def claim_links(state: State, now: int) -> None:
-    """Claim every link that the first packet of a lane may take, and wake free links."""
+    """Claim every link that the new first packet of a lane may take, and wake free links.
+
+    ``NEW_HEAD`` of the clock has the link and the lane. Waking a link schedules an event for it.
+    """
     holder = state.events.clock[NEW_HEAD] >> 6
     lane = state.events.clock[NEW_HEAD] & 63
     link = state.links.link[holder]
@@ -89,7 +92,7 @@ def claim_links(state: State, now: int) -> None:
     # Other links may send this packet, so prefetch its records.
     prefetch(state.packets.packet, np.int64(packet.next))
     ordered = first + next_port(state, packet.route)
-    rank = np.int64(state.links.rest[ordered].rank)
+    rank = np.int64(state.links.extra[ordered].rank)
     straight_port = NONE
     stays = False
     if packet.buffer >= 0:
@@ -102,7 +105,7 @@ def claim_links(state: State, now: int) -> None:
     adaptive_ranks = np.uint64(0) if stays else ranks_left
     set_claims(state, claim_index(state, holder, lane), adaptive_ranks, rank, kind)
     ranks_left |= np.uint64(1) << np.uint64(rank)
-    node = state.links.node[np.int64(state.links.rest[holder].node)]
+    node = state.links.node[np.int64(state.links.extra[holder].node)]
     ranks_left &= ~np.uint64(node.armed)
     while ranks_left != 0:
         rank_bit = np.uint64(trailing_zeros(ranks_left))
@@ -150,7 +153,7 @@ def send_packet(state: State, out: int, now: int) -> int:
         channel = ADAPTIVE_CHANNEL if kind == FREE else second_channel(state, out)
     if arbitration(state) == ROUND_ROBIN:
         entry_port = lane % n_inputs(state)
-        state.links.rest[out].turn = entry_port + 1 if entry_port + 1 < n_inputs(state) else 0
+        state.links.extra[out].turn = entry_port + 1 if entry_port + 1 < n_inputs(state) else 0
     size = buffer_bytes(state, packet.wire)
     buffer = (out << CHANNEL_BITS) | channel
     reserve_bytes(state, buffer, size)
@@ -249,7 +252,10 @@ def enter_buffer(state: State, p: int, now: int) -> None:
 
 @bare_kernel
 def request_link(state: State, p: int, now: int) -> int:
-    """Queue a packet for its next link or port, and return a link that may send now, or NONE."""
+    """Queue a packet for its next link, or for a reception port if no hops are left.
+
+    Return a link that may send now, or NONE.
+    """
     packet = state.packets.packet[p]
     ports = state.fields.shift.size
     buffer = packet.buffer

@@ -27,7 +27,7 @@ _EXACT = 1 - 1e-7
 class Span:
     """Phases without a barrier in between; times in seconds from the start."""
 
-    phases: tuple[int, ...]
+    phases: tuple[int, ...]  # numbers
     begin: float
     end: float
     messages: Messages
@@ -47,13 +47,15 @@ class Snapshot(NamedTuple):
 class PacketSpan(Span):
     """Phases without a barrier in between, with the counters of their packets."""
 
-    packets: NDArray[np.int64]  # (n_links,)
+    # Counters of each link and the buffer after it, (n_links,).
+    packets: NDArray[np.int64]
     wire_bytes: NDArray[np.float64]
     max_packets: NDArray[np.int64]
-    waited: NDArray[np.float64]
-    fifo_waited: NDArray[np.float64]  # (n_nodes * fifos,)
+    waited: NDArray[np.float64]  # seconds of all packets in the buffer
+    # Counters of each injection FIFO, (n_nodes * fifos,).
+    fifo_waited: NDArray[np.float64]  # seconds of all packets at the router
     fifo_max_edges: NDArray[np.int32]
-    fifo_stay: NDArray[np.float64]
+    fifo_stay: NDArray[np.float64]  # seconds of all edges
     snapshots: tuple[Snapshot, ...]
 
 
@@ -166,7 +168,7 @@ class MessageTimes(Result, Generic[S]):
                         "edge": listed.edge,
                         "src": listed.task,
                         "dst": listed.receiver,
-                        "n_messages": self._n_messages(stretch),
+                        "n_messages": listed.n_messages.astype(np.int64),
                         "nbytes": listed.nbytes,
                         "hops": self.torus.distance(listed.src, listed.dst),
                         "fifo": listed.fifo,
@@ -178,14 +180,6 @@ class MessageTimes(Result, Generic[S]):
             )
         table = pd.concat(tables, ignore_index=True)
         return table.sort_values(["phase", "edge"], kind="stable", ignore_index=True)
-
-    def _n_messages(self, stretch: S) -> NDArray[np.int64]:
-        listed = stretch.messages
-        counts = np.zeros(listed.edge.size, dtype=np.int64)
-        for number, phase in enumerate(stretch.phases):
-            in_phase = listed.round == number
-            counts[in_phase] = self.workload.phases[phase].whole_messages[listed.edge[in_phase]]
-        return counts
 
     def tasks(self) -> pd.DataFrame:
         """Return a table of tasks: node, messages and bytes sent and received, last arrivals.
@@ -289,6 +283,7 @@ class Simulation(MessageTimes[PacketSpan]):
     change: float = 0.0
 
     def _sum(self, name: str) -> Any:
+        """Return a counter of `PacketSpan`, summed over the stretches."""
         return np.sum([getattr(stretch, name) for stretch in self.stretches], axis=0)
 
     @lazy
@@ -360,16 +355,14 @@ class Simulation(MessageTimes[PacketSpan]):
         """
         fifos = self.torus.network.fifos
         size = self.torus.n_nodes * fifos
-        n_messages, nbytes, packets, edges = np.zeros((4, size))
-        for stretch in self.stretches:
-            listed = stretch.messages
-            remote = listed.fifo >= 0
-            index = listed.src[remote].astype(np.int64) * fifos + listed.fifo[remote]
-            n_messages += np.bincount(index, self._n_messages(stretch)[remote], minlength=size)
-            nbytes += np.bincount(index, listed.nbytes[remote], minlength=size)
-            packets += np.bincount(index, listed.packets[remote], minlength=size)
-            edges += np.bincount(index, minlength=size)
-        waited = self._sum("fifo_waited")
+        sent = self.messages()
+        sent = sent[sent["fifo"] >= 0]
+        index = self.mapping.node[sent["src"]].astype(np.int64) * fifos + sent["fifo"].to_numpy()
+        n_messages, nbytes, packets = (
+            np.bincount(index, sent[name], minlength=size)
+            for name in ("n_messages", "nbytes", "packets")
+        )
+        edges = np.bincount(index, minlength=size)
         node, fifo = np.divmod(np.arange(size), fifos)
         return pd.DataFrame(
             {
@@ -380,7 +373,7 @@ class Simulation(MessageTimes[PacketSpan]):
                 "packets": packets.astype(np.int64),
                 "most_edges": np.maximum.reduce([s.fifo_max_edges for s in self.stretches]),
                 "mean_stay": self._sum("fifo_stay") / np.maximum(edges, 1),
-                "mean_wait": waited / np.maximum(packets, 1),
+                "mean_wait": self._sum("fifo_waited") / np.maximum(packets, 1),
             }
         )
 

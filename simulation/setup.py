@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import mmap
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any, TypeVar
@@ -28,7 +26,6 @@ from .state import LARGEST_PACKET, PLACES, choose_tick
 T = TypeVar("T", bound=tuple[Any, ...])
 
 _CACHE_LINE = 64
-_HUGE_PAGE = 2**21
 
 
 def placeholder(size: int, dtype: np.dtype[Any] | type) -> NDArray[Any]:
@@ -41,16 +38,11 @@ def pack_contiguously(arrays: T) -> T:
     """Copy the arrays of a (nested) named tuple into one block, aligned to cache lines.
 
     The event loop accesses tens of megabytes at random. With pages of 4 KiB, nearly every access
-    would miss the TLB, so large blocks use huge pages.
+    would miss the TLB, but NumPy allocates large blocks in huge pages.
     """
     sizes = [-(-array.nbytes // _CACHE_LINE) * _CACHE_LINE for array in _iterate_arrays(arrays)]
-    is_small = sum(sizes) <= _HUGE_PAGE // 2
-    align = _CACHE_LINE if is_small else _HUGE_PAGE
-    if is_small:
-        memory = np.zeros(sum(sizes) + align, dtype=np.uint8)
-    else:
-        memory = _allocate_huge_pages(sum(sizes) + 2 * align)
-    begins = accumulate(sizes, initial=-memory.ctypes.data % align)
+    memory = np.zeros(sum(sizes) + _CACHE_LINE, dtype=np.uint8)
+    begins = accumulate(sizes, initial=-memory.ctypes.data % _CACHE_LINE)
 
     def copy_item(item: Any) -> Any:
         if isinstance(item, tuple):
@@ -69,18 +61,8 @@ def pack_contiguously(arrays: T) -> T:
     return packed
 
 
-def _allocate_huge_pages(size: int) -> NDArray[np.uint8]:
-    # Some systems do not have these flags and do not need them.
-    private = getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_ANONYMOUS", 0)
-    block = mmap.mmap(-1, size, **({"flags": private} if private else {}))
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        # Without huge pages the system uses normal ones.
-        with suppress(OSError):
-            block.madvise(mmap.MADV_HUGEPAGE)
-    return np.frombuffer(block, dtype=np.uint8)
-
-
 def _iterate_arrays(value: tuple[Any, ...]) -> Iterator[NDArray[Any]]:
+    """Yield the arrays of a (nested) named tuple."""
     for item in value:
         if isinstance(item, np.ndarray):
             yield item
@@ -105,7 +87,7 @@ def is_special(network: Network, reads_counters: bool) -> bool:
 
 @lru_cache(maxsize=8)
 def get_route_fields(torus: Torus) -> records.RouteFields:
-    """Return the bit fields of routes on a torus."""
+    """Return the bit fields of routes on a torus, which each fit the maximum hops of a port."""
     ports = 2 * torus.ndim
     shift, mask = np.zeros(ports, dtype=np.uint64), np.zeros(ports, dtype=np.uint64)
     width = np.zeros(torus.ndim, dtype=np.uint64)
@@ -163,7 +145,6 @@ def build_state(
     message = build_message_records(messages, torus, tick, fields, adaptive)
     rounds = build_task_rounds(messages, mapping.n_tasks, n_rounds)
     channel_bytes = _channel_bytes(torus.network, messages.merged, largest, min_places)
-    # Real packets of a channel for each simulated packet that it holds.
     packets_per_place = 1.0
     if messages.merged > 1:
         packets_per_place = _count_real_packets(torus.network) / (channel_bytes // largest)
@@ -183,11 +164,12 @@ def build_state(
     if special is None and not adaptive:
         links = state.links._replace(lane=link.view(np.uint8).view(records.LANE))
     else:
-        links = state.links._replace(rest=link.view(records.REST))
+        links = state.links._replace(extra=link.view(records.EXTRA))
     return state._replace(links=links), tick
 
 
 def _largest_packet(messages: Messages) -> int:
+    """Return the bytes of the largest packet, rounded up; raise `InputError` above the limits."""
     max_packets = int(messages.packets.max(initial=0))
     if max_packets >= _MAX_PACKETS:
         raise InputError(
@@ -215,6 +197,11 @@ def _build_rules(
     adaptive: bool,
     special: int | None,
 ) -> records.NetworkRules:
+    """Return the constants of the network, with times in ticks or in parts of a tick.
+
+    ``largest`` is the bytes of the largest packet, and ``packets_per_place`` the real packets of a
+    channel for each simulated packet that it holds.
+    """
     network, ties = torus.network, TIE_RULES[torus.tie_break]
     parts = 2**records.PARTS / tick
     n_inputs = 1
@@ -252,6 +239,7 @@ def _build_rules(
 
 
 def _build_links(torus: Torus, credits: Int32s, rules: records.NetworkRules) -> records.LinkRecords:
+    """Return idle links with empty buffers; ``credits`` are those of `_channel_credits`."""
     network, adaptive = torus.network, bool(rules.adaptive)
     is_default_network = rules.special is None and not adaptive
     link = np.zeros(torus.n_links, dtype=records.LINK)
@@ -266,18 +254,18 @@ def _build_links(torus: Torus, credits: Int32s, rules: records.NetworkRules) -> 
         link["entry"] = np.tile(np.repeat(circular, 2), torus.n_nodes)
     link["credit"] = credits[0]
     if not is_default_network:
-        _fill_rest(link.view(records.REST), torus, credits)
+        _fill_extra(link.view(records.EXTRA), torus, credits)
     # Each node has whole words of lanes; see `words_per_node`.
     lanes = 2 * torus.ndim * records.KINDS * rules.n_inputs
     n_lanes = 0 if is_default_network else lanes * torus.n_nodes
     n_claims = -(-lanes // records.LANES_PER_WORD) * records.LANES_PER_WORD * torus.n_nodes
     return records.LinkRecords(
         link=link,
-        rest=placeholder(0, records.REST),
+        extra=placeholder(0, records.EXTRA),
         counter=placeholder(torus.n_links, records.COUNTER),
         lane=placeholder(n_lanes, records.LANE),
         node=placeholder(torus.n_nodes if adaptive else 0, records.NODE),
-        ways=placeholder(n_claims if adaptive else 0, np.uint16),
+        adaptive_ranks=placeholder(n_claims if adaptive else 0, np.uint16),
         ordered=np.full(n_claims if adaptive else 0, 255, dtype=np.uint8),
         port=placeholder(torus.n_nodes * network.reception_ports, np.int64),
     )
@@ -290,7 +278,10 @@ def _build_packets(
     rules: records.NetworkRules,
     packets_per_place: float,
 ) -> records.PacketRecords:
-    """Return messages before the first packet, with slots for all packets in the network."""
+    """Return messages before their first packet, empty FIFOs, and slots for packets.
+
+    There is a slot for every packet that can be in the network at one time.
+    """
     network = torus.network
     n_fifos = torus.n_nodes * network.fifos
     fifo = np.zeros(n_fifos, dtype=records.FIFO)
@@ -318,6 +309,7 @@ def _build_packets(
 
 
 def _build_tasks(mapping: TaskMapping, network: Network) -> records.TaskRecords:
+    """Return idle workers: one for each task, or one for each node with feeding "messages"."""
     is_by_node = network.feeding == "messages"
     worker_of = mapping.node if is_by_node else np.arange(mapping.n_tasks)
     n_workers = int(worker_of.max(initial=0)) + 1
@@ -330,7 +322,10 @@ def _build_tasks(mapping: TaskMapping, network: Network) -> records.TaskRecords:
 
 
 def _build_events(wheel: int, n_events: int, n_slots: int, n_waiting: int) -> records.EventRecords:
-    """Return an empty wheel of ticks, with space for ``n_events`` events at a time."""
+    """Return an empty wheel of ticks, with space for ``n_events`` events at a time.
+
+    ``n_waiting`` is the maximum number of task events.
+    """
     n_chunks = min(wheel, n_events + 1) + n_events // (records.CHUNK - 1) + 1
     empty = np.zeros(wheel, dtype=records.WHEEL)
     empty["first"], empty["end"] = NONE, records.CHUNK - 1
@@ -343,13 +338,14 @@ def _build_events(wheel: int, n_events: int, n_slots: int, n_waiting: int) -> re
         chunk=placeholder(n_chunks * records.CHUNK, np.int64),
         prefetched=placeholder(records.CHUNK, np.int32),
         free_chunks=np.arange(n_chunks, dtype=np.int32) * records.CHUNK,
-        heap=np.zeros((n_waiting, 3), dtype=np.int64),
-        task_queue=np.zeros((n_waiting, 3), dtype=np.int64),
+        heap=np.zeros(n_waiting, dtype=records.TASK_EVENT),
+        task_queue=np.zeros(n_waiting, dtype=records.TASK_EVENT),
         clock=clock,
     )
 
 
 def _count_real_packets(network: Network) -> int:
+    """Return the number of real packets in a channel."""
     return min(network.buffer_packets, _MAX_CHANNEL_BYTES // (network.payload + network.header))
 
 
@@ -366,13 +362,13 @@ def _channel_credits(torus: Torus, adaptive: bool, channel_bytes: int) -> Int32s
     return np.where(channels & torus.link_exists, np.int32(channel_bytes), np.int32(0))
 
 
-def _fill_rest(rest: NDArray[np.void], torus: Torus, credits: Int32s) -> None:
+def _fill_extra(extra: NDArray[np.void], torus: Torus, credits: Int32s) -> None:
     """Fill in the fields of links that the default network does not have."""
-    _, rest["second_credit"], rest["adaptive_credit"] = credits
-    rest["second_channel"] = torus.network.deadlock == "dateline"
-    rest["node"] = np.repeat(np.arange(torus.n_nodes), 2 * torus.ndim)
+    _, extra["second_credit"], extra["adaptive_credit"] = credits
+    extra["second_channel"] = torus.network.deadlock == "dateline"
+    extra["node"] = np.repeat(np.arange(torus.n_nodes), 2 * torus.ndim)
     rank = 2 * np.argsort(torus.routing_order)[:, None] + np.arange(2)
-    rest["rank"] = np.tile(rank.ravel(), torus.n_nodes)
+    extra["rank"] = np.tile(rank.ravel(), torus.n_nodes)
     last_position, position = np.array(torus.ring_lengths) - 1, torus.ring_places
     middle = last_position // 2  # last position of the lower half
     to_edge = np.stack((last_position - position, position))
@@ -383,13 +379,16 @@ def _fill_rest(rest: NDArray[np.void], torus: Torus, credits: Int32s) -> None:
         )
     )
     for field, hops in (("to_edge", to_edge), ("to_middle", to_middle)):
-        rest[field] = np.where(torus.wrap, hops, 2**30).transpose(1, 2, 0).ravel()
+        extra[field] = np.where(torus.wrap, hops, 2**30).transpose(1, 2, 0).ravel()
 
 
 def build_message_records(
     messages: Messages, torus: Torus, tick: float, fields: records.RouteFields, adaptive: bool
 ) -> NDArray[np.void]:
-    """Return records of messages and handshakes, ``(E,)``."""
+    """Return records of messages and handshakes, ``(E,)``.
+
+    The question and the answer of each message with a rendezvous follow all messages.
+    """
     network = torus.network
     asking = np.flatnonzero(messages.asks)
     n = messages.task.size
@@ -401,25 +400,19 @@ def build_message_records(
     message["to_send"][n:] = 1
     message["overhead"][:n] = np.rint(messages.software / tick)
     message["copy"][:n] = np.rint(messages.nbytes / network.memory_bandwidth / tick)
-    answered = np.repeat(asking, 2)
-    is_question = np.arange(answered.size) % 2 == 0
-    src = np.concatenate(
-        (messages.src, np.where(is_question, messages.src[answered], messages.dst[answered]))
-    )
-    dst = np.concatenate(
-        (messages.dst, np.where(is_question, messages.dst[answered], messages.src[answered]))
-    )
+    # A question takes the direction of its message, and the answer the opposite one.
+    src, dst = np.empty((2, message.size), dtype=np.int32)
+    src[:n], dst[:n] = messages.src, messages.dst
+    src[n::2], dst[n::2] = src[asking], dst[asking]
+    src[n + 1 :: 2], dst[n + 1 :: 2] = dst[asking], src[asking]
     is_adaptive_message = np.zeros(src.size, dtype=np.bool_)
     if adaptive:
         message["zones"] = torus.zone_set_of(src, dst)
         is_adaptive_message = torus.has_zones[message["zones"]]
-    route, ties = np.zeros(src.size, dtype=np.uint64), np.zeros(src.size, dtype=np.int32)
-    coins = np.zeros(src.size, dtype=np.int32)
     if torus.twist:
-        route = _pack_hops(fields, torus.twisted_hops(src, dst))
+        message["route"] = _pack_hops(fields, torus.twisted_hops(src, dst))
     else:
-        pack_routes(grid_of(torus), fields, src, dst, is_adaptive_message, route, ties, coins)
-    message["route"], message["ties"], message["coin"] = route, ties, coins
+        pack_routes(grid_of(torus), fields, src, dst, is_adaptive_message, message)
     fifo = np.concatenate((messages.fifo, np.zeros(2 * asking.size, dtype=np.int32)))
     fifo[n::2] = messages.fifo[asking]
     if asking.size and network.fifo_rule != "first_free":
@@ -439,7 +432,10 @@ def _pack_hops(fields: records.RouteFields, hops: Int32s) -> UInt64s:
 
 
 def build_task_rounds(messages: Messages, n_tasks: int, n_rounds: int) -> records.TaskRounds:
-    """Return the messages that each task hands over and waits for in each round."""
+    """Return the messages that each task hands over and waits for in each round.
+
+    The row of a task and a round is ``task * n_rounds + round``.
+    """
     asking = np.flatnonzero(messages.asks)
     n, dependent = messages.task.size, n_rounds > 1
     reacts = dependent or asking.size > 0

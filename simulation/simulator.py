@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
@@ -38,7 +39,8 @@ from .state import CHECK_INTERVAL, LARGEST_PACKET, PLACES, waits_too_long
 if TYPE_CHECKING:
     from toruscast.mapping.problem import MappingLike, ProblemLike, TorusLike
 
-StretchMessages = list[tuple[tuple[int, ...], Messages]]
+Phases = tuple[int, ...]
+StretchMessages = list[tuple[Phases, Messages]]
 S = TypeVar("S", bound=Span)
 
 # Each iteration has at least one phase with its own messages.
@@ -49,19 +51,17 @@ class RunSchedule(NamedTuple):
     """Stretches of a run. A stretch is the numbers of phases that have no barrier in between."""
 
     run: MappingProblem  # the problem with its phases repeated for each iteration
-    first: tuple[
-        tuple[int, ...], ...
-    ]  # stretches of the first iteration alone; () for a single one
+    first: list[Phases]  # stretches of the first iteration alone; empty for a single iteration
     # Stretches of the run. One has the last phase of an iteration and the first of the next.
-    together: tuple[tuple[int, ...], ...]
-    problems: Mapping[tuple[int, ...], MappingProblem]  # by stretch; equal stretches share one
+    together: list[Phases]
+    problems: Mapping[Phases, MappingProblem]  # by stretch; equal stretches share one
 
     def list_messages(
         self, mapping: TaskMapping, coarsening: int = 1
     ) -> tuple[StretchMessages, StretchMessages]:
         """Return the messages of each stretch, of the first iteration alone and of the run."""
         first, together = (
-            [(part, list_messages(self.problems[part], mapping, coarsening)) for part in stretches]
+            [(each, list_messages(self.problems[each], mapping, coarsening)) for each in stretches]
             for stretches in (self.first, self.together)
         )
         return first, together
@@ -69,7 +69,7 @@ class RunSchedule(NamedTuple):
     def run_in_turn(
         self,
         stretch_messages: StretchMessages,
-        run: Callable[[tuple[int, ...], Messages, float], S],
+        run: Callable[[Phases, Messages, float], S],
     ) -> tuple[S, ...]:
         """Run stretches in sequence. Each starts at the end of the previous one."""
         spans: list[S] = []
@@ -91,9 +91,10 @@ def schedule_run(problem: MappingProblem, iterations: int = 1) -> RunSchedule:
 
 
 def _schedule_run(problem: MappingProblem, iterations: int) -> RunSchedule:
+    """Return the stretches of a run, and the problem of each stretch."""
     workload, run = problem.workload, problem
     n_phases = len(workload)
-    first: list[tuple[int, ...]] = []
+    first: list[Phases] = []
     if iterations > 1:
         # Iterations of a single phase have no barriers, so they are rounds.
         dependent = workload.dependent or n_phases == 1
@@ -102,26 +103,23 @@ def _schedule_run(problem: MappingProblem, iterations: int) -> RunSchedule:
         run = MappingProblem(repeated, problem.torus, problem.routing)
         numbers = range(n_phases)
         first = [tuple(numbers)] if workload.dependent else [(phase,) for phase in numbers]
-    together: list[tuple[int, ...]] = []
+    n_run_phases = len(run.workload)
+    barriers = [phase for phase in range(1, n_run_phases) if phase % n_phases]
     if run.workload.dependent:
-        together.append(tuple(range(len(run.workload))))
-    else:
-        for phase in range(len(run.workload)):
-            if phase and phase % n_phases == 0:
-                together[-1] += (phase,)
-            else:
-                together.append((phase,))
-    problem_of_phases: dict[tuple[int, ...], MappingProblem] = {}
+        barriers = []
+    together = [tuple(range(i, j)) for i, j in pairwise([0, *barriers, n_run_phases])]
+    problem_of_phases: dict[Phases, MappingProblem] = {}
     problems = {}
     for stretch in (*first, *together):
         key = tuple(id(run.workload.phases[i]) for i in stretch)
         if key not in problem_of_phases:
             problem_of_phases[key] = _select_phases(run, stretch)
         problems[stretch] = problem_of_phases[key]
-    return RunSchedule(run, tuple(first), tuple(together), problems)
+    return RunSchedule(run, first, together, problems)
 
 
-def _select_phases(problem: MappingProblem, numbers: tuple[int, ...]) -> MappingProblem:
+def _select_phases(problem: MappingProblem, numbers: Phases) -> MappingProblem:
+    """Return the problem of some phases, as dependent rounds if there are several."""
     if len(numbers) == 1:
         return problem.phases[numbers[0]]
     if len(numbers) == len(problem.workload):
@@ -153,7 +151,7 @@ def packet_hops(messages: Messages, torus: Torus) -> int:
 class PacketRun:
     """Options and progress of a simulation with one coarsening."""
 
-    problems: Mapping[tuple[int, ...], MappingProblem]  # of each stretch
+    problems: Mapping[Phases, MappingProblem]  # of each stretch
     mapping: TaskMapping
     seed: int
     interval: float | None
@@ -171,8 +169,11 @@ class PacketRun:
             self.reported = max(self.reported, min(self.before + done, self.total))
             self.progress(self.reported, self.total)
 
-    def run_stretch(self, numbers: tuple[int, ...], messages: Messages, begin: float) -> PacketSpan:
-        """Simulate one stretch of the run."""
+    def run_stretch(self, numbers: Phases, messages: Messages, begin: float) -> PacketSpan:
+        """Simulate the phases of one stretch, which begins at ``begin`` seconds.
+
+        The simulation is repeated with longer ticks if a packet waited too long for the clock.
+        """
         problem = self.problems[numbers]
         # Random numbers differ after each barrier.
         seed = (self.seed + numbers[0] * SEED_STEP) % 2**63
@@ -222,7 +223,10 @@ class PacketRun:
     def _run_to_end(
         self, state: records.State, tick: float, begin: float, max_kept: int
     ) -> list[Snapshot] | None:
-        """Run all events; return the snapshots, or None if a packet waited too long."""
+        """Run all events; return the snapshots, or None if a packet waited too long.
+
+        ``tick`` is the seconds of a tick, and ``max_kept`` the maximum number of snapshots.
+        """
         start(state)
         snapshots: list[Snapshot] = []
         interval_ticks = _NEVER
@@ -267,6 +271,7 @@ def max_snapshots(torus: Torus) -> int:
 
 
 def _take_snapshot(state: records.State, now: float, begin: float) -> Snapshot:
+    """Return a snapshot ``now`` seconds after the begin of the stretch."""
     counter = state.links.counter
     return Snapshot(begin + now, counter["wire_bytes"].copy(), state.links.link["occupied"].copy())
 
@@ -439,6 +444,7 @@ def simulate(
     report = progress_of(progress, "packets")
 
     def run(coarsening: int, min_places: int = PLACES) -> Simulation:
+        """Simulate the run with one coarsening, preceded by the first iteration alone."""
         first, together = schedule.list_messages(mapping, coarsening)
         packets = PacketRun(schedule.problems, mapping, seed, None, report, min_places)
         if report is not None:

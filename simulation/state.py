@@ -1,7 +1,14 @@
 """State of the packet simulator's event loop, and the choice of its clock.
 
+The clock counts ticks. The wheel has a list of events for each of the next K ticks; the lists are
+stored in chunks. The number of an event is that of a packet slot (arrival of a packet), of a link
+(end of its last packet), of a FIFO (end of its last packet) or of a message (arrival), in this
+order. Task events wait outside the wheel, because they may be later than its K ticks.
+
 Letters in the comments: N nodes, D dimensions, L links, F FIFOs, P packet slots, E messages with
-handshakes, T tasks, R rounds, W workers, K ticks of the wheel.
+handshakes, T tasks, R rounds, W workers, K ticks of the wheel. In the kernels, ``p``, ``f``, ``m``
+and ``w`` are the number of a packet slot, a FIFO, a message and a worker, ``out`` is that of a link
+that sends, and ``holder`` that of the link whose lane has the packet.
 """
 
 from __future__ import annotations
@@ -71,8 +78,8 @@ LINK = np.dtype(
     ],
     align=True,
 )
-# Fields of a link in other networks, in the memory of those lanes; see `LinkRecords.rest`.
-REST = np.dtype(
+# Fields of a link in other networks, in the memory of those lanes; see `LinkRecords.extra`.
+EXTRA = np.dtype(
     [
         ("common", np.int8, LINK.itemsize - 2 * LANE.itemsize),
         ("second_credit", np.int32),  # free bytes in the second channel
@@ -160,6 +167,8 @@ RECEIPT = np.dtype(
     ],
     align=True,
 )
+# The hand-over of a worker's current message, or the end of a copy within a node.
+TASK_EVENT = np.dtype([("tick", np.int64), ("order", np.int64), ("item", np.int64)])
 # Begin and end of the events of a tick in `EventRecords.chunk`.
 WHEEL = np.dtype([("first", np.int32), ("end", np.int32)], align=True)
 # Ports of a node with the maximum dimensions, and lanes whose claims are compared at once.
@@ -213,11 +222,13 @@ class LinkRecords(NamedTuple):
     """Links with their buffers, and the claims of adaptive packets."""
 
     link: NDArray[Any]  # (L,) LINK
-    rest: NDArray[Any]  # (L,) REST in the memory of `link`; (0,) on the default network
+    extra: NDArray[Any]  # (L,) EXTRA in the memory of `link`; (0,) on the default network
     counter: NDArray[Any]  # (L,) COUNTER
     lane: NDArray[Any]  # (L * 3 * inputs,) LANE; (L * 4,) in `link` on the default network
     node: NDArray[Any]  # (N,) NODE; (0,) without adaptive packets
-    ways: NDArray[np.uint16]  # (N * words * 64,) ranks of ports for the first packet of a lane
+    adaptive_ranks: NDArray[
+        np.uint16
+    ]  # (N * words * 64,) ranks of ports for the first packet of a lane
     ordered: NDArray[np.uint8]  # (N * words * 64,) rank * 2 + kind in dimension order
     port: Ints  # (N * reception ports,) time in parts when each is free
 
@@ -266,8 +277,8 @@ class EventRecords(NamedTuple):
     prefetched: Int32s  # (16,) prefetched packets of the events of a chunk
     free_chunks: Int32s  # (chunks,) stack of free chunks
     # Rows: workers, with rounds also messages within nodes, and one more.
-    heap: Ints  # (rows, 3) tick, order, worker or message
-    task_queue: Ints  # (rows, 3) the same for events added in order of time
+    heap: NDArray[Any]  # (rows,) TASK_EVENT
+    task_queue: NDArray[Any]  # (rows,) the same for events added in order of time
     clock: Ints  # (10,)
 
 

@@ -74,6 +74,7 @@ def _describe_trace(simulation: Simulation, events: list[Event]) -> dict[str, An
 
 
 def _phase_events(simulation: Simulation) -> Iterator[Event]:
+    """Yield a slice for each phase or round, with its messages and bytes."""
     dependent = simulation.workload.dependent
     kind = "round" if dependent else "phase"
     yield from name_events(_PHASES, f"{kind}s")
@@ -93,6 +94,7 @@ def _phase_events(simulation: Simulation) -> Iterator[Event]:
 
 
 def _message_events(simulation: Simulation) -> Iterator[Event]:
+    """Yield a slice for each of the slowest messages, below the node and the task that send it."""
     messages = simulation.messages()
     duration = (messages["arrived"] - messages["handed_over"]).to_numpy()
     messages = messages.iloc[np.sort(np.argsort(-duration, kind="stable")[:MAX_MESSAGES])]
@@ -119,6 +121,7 @@ def _message_events(simulation: Simulation) -> Iterator[Event]:
 
 
 def _link_events(simulation: Simulation) -> Iterator[Event]:
+    """Yield the counters of the busiest links, if the simulation has snapshots."""
     if not any(stretch.snapshots for stretch in simulation.stretches):
         return
     yield from name_events(_LINKS, "busiest links")
@@ -129,6 +132,7 @@ def _link_events(simulation: Simulation) -> Iterator[Event]:
 
 
 def _counter_events(simulation: Simulation, link: int) -> Iterator[Event]:
+    """Yield the bytes per second and the buffered packets of a link, from snapshot to snapshot."""
     label, track = simulation.torus.link_label(link), (_LINKS, link + 1)
 
     def counter_events(time: float, rate: float, packets: int) -> Iterator[Event]:
@@ -271,7 +275,10 @@ def _queue_seconds(simulation: Simulation, messages: pd.DataFrame, chosen: Ints)
 def _longest_wait(
     simulation: Simulation, src: int, dst: int, fifo: int, links: Floats, fifos: Floats
 ) -> tuple[str, float]:
-    """Return the FIFO or link with the longest mean wait between two nodes, and the wait."""
+    """Return the FIFO or link with the longest mean wait between two nodes, and its seconds.
+
+    ``links`` has the mean wait of each link, and ``fifos`` that of each injection FIFO.
+    """
     if fifo < 0:
         return "", 0.0
     torus = simulation.torus

@@ -257,6 +257,7 @@ def as_damaged(path: AnyPath, what: str) -> Iterator[None]:
 
 
 def _read_array(raw: bytes) -> NDArray[Any]:
+    """Return the array of a ``.npy`` file; raise `ValueError` if the header has another size."""
     stream = io.BytesIO(raw)
     npy = np.lib.format
     is_version_1 = npy.read_magic(stream)[0] == 1

@@ -72,7 +72,7 @@ def make_mesh(
             raise
         warnings.warn(f"{error}: the mesh is JAX's own", InputWarning, stacklevel=2)
         return jax.make_mesh(axes.sizes, names, axis_types, devices=devices)
-    found = lay_out_mesh(
+    indices = lay_out_mesh(
         slices,
         axes,
         traffic,
@@ -80,8 +80,8 @@ def make_mesh(
         devices=devices,
         framework_layout=_lay_out_with_jax,
     )
-    ordered = np.empty(found.shape, dtype=object)
-    ordered.ravel()[:] = [devices[i] for i in found.ravel().tolist()]
+    ordered = np.empty(indices.shape, dtype=object)
+    ordered.ravel()[:] = [devices[i] for i in indices.ravel().tolist()]
     if axis_types is None:
         # The default axis types differ between versions of JAX.
         one = jax.make_mesh((1,) * len(names), names, devices=devices[:1])
@@ -90,6 +90,7 @@ def make_mesh(
 
 
 def _list_slice_devices(devices: Sequence[Any]) -> Sequence[Any]:
+    """Return all devices of the slice, if the client lists them."""
     client: Any = getattr(devices[0], "client", None) if devices else None
     return client.devices() if hasattr(client, "devices") else devices
 
@@ -112,14 +113,14 @@ _NO_LAYOUT = (NotImplementedError, ValueError, AssertionError, KeyError)
 
 
 def _lay_out_with_jax(devices: Sequence[Any], sizes: tuple[int, ...]) -> Ints | None:
-    """Return the device indices of JAX's own mesh; None if JAX has no layout."""
+    """Return the device indices of JAX's own mesh, of shape ``sizes``; None without a layout."""
     names = tuple(f"m{i}" for i in range(len(sizes)))
-    own = devices[: int(np.prod(sizes))]
+    used = devices[: int(np.prod(sizes))]
     index = {id(device): i for i, device in enumerate(devices)}
     makers: tuple[Callable[[], Any], ...] = (
-        lambda: jax.make_mesh(sizes, names, devices=own).devices,
+        lambda: jax.make_mesh(sizes, names, devices=used).devices,
         # This one may split a dimension of the torus between axes.
-        lambda: mesh_utils.create_device_mesh(sizes, own, allow_split_physical_axes=True),
+        lambda: mesh_utils.create_device_mesh(sizes, used, allow_split_physical_axes=True),
     )
     for make in makers:
         try:

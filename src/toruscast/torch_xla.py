@@ -37,10 +37,11 @@ def mesh_ids(
         attributes = torch_xla.runtime.global_runtime_device_attributes()
     numbers = [_find_number(each, i) for i, each in enumerate(attributes)]
     axes = MeshAxes(axis_names, mesh_shape)  # type: ignore[arg-type]
-    found = lay_out_mesh(group_by_slice(attributes, torus=torus), axes, traffic)
-    return np.array(numbers, dtype=np.int64)[found.ravel()]
+    indices = lay_out_mesh(group_by_slice(attributes, torus=torus), axes, traffic)
+    return np.array(numbers, dtype=np.int64)[indices.ravel()]
 
 
 def _find_number(attributes: Mapping[str, Any], index: int) -> int:
+    """Return the number at the end of a device's name, such as "TPU:3", or else its index."""
     named = re.search(r":(\d{1,9})$", str(attributes.get("name", "")))
     return int(named[1]) if named else index

@@ -137,6 +137,7 @@ class Task(Generic[R]):
             raise errors[0]
 
     def _run(self, items: Iterator[Any], n_jobs: int, processes: bool) -> Iterator[tuple[int, R]]:
+        """Run calls in the backend of `joblib.parallel_config`, or else in threads."""
         # joblib is slow to import. If nothing imported it, no backend was configured.
         if "joblib" in sys.modules:
             kind = "processes" if processes else "threads"
@@ -184,10 +185,11 @@ class Task(Generic[R]):
                 results.get()
 
     def _run_in_processes(self, items: Iterable[Any], n_jobs: int) -> Iterator[tuple[int, R]]:
+        """Run calls in joblib's pool of processes."""
         from joblib.executor import get_memmapping_executor
         from joblib.externals.loky.backend.resource_tracker import ensure_running
 
-        # Its start takes long enough for a signal, which would leave a lock registered for ever.
+        # A signal during its slow start in the pool would leave a lock registered for ever.
         ensure_running()
         share = str(max(joblib.cpu_count() // n_jobs, 1))
         limits = {name: os.environ.get(name, share) for name in _THREADS}
@@ -203,6 +205,7 @@ class Task(Generic[R]):
             raise
 
     def _run_on_cluster(self, client: Any, items: Iterable[Any]) -> Iterator[tuple[int, R]]:
+        """Run calls on a dask cluster, which receives the shared inputs once."""
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
             call = client.submit(_identity, self._make_call(), pure=False)
         client.subscribe_topic("all", _log_lost_worker)
@@ -228,7 +231,10 @@ def _run_in_pool(
     call: Any,
     count: Callable[[], int],
 ) -> Iterator[tuple[int, Any]]:
-    """Yield the index of each item and its result; ``count`` returns the number of workers."""
+    """Yield the index of each item and its result, from a pool that may lose workers.
+
+    ``start`` returns a new pool, and ``count`` the number of its workers, which may change.
+    """
     source: Iterator[tuple[int, Any]] = enumerate(items)
     sent: dict[int, Any] = {}
     lost, max_running = 0, _AHEAD * max(count(), 1)

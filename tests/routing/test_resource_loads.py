@@ -32,7 +32,8 @@ def moving_loads(traffic, torus, mapping, routing="deterministic", count="nbytes
 
 def by_resource(loads):
     """Bytes over every resource in each phase: links, injection FIFOs, receivers."""
-    return loads.load.reshape(loads.n_phases, -1) * (loads.edges.unit / loads.table.parts)
+    state = loads.state
+    return state.load.reshape(loads.n_phases, -1) * (state.edges.unit / state.table.parts)
 
 
 def over_links(loads):
@@ -46,14 +47,14 @@ def test_moves_give_to_the_last_byte_what_a_new_count_gives(case):
     loads = moving_loads(comm, torus, mapping)
     for tasks, nodes in moves:
         loads.move(tasks, nodes)
-    now = TaskMapping(loads.node, torus, tasks_per_node=comm.n_tasks)
+    now = TaskMapping(loads.state.node, torus, tasks_per_node=comm.n_tasks)
     assert (over_links(loads) == link_loads(MappingProblem(comm, torus), now)).all()
     hops = dilations(MappingProblem(comm, torus), now)
-    assert loads.hop_units * loads.edges.unit == (hops * comm.nbytes).sum()
+    assert loads.hop_units * loads.state.edges.unit == (hops * comm.nbytes).sum()
     again = moving_loads(comm, torus, now)
-    assert (again.load == loads.load).all()
-    assert not loads.change.load.any()
-    assert (loads.change.node == loads.node).all()
+    assert (again.state.load == loads.state.load).all()
+    assert not loads.state.change.load.any()
+    assert (loads.state.change.node == loads.state.node).all()
 
 
 @given(walks(amounts=WHOLE))
@@ -63,7 +64,7 @@ def test_fifos_and_receivers_are_those_of_the_routing(case):
     loads = moving_loads(comm, torus, mapping)
     for tasks, nodes in moves:
         loads.move(tasks, nodes)
-    now = TaskMapping(loads.node, torus, tasks_per_node=comm.n_tasks)
+    now = TaskMapping(loads.state.node, torus, tasks_per_node=comm.n_tasks)
     fifo = injection_fifos(MappingProblem(comm, torus), now)
     remote = fifo >= 0
     if torus.network.fifo_rule == "round_robin":
@@ -84,11 +85,11 @@ def test_adaptive_loads_are_the_even_split(case):
     loads = moving_loads(comm, torus, mapping, routing="adaptive")
     for tasks, nodes in moves:
         loads.move(tasks, nodes)
-    now = TaskMapping(loads.node, torus, tasks_per_node=comm.n_tasks)
+    now = TaskMapping(loads.state.node, torus, tasks_per_node=comm.n_tasks)
     expected = link_loads(MappingProblem(comm, torus, "adaptive"), now)
     rounding = comm.nbytes.sum() * 2.0**-17 + 1e-6
     np.testing.assert_allclose(over_links(loads), expected, rtol=1e-12, atol=rounding)
-    assert (moving_loads(comm, torus, now, routing="adaptive").load == loads.load).all()
+    assert (moving_loads(comm, torus, now, routing="adaptive").state.load == loads.state.load).all()
 
 
 def test_adaptive_loads_where_the_parity_of_the_source_settles_a_tie():

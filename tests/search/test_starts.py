@@ -12,7 +12,7 @@ from random_cases import cases, tori
 import toruscast as tc
 from toruscast._search import annealing as clocks
 from toruscast._search import starts as partitioners
-from toruscast._search.annealing import MAX_SLOWDOWN, AnnealingRuns, Clock
+from toruscast._search.annealing import MAX_SLOWDOWN, Annealer, AnnealingRuns, Clock
 from toruscast._search.products import find_factors, make_product_starts
 from toruscast._search.starts import generate_starts, multilevel
 from toruscast.errors import InputError
@@ -353,9 +353,11 @@ def test_a_clock_counts_the_processors_and_at_most_so_much_of_the_wall(monkeypat
 
 def test_energies_of_a_placed_mapping_are_those_of_a_new_annealer():
     halo, torus = shuffled(halo_2d((4, 4), 2048)), Torus((4, 4))
-    runs = AnnealingRuns(MappingProblem(halo, torus), Allocation(torus), "time", 1)
+    problem, allocation = MappingProblem(halo, torus), Allocation(torus)
+    runs = AnnealingRuns(problem, allocation, "time", 1)
     for seed in range(3):
         node = np.random.default_rng(seed).permutation(16)
         mapping = TaskMapping(node, torus)
-        fresh = runs.inputs.make_annealer(mapping, runs.goals[0], 0)
+        slots = allocation.free_slots(16)
+        fresh = Annealer(problem, mapping, slots, runs.goals[0], runs.inputs.table, 0)
         assert runs.energy(mapping) == fresh.energy

@@ -39,7 +39,7 @@ def simulated(draw, max_nodes=30, networks=simulated_networks):
 def credits_of(state):
     """Free bytes of every channel."""
     names = ("second_credit", "adaptive_credit")
-    return [state.links.link["credit"], *(state.links.rest[name] for name in names)]
+    return [state.links.link["credit"], *(state.links.extra[name] for name in names)]
 
 
 def asking(comm, torus, mapping):
