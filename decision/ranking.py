@@ -14,13 +14,7 @@ from numpy.typing import NDArray
 from toruscast._features import extract_blocks
 from toruscast._lazy import LazyModule
 from toruscast._slow import pandas as pd
-from toruscast.decision.runs import (
-    MIN_MAPPINGS,
-    Runs,
-    Times,
-    check_enough,
-    find_measured,
-)
+from toruscast.decision.runs import MIN_MAPPINGS, Runs, Times, check_enough, find_measured
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.mapping.problem import as_problem
@@ -186,13 +180,9 @@ def rank(
     described, simulator = describe_candidates(problem, candidates, loaded, n_jobs, seed, report)
     if times is not None:
         return _rank_by_networks(described, simulator, Runs.from_times(times), coverage)
+    report = progress_of(progress, "simulations")
     decision = Decision(
-        described.posterior,
-        simulator,
-        goal,
-        budget,
-        default=described.default,
-        progress=progress_of(progress, "simulations"),
+        described.posterior, simulator, goal, budget, default=described.default, progress=report
     )
     return _rank_by_simulations(described, decide(decision), check, coverage)
 
@@ -225,10 +215,7 @@ def describe_candidates(
     seed: int = SEED,
     progress: Callable[[int, int], object] | None = None,
 ) -> tuple[CandidateSet, CandidateSimulator]:
-    """Return candidates with features and the prior of a model, and their simulator.
-
-    ``progress`` is called with the number of candidates whose features are computed, and of all.
-    """
+    """Return candidates with features and the prior of a model, and their simulator."""
     start = time.monotonic()
     blocks = extract_blocks(
         problem,
@@ -284,17 +271,12 @@ def _rank_by_simulations(
         rounded = np.array([f"{seconds:.3g}" for seconds in summary.time])
         is_leading = rounded == rounded[summary.time.argmin()]
         is_leading &= loads == loads[is_leading].min()
+    is_coarse = bool(COARSE_FEATURES & set(model.required_columns))
     ranking, rows = _build_ranking(
         candidates,
         summary,
         source,
-        Cost(
-            decision.n_simulated,
-            posterior.n,
-            bool(COARSE_FEATURES & set(model.required_columns)),
-            coarsening=decision.coarsening,
-            networks=n_networks,
-        ),
+        Cost(decision.n_simulated, posterior.n, is_coarse, 0, decision.coarsening, n_networks),
         coverage,
         bounds=np.minimum(candidates.posterior.bounds, summary.time),
         is_leading=is_leading if decision.goal == "fastest" else None,
@@ -365,7 +347,7 @@ def _rank_by_networks(
 ) -> Ranking:
     """Return the ranking by runs on a machine that may have any of several networks.
 
-    The posterior weighs the networks by how well simulated times on them agree with the runs.
+    The runs weigh the networks by the agreement with times simulated on them.
     """
     measured = find_measured(candidates.mappings, runs)
     if len(runs.names) >= MIN_MAPPINGS:
@@ -384,19 +366,12 @@ def _rank_by_networks(
     networks = None
     if coarsening:
         networks = _make_ensemble(candidates, simulator, posterior.network_weights)
-    cost = Cost(
-        simulated=prior.n if coarsening else 0,
-        candidates=prior.n,
-        is_coarse=False,
-        measured=int(is_measured.sum()),
-        coarsening=coarsening,
-        networks=len(simulator.networks),
-    )
+    n_simulated, n_measured = prior.n if coarsening else 0, int(is_measured.sum())
     ranking, _ = _build_ranking(
         candidates,
         PosteriorSummary.from_posterior(posterior, coverage),
         source,
-        cost,
+        Cost(n_simulated, prior.n, False, n_measured, coarsening, len(simulator.networks)),
         coverage,
         rcc=expected_rcc(posterior),
         networks=networks,

@@ -192,7 +192,11 @@ def run_plan(
     batch: int = 1,
     observed: Callable[[str, float], None] | None = None,
 ) -> None:
-    """Run mappings until the runs are enough, or their number is ``max_runs``."""
+    """Run mappings until the runs are enough, or their number is ``max_runs``.
+
+    ``write`` writes a mapping to a folder and returns its file, on which ``command`` runs. Each run
+    is appended to ``runs_file``, and ``observed`` is called with its name and seconds.
+    """
     while not plan.is_enough and plan.n_runs < max_runs:
         for mapping in plan.ask(min(batch, max_runs - plan.n_runs)):
             name, size = plan.name_of(mapping), _file_size(runs_file)

@@ -125,8 +125,8 @@ class Runs(NotebookCard):
 
         The variance of a mapping's runs is shrunk towards the pooled variance.
         """
-        kept = ~self.is_outlier
-        squares = np.bincount(self.which[kept], self._residuals[kept] ** 2, len(self.names))
+        is_used = ~self.is_outlier
+        squares = np.bincount(self.which[is_used], self._residuals[is_used] ** 2, len(self.names))
         variance = (_POOLED_DF * self.noise**2 + squares) / (_POOLED_DF + self._df)
         factors = _MEDIAN_FACTORS[np.minimum(self.counts, _MEDIAN_FACTORS.size - 1)]
         return np.asarray(factors * np.sqrt(variance / self.counts))
@@ -173,10 +173,10 @@ class Runs(NotebookCard):
         index = {name: i for i, name in enumerate(self.names)}
         number = np.full(len(self.names), -1)
         number[[index[name] for name in names]] = np.arange(len(names))
-        kept = np.flatnonzero(number[self.which] >= 0)
-        lines = tuple(self.lines[i] for i in kept) if self.lines else ()
+        runs = np.flatnonzero(number[self.which] >= 0)
+        lines = tuple(self.lines[i] for i in runs) if self.lines else ()
         return type(self)(
-            tuple(names), self.seconds[kept], number[self.which[kept]], lines, self.file
+            tuple(names), self.seconds[runs], number[self.which[runs]], lines, self.file
         )
 
     def line_of(self, name: str) -> int | None:
@@ -202,6 +202,7 @@ class Runs(NotebookCard):
 
 
 def _convert_times(times: object) -> list[MeasuredRun]:
+    """Return the runs in a table or a dict; raise `InputError` for bad times."""
     if isinstance(times, pd.DataFrame):
         missing = [name for name in (MAPPING, "time") if name not in times.columns]
         if missing:
@@ -225,7 +226,7 @@ def _convert_times(times: object) -> list[MeasuredRun]:
 
 
 def _check_unit(runs: Sequence[MeasuredRun], seconds: Floats, file: str | None) -> None:
-    """Raise if a time is so far from the others that it must be in another unit."""
+    """Raise `InputError` if a time is so far from the median that it must be in another unit."""
     ratio = seconds / np.median(seconds)
     far = np.flatnonzero((ratio > _UNIT_RATIO) | (ratio < 1 / _UNIT_RATIO))
     if not far.size:
@@ -264,7 +265,7 @@ class NothingToLearnError(InputError):
 
 
 def check_enough(runs: Runs) -> None:
-    """Raise `NothingToLearnError` if times are too few or do not differ significantly."""
+    """Raise `NothingToLearnError` if mappings are too few or do not differ significantly."""
     n, times = len(runs.names), runs.times
     if n < MIN_MAPPINGS:
         expected = f"at least {MIN_MAPPINGS} measured mappings"
@@ -278,9 +279,10 @@ def check_enough(runs: Runs) -> None:
     if not runs.noise > 0:
         return
     # An analysis of variance of log times.
-    between = float((runs.counts * (np.log(times) - np.log(times).mean()) ** 2).sum() / (n - 1))
+    deviations = np.log(times) - np.log(times).mean()
+    variance_between = float((runs.counts * deviations**2).sum() / (n - 1))
     df_within = int((runs.counts - 1).sum())
-    if scipy.stats.f.sf(between / runs.noise**2, n - 1, df_within) > SIGNIFICANCE:
+    if scipy.stats.f.sf(variance_between / runs.noise**2, n - 1, df_within) > SIGNIFICANCE:
         raise NothingToLearnError(
             f"nothing to learn: the {n} mappings differ no more than repeated runs, which vary by "
             f"{percent(runs.noise, digits=2)}",
@@ -318,7 +320,7 @@ def tied_share(runs: Runs) -> float:
 
 
 def _compare_pairs(runs: Runs) -> tuple[NDArray[np.int64], Floats, Floats]:
-    """Return a sample of mappings, and for its pairs the log difference and its standard error."""
+    """Return a sample of mappings, and the log difference of its pairs with its standard error."""
     n = len(runs.names)
     sample = np.linspace(0, n - 1, min(n, _MAX_PAIRED)).astype(np.int64)
     logs, errors = np.log(runs.times)[sample], runs.errors[sample]

@@ -6,8 +6,7 @@ import logging
 import numbers
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import partial
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -72,9 +71,7 @@ class FitOptions:
 
 
 def fit_many(
-    measurements: Measurements,
-    options: FitOptions | None = None,
-    progress: Progress | None = None,
+    measurements: Measurements, options: FitOptions | None = None, progress: Progress | None = None
 ) -> Models:
     """Fit one model to each call path.
 
@@ -103,21 +100,15 @@ def fit_many(
     space = TermSpace.from_exponents(options.space)
     spaces = [space.above(column.min()) for column in points.T]
     if active:
-        n_paths = measurements.n_paths
-        two_terms = options.max_terms > 1
-        step = max(
-            1, _MAX_ELEMENTS // count_combinations(points, [space.n_terms for space in spaces])
-        )
-        parts: list[RankedHypotheses] = []
+        n_paths, n_terms = measurements.n_paths, [space.n_terms for space in spaces]
+        step = max(1, _MAX_ELEMENTS // count_combinations(points, n_terms))
+        chunks = []
         for start in range(0, n_paths, step):
             report(start, n_paths)
-            part = estimates.take(slice(start, start + step))
-            rank = partial(rank_hypotheses, points, part, spaces, two_terms)
-            parts.append(rank(options.select, options.negative))
+            chunk = estimates.take(slice(start, start + step))
+            chunks.append(rank_hypotheses(points, chunk, spaces, options))
         report(n_paths, n_paths)
-        ranked = RankedHypotheses(
-            *(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(RankedHypotheses))
-        )
+        ranked = RankedHypotheses(*map(np.concatenate, zip(*chunks, strict=True)))
     else:
         ranked = _fit_constants(estimates.centre)
     amounts = {
@@ -144,7 +135,10 @@ def _fit_constants(centre: Floats) -> RankedHypotheses:
 
 
 def _select_parameters(points: Floats, centre: Floats) -> list[int]:
-    """Return the varied parameters, or those with the largest effects if there are too many."""
+    """Return the indices of the varied parameters, at most four: those with the largest effects.
+
+    An effect is the correlation of values with the logarithm of the parameter.
+    """
     varied = [q for q in range(points.shape[1]) if np.unique(points[:, q]).size > 1]
     if len(varied) <= _MAX_PARAMETERS:
         return varied
@@ -177,7 +171,11 @@ def predict_intervals(
     seed: int = 0,
     paths: Sequence[int] | None = None,
 ) -> tuple[Floats, Floats]:
-    """Return prediction intervals of call paths as (low, high), each of shape (n_paths, m)."""
+    """Return prediction intervals of call paths as (low, high), each of shape (n_paths, m).
+
+    The measurements are resampled `n_bootstrap` times and fitted again. The interval contains the
+    quantiles of all predictions, widened by a misfit of the formula that noise does not explain.
+    """
     if not isinstance(level, numbers.Real) or not 0 < level < 1:
         raise InputError("level must be between 0 and 1", found=level)
     n_bootstrap = whole_number(n_bootstrap, "n_bootstrap", 1)
@@ -189,7 +187,7 @@ def predict_intervals(
     predicted, fitted = models.predict(X), models.evaluate(data.points)
     spread = models.spread(X, tails)
     growth = _growth_factors(data.points, models.places(X))
-    low, high = [], []
+    lows, highs = [], []
     for p in range(models.n_paths) if paths is None else paths:
         # Separate generators make the interval of a path independent of the other paths.
         rng = np.random.default_rng([seed, p])
@@ -199,8 +197,8 @@ def predict_intervals(
         trusted = models.trusted[p]
         if trusted and not (np.isfinite(values).sum(axis=1) > 1).any():
             # Without repetitions, a trusted hypothesis has no noise to draw.
-            low.append(np.minimum(spread[0, p], predicted[p]))
-            high.append(np.maximum(spread[1, p], predicted[p]))
+            lows.append(np.minimum(spread[0, p], predicted[p]))
+            highs.append(np.maximum(spread[1, p], predicted[p]))
             continue
         law = "bounded" if models.bounded[p] else "normal"
         terms = models.terms(p)
@@ -225,13 +223,17 @@ def predict_intervals(
         bounds = np.quantile(pooled.reshape(-1, growth.size), tails, axis=0)
         if sign < 0:
             bounds = -bounds[::-1]
-        low.append(np.minimum(bounds[0], predicted[p]))
-        high.append(np.maximum(bounds[1], predicted[p]))
-    return np.array(low), np.array(high)
+        lows.append(np.minimum(bounds[0], predicted[p]))
+        highs.append(np.maximum(bounds[1], predicted[p]))
+    return np.array(lows), np.array(highs)
 
 
 def _resample(values: Floats, bounded: bool, n: int, rng: np.random.Generator) -> Floats:
-    """Draw n samples of the repetitions of all points, (n_points, n_repetitions)."""
+    """Draw n samples of the repetitions of all points; shape (n, n_points, n_repetitions).
+
+    Bounded noise is uniform around the mid-range, with a random width. Other noise is drawn from
+    the deviations of all repetitions from the means of their points.
+    """
     count = np.isfinite(values).sum(axis=1)
     if bounded:
         low, high = np.nanmin(values, axis=1), np.nanmax(values, axis=1)
@@ -255,12 +257,16 @@ def _resample(values: Floats, bounded: bool, n: int, rng: np.random.Generator) -
 def _draw_misfits(
     values: Floats, fitted: Floats, n_fitted: int, n: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Draw n relative misfits of a model: with, and without the noise of the means."""
+    """Draw n relative misfits of a model: with and without the noise of the means, (n,) each.
+
+    The variance is drawn from its posterior, given the residuals of a model with `n_fitted`
+    coefficients and exponents. ``values`` are repetitions, (n_points, n_repetitions).
+    """
     count = np.isfinite(values).sum(axis=1)
     mean = np.nanmean(values, axis=1)
     scale = estimate_scale(mean[None])[0]
     df = max(mean.size - n_fitted, 1)
-    # Use evenly spaced quantiles, so that no single extreme draw determines an interval.
+    # With evenly spaced quantiles, no single extreme draw determines an interval.
     chi2 = rng.permutation(scipy.special.chdtri(df, (np.arange(n) + 0.5) / n))
     rss = (((mean - fitted) / scale) ** 2).sum()
     variance = rss / chi2

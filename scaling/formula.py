@@ -222,8 +222,8 @@ class Formula:
             if kind == "call":
                 stack.append(call(item, stack.pop()))
             elif kind == "apply":
-                right = stack.pop()
-                stack.append(apply(item, stack.pop(), right))
+                right_value = stack.pop()
+                stack.append(apply(item, stack.pop(), right_value))
             else:
                 stack.append(load(kind, item))
         return stack.pop()
@@ -389,8 +389,8 @@ def _multiply_powers(a: Powers, b: Powers) -> Powers:
     """Return a product of products: exponents of equal parameters add up."""
     result = dict(a)
     for name, (i, j) in b:
-        before = result.get(name, (0.0, 0.0))
-        result[name] = (before[0] + i, before[1] + j)
+        exponents = result.get(name, (0.0, 0.0))
+        result[name] = (exponents[0] + i, exponents[1] + j)
     return tuple(sorted((name, pair) for name, pair in result.items() if any(pair)))
 
 
