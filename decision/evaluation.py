@@ -263,16 +263,16 @@ def evaluate(
     if hold_out:
         scores = score_held_out(table, learners, hold_out, **options)
         return Evaluation(table, sets, scores, metrics, hold_out)
+    scores = repeated_splits(table, learners, **split_options)
+    small_to_large = None
+    if baseline and len(table[["workload", "torus"]].drop_duplicates()) > 1:
+        small_to_large = score_held_out(table, learners, "size", **options)
     return Evaluation(
         table,
         sets,
-        repeated_splits(table, learners, **split_options),
+        scores,
         metrics,
-        small_to_large=(
-            score_held_out(table, learners, "size", **options)
-            if baseline and len(table[["workload", "torus"]].drop_duplicates()) > 1
-            else None
-        ),
+        small_to_large=small_to_large,
         baselines=baseline_scores(table, split_options["n_splits"], seed),
     )
 
@@ -332,9 +332,7 @@ def _check_sets(
         sets = sets or {"all": tuple(map(str, numbers.columns))}
     missing = [name for names in sets.values() for name in names if name not in columns]
     if missing:
-        raise InputError(
-            "features missing from the samples",
-            found=", ".join(dict.fromkeys(missing)),
-            expected="samples with them; --comm and --torus simulate new ones",
-        )
+        message, found = "features missing from the samples", ", ".join(dict.fromkeys(missing))
+        expected = "samples with them; --comm and --torus simulate new ones"
+        raise InputError(message, found=found, expected=expected)
     return sets

@@ -168,17 +168,13 @@ def fit_run_model(
     # The sort is stable, so among equal errors the fastest reference comes first.
     line, *others = sorted(lines, key=lambda name: errors[name])
     names = feature_set(features) if features else tuple(map(str, table.columns))
-    sizes = [*((_SMALL_LEAF, name) for name in (line, *others)), (_LARGE_LEAF, line)]
+    base = TimePredictor(names, "measured", random_state=seeds[0], n_jobs=n_jobs)
+    leaves = [*((name, _SMALL_LEAF) for name in (line, *others)), (line, _LARGE_LEAF)]
     trees = {
-        f"{name} and features, leaves of {leaf}": TimePredictor(
-            names,
-            "measured",
-            reference=name,
-            min_samples_leaf=leaf,
-            random_state=seeds[0],
-            n_jobs=n_jobs,
+        f"{name} and features, leaves of {leaf}": clone(base).set_params(
+            reference=name, min_samples_leaf=leaf
         )
-        for leaf, name in sizes
+        for name, leaf in leaves
     }
     hold_out(trees)
     corrected = min(trees, key=lambda name: errors[name])
@@ -310,13 +306,9 @@ def _warn_of_slope(learned: RunModel) -> None:
     if not slope or 1 / _MAX_SLOPE < slope < _MAX_SLOPE:
         return
     reference = describe_reference(learned.model.reference)
-    warnings.warn(
-        InputWarning(
-            f"differences of measured times are {factor(slope)} those of {reference}: are they in "
-            "seconds, and is the bandwidth that of the machine?"
-        ),
-        stacklevel=3,
-    )
+    message = f"differences of measured times are {factor(slope)} those of {reference}"
+    question = "are they in seconds, and is the bandwidth that of the machine?"
+    warnings.warn(InputWarning(f"{message}: {question}"), stacklevel=3)
 
 
 def condition_on_runs(

@@ -305,13 +305,11 @@ def _rank_by_simulations(
         return ranking
     order = np.lexsort((table["rank"], rows != candidates.default, table["observed_time"]))
     checked = table.iloc[order].assign(rank=np.arange(1, len(table) + 1))
+    # Simulations of all candidates prove the order of the mean, but not that on the machine.
+    certainty, n_proved = ranking.verdict.certainty, decision.n_proved()
+    certainty = 1.0 if n_networks == 1 else certainty
     verdict = replace(
-        ranking.verdict,
-        kind="proved",
-        certainty=1.0 if n_networks == 1 else ranking.verdict.certainty,
-        rivals=(),
-        rcc=1.0,
-        n_proved=decision.n_proved(),
+        ranking.verdict, kind="proved", certainty=certainty, rivals=(), rcc=1.0, n_proved=n_proved
     )
     return replace(
         ranking, table=checked.reset_index(drop=True), verdict=verdict, unchecked=ranking

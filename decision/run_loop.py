@@ -99,11 +99,9 @@ def check_command(command: str, folder: Path) -> None:
         raise InputError(f"no {PLACEHOLDER} in the command", found=command, expected=expected)
     # The path is inserted in quotes. Inside other quotes, a shell would split it.
     if not _PLAIN_PATH.fullmatch(str(folder)) and re.search(r"['\"`\\]|<<", command):
-        raise InputError(
-            "quotes in the command, and a folder that must be quoted",
-            found=str(folder),
-            expected="a folder of letters, digits and /._-, or a command without quotes",
-        )
+        message = "quotes in the command, and a folder that must be quoted"
+        expected = "a folder of letters, digits and /._-, or a command without quotes"
+        raise InputError(message, found=str(folder), expected=expected)
 
 
 def last_seconds(text: str) -> float:
@@ -206,12 +204,9 @@ def run_plan(
             finally:
                 file.unlink(missing_ok=True)
             if _file_size(runs_file) != size:
-                warnings.warn(
-                    f"{runs_file}: another program wrote to it during the run; its lines are kept "
-                    "and count in the next plan",
-                    InputWarning,
-                    stacklevel=2,
-                )
+                message = f"{runs_file}: another program wrote to it during the run"
+                note = "its lines are kept and count in the next plan"
+                warnings.warn(f"{message}; {note}", InputWarning, stacklevel=2)
             # The plan checks the time before the file is changed.
             plan.observe(name, seconds)
             append_run(runs_file, name, seconds)

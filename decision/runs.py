@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from numbers import Real
 from typing import Any, Self
 
@@ -233,13 +233,10 @@ def _check_unit(runs: Sequence[MeasuredRun], seconds: Floats, file: str | None) 
         return
     run = runs[far[0]]
     more = f", and {far.size - 1} more are as far off" if far.size > 1 else ""
-    raise InputError(
-        f"are all times in one unit? {run.mapping} takes {factor(ratio[far[0]])} the median{more}",
-        file=file,
-        line=run.line or None,
-        found=f"{run.time:g}",
-        expected="seconds everywhere",
-    )
+    size = f"{run.mapping} takes {factor(ratio[far[0]])} the median{more}"
+    message, expected = f"are all times in one unit? {size}", "seconds everywhere"
+    found, line = f"{run.time:g}", run.line or None
+    raise InputError(message, file=file, line=line, found=found, expected=expected)
 
 
 def find_measured(mappings: Sequence[TaskMapping], runs: Runs) -> NDArray[np.int64]:
@@ -250,13 +247,9 @@ def find_measured(mappings: Sequence[TaskMapping], runs: Runs) -> NDArray[np.int
         raise InputError("names of mappings are not unique", found=found, expected="one each")
     for name in runs.names:
         if name not in index:
-            raise InputError(
-                "time of an unknown mapping",
-                file=runs.file,
-                line=runs.line_of(name),
-                found=name,
-                expected=f"such as {next(iter(index), 'those given')}",
-            )
+            message, line = "time of an unknown mapping", runs.line_of(name)
+            expected = f"such as {next(iter(index), 'those given')}"
+            raise InputError(message, file=runs.file, line=line, found=name, expected=expected)
     return np.array([index[name] for name in runs.names])
 
 
@@ -266,16 +259,12 @@ class NothingToLearnError(InputError):
 
 def check_enough(runs: Runs) -> None:
     """Raise `NothingToLearnError` if mappings are too few or do not differ significantly."""
-    n, times = len(runs.names), runs.times
+    n, times, fault = len(runs.names), runs.times, partial(NothingToLearnError, file=runs.file)
     if n < MIN_MAPPINGS:
         expected = f"at least {MIN_MAPPINGS} measured mappings"
-        raise NothingToLearnError(
-            "too few mappings to learn from", file=runs.file, found=n, expected=expected
-        )
+        raise fault("too few mappings to learn from", found=n, expected=expected)
     if times.max() <= times.min() * (1 + 1e-9):
-        raise NothingToLearnError(
-            f"nothing to learn: all {n} times are equal", file=runs.file, found=times[0]
-        )
+        raise fault(f"nothing to learn: all {n} times are equal", found=times[0])
     if not runs.noise > 0:
         return
     # An analysis of variance of log times.
@@ -283,12 +272,10 @@ def check_enough(runs: Runs) -> None:
     variance_between = float((runs.counts * deviations**2).sum() / (n - 1))
     df_within = int((runs.counts - 1).sum())
     if scipy.stats.f.sf(variance_between / runs.noise**2, n - 1, df_within) > SIGNIFICANCE:
-        raise NothingToLearnError(
-            f"nothing to learn: the {n} mappings differ no more than repeated runs, which vary by "
-            f"{percent(runs.noise, digits=2)}",
-            file=runs.file,
-            expected="more runs of each, or mappings that differ more",
-        )
+        noise = percent(runs.noise, digits=2)
+        expected = "more runs of each, or mappings that differ more"
+        message = f"the {n} mappings differ no more than repeated runs, which vary by {noise}"
+        raise fault(f"nothing to learn: {message}", expected=expected)
 
 
 def possible_rcc(runs: Runs) -> float:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import numbers
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,13 +14,13 @@ from numpy.typing import ArrayLike
 from toruscast._slow import scipy
 from toruscast.errors import InputError
 from toruscast.typing import Floats
-from toruscast.validation import Progress, check_type, one_of, progress_of, whole_number
+from toruscast.validation import Progress, check_type, progress_of, whole_number
 
 from .measurements import Measurements, log_points, replace_zeros
 from .models import Models
 from .noise import estimate_points, estimate_scale, weigh_widths
 from .search import count_combinations
-from .select import CRITERIA, RankedHypotheses, rank_hypotheses
+from .select import FitOptions, RankedHypotheses, rank_hypotheses
 from .terms import TermSpace
 
 logger = logging.getLogger(__name__)
@@ -28,46 +28,6 @@ logger = logging.getLogger(__name__)
 # Larger arrays would not fit in the processor's cache.
 _MAX_ELEMENTS = 80_000
 _MAX_PARAMETERS = 4
-
-
-@dataclass(frozen=True)
-class FitOptions:
-    """Options of the search for models.
-
-    Parameters
-    ----------
-    space : {"default", "published", "fine"}, TermSpace or pairs of exponents
-        Terms to search.
-    max_terms : {1, 2}
-        Number of terms of a model of one parameter, without the constant.
-    noise : {"auto", "normal", "bounded"}
-        Distribution of the noise of repetitions.
-    select : {"evidence", "loo", "kfold"}
-        Criterion: the evidence of a model, or its error in leave-one-out or five-fold
-        cross-validation.
-    negative : float
-        Prior probability of a negative coefficient in the evidence, above 0 and at most 0.5. It is
-        small because costs add up. Coefficients of logarithms may have either sign.
-    """
-
-    space: TermSpace | str | Iterable[tuple[float, float]] = "default"
-    max_terms: int = 2
-    noise: str = "auto"
-    select: str = "evidence"
-    negative: float = 0.05
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.space, str):
-            # An iterator of pairs can be read only once.
-            object.__setattr__(self, "space", TermSpace.from_exponents(self.space))
-        whole_number(self.max_terms, "max_terms", 1, 2)
-        one_of(self.noise, "law of noise", ("auto", "normal", "bounded"))
-        one_of(self.select, "criterion", tuple(CRITERIA))
-        if not isinstance(self.negative, numbers.Real) or not 0 < self.negative <= 0.5:
-            expected = "above 0, at most 0.5"
-            raise InputError(
-                "bad prior of negative coefficients", found=self.negative, expected=expected
-            )
 
 
 def fit_many(
@@ -186,7 +146,6 @@ def predict_intervals(
     tails = ((1 - level) / 2, (1 + level) / 2)
     predicted, fitted = models.predict(X), models.evaluate(data.points)
     spread = models.spread(X, tails)
-    growth = _growth_factors(data.points, models.places(X))
     lows, highs = [], []
     for p in range(models.n_paths) if paths is None else paths:
         # Separate generators make the interval of a path independent of the other paths.
@@ -194,38 +153,56 @@ def predict_intervals(
         # Negate mostly negative values, as the fit does.
         sign = models.sign[p]
         values = sign * np.where(models.left_out[p], np.nan, data.values[p])
-        trusted = models.trusted[p]
-        if trusted and not (np.isfinite(values).sum(axis=1) > 1).any():
-            # Without repetitions, a trusted hypothesis has no noise to draw.
-            lows.append(np.minimum(spread[0, p], predicted[p]))
-            highs.append(np.maximum(spread[1, p], predicted[p]))
-            continue
-        law = "bounded" if models.bounded[p] else "normal"
-        terms = models.terms(p)
-        # A power and its logarithm count as one exponent.
-        n_fitted = len(terms) + sum(any(pair) for _, exponents in terms for pair in exponents)
-        error, beyond_noise = _draw_misfits(values, sign * fitted[p], n_fitted, n_bootstrap, rng)
-        if trusted:
-            drawn = _resample(values, law == "bounded", n_bootstrap, rng)
-        else:
-            noise = rng.standard_normal((error.size, len(values))) * error[:, None]
-            drawn = (np.nanmean(values, axis=1) * np.exp(noise))[:, :, None]
-        resampled = Measurements(data.parameters, data.points, drawn)
-        refitted = fit_many(resampled, replace(options, noise=law))
-        pooled = refitted.spread(X, _QUANTILES)
-        if not trusted:
-            # Predictions also use the nearest points, which have a variance of their own.
-            predictions = np.broadcast_to(refitted.predict(X), pooled.shape)
-            pooled = np.concatenate([pooled, predictions])
-        # The misfit at other places is at least the misfit at the points.
-        misfit = (rng.standard_normal(pooled.shape[:2]) * beyond_noise)[:, :, None] * growth
-        pooled = pooled * np.exp(np.clip(misfit, -_MAX_LOG_FACTOR, _MAX_LOG_FACTOR))
-        bounds = np.quantile(pooled.reshape(-1, growth.size), tails, axis=0)
-        if sign < 0:
-            bounds = -bounds[::-1]
-        lows.append(np.minimum(bounds[0], predicted[p]))
-        highs.append(np.maximum(bounds[1], predicted[p]))
+        low, high = spread[:, p]
+        # Without repetitions, a trusted hypothesis has no noise to draw.
+        if not models.trusted[p] or (np.isfinite(values).sum(axis=1) > 1).any():
+            drawn = _draw_predictions(
+                models, p, values, sign * fitted[p], X, options, n_bootstrap, rng
+            )
+            low, high = np.sort(sign * np.quantile(drawn, tails, axis=0), axis=0)
+        lows.append(np.minimum(low, predicted[p]))
+        highs.append(np.maximum(high, predicted[p]))
     return np.array(lows), np.array(highs)
+
+
+def _draw_predictions(
+    models: Models,
+    path: int,
+    values: Floats,
+    fitted: Floats,
+    X: ArrayLike,
+    options: FitOptions,
+    n: int,
+    rng: np.random.Generator,
+) -> Floats:
+    """Draw predictions of a call path, (n_draws, m), from n fits to resampled values.
+
+    Each fit adds the quantiles of its hypotheses, multiplied by a random misfit. ``values``,
+    (n_points, n_repetitions), and ``fitted``, the formula at the points, are negated as in the fit.
+    """
+    data, trusted = models.measurements, models.trusted[path]
+    law = "bounded" if models.bounded[path] else "normal"
+    terms = models.terms(path)
+    # A power and its logarithm count as one exponent.
+    n_fitted = len(terms) + sum(any(pair) for _, exponents in terms for pair in exponents)
+    error, beyond_noise = _draw_misfits(values, fitted, n_fitted, n, rng)
+    if trusted:
+        drawn = _resample(values, law == "bounded", n, rng)
+    else:
+        noise = rng.standard_normal((error.size, len(values))) * error[:, None]
+        drawn = (np.nanmean(values, axis=1) * np.exp(noise))[:, :, None]
+    resampled = Measurements(data.parameters, data.points, drawn)
+    refitted = fit_many(resampled, replace(options, noise=law))
+    pooled = refitted.spread(X, _QUANTILES)
+    if not trusted:
+        # Predictions also use the nearest points, which have a variance of their own.
+        predictions = np.broadcast_to(refitted.predict(X), pooled.shape)
+        pooled = np.concatenate([pooled, predictions])
+    # The misfit at other places is at least the misfit at the points.
+    growth = _growth_factors(data.points, models.places(X))
+    misfit = (rng.standard_normal(pooled.shape[:2]) * beyond_noise)[:, :, None] * growth
+    pooled = pooled * np.exp(np.clip(misfit, -_MAX_LOG_FACTOR, _MAX_LOG_FACTOR))
+    return np.asarray(pooled.reshape(-1, growth.size))
 
 
 def _resample(values: Floats, bounded: bool, n: int, rng: np.random.Generator) -> Floats:

@@ -199,9 +199,8 @@ _FIRST = re.compile(r'\s*\{\s*"(?:params"|parameters"\s*:\s*\{)')
 def parse_document(document: Any, file: PathLike) -> Records:
     """Parse a JSON document in either layout of Extra-P."""
     if isinstance(document, dict) and isinstance(document.get("measurements"), list):
-        with check_layout(
-            file, _EXTRAP_JSON, '"measurements": [{"callpath_id": .., "value": ..}, ..]'
-        ):
+        expected = '"measurements": [{"callpath_id": .., "value": ..}, ..]'
+        with check_layout(file, _EXTRAP_JSON, expected):
             return _parse_tables(document, file)
     return parse_by_callpath(document, file, "point", lambda row: row["values"])
 
@@ -214,9 +213,8 @@ def parse_by_callpath(
     ``coordinates`` is the key of a point, and ``repetitions`` returns the values of an entry.
     """
     records = Records(file)
-    with check_layout(
-        file, _EXTRAP_JSON, f'{{call path: {{metric: [{{"{coordinates}": [..], ..}}, ..]}}}}'
-    ):
+    layout = f'{{call path: {{metric: [{{"{coordinates}": [..], ..}}, ..]}}}}'
+    with check_layout(file, _EXTRAP_JSON, layout):
         records.parameters = document["parameters"]
         if not isinstance(document["parameters"], list) or not document["parameters"]:
             raise TypeError

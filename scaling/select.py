@@ -11,14 +11,17 @@ logarithmically [Shudler18].
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import numbers
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from math import log
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from toruscast.errors import InputError
 from toruscast.typing import Bools, Floats
+from toruscast.validation import one_of, whole_number
 
 from .noise import PointEstimates, estimate_scale
 from .search import (
@@ -36,9 +39,6 @@ from .search import (
     short_axes_last,
 )
 from .terms import TermSpace
-
-if TYPE_CHECKING:
-    from .fit import FitOptions
 
 CRITERIA = ("evidence", "loo", "kfold")
 _FOLDS = 5
@@ -62,6 +62,44 @@ _MAX_LOG_GAP = 8.0
 # Samples of the coefficients of a hypothesis under bounded noise.
 _N_SAMPLES = 16
 _MAX_ELEMENTS = 16_000
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """Options of the search for models.
+
+    Parameters
+    ----------
+    space : {"default", "published", "fine"}, TermSpace or pairs of exponents
+        Terms to search.
+    max_terms : {1, 2}
+        Number of terms of a model of one parameter, without the constant.
+    noise : {"auto", "normal", "bounded"}
+        Distribution of the noise of repetitions.
+    select : {"evidence", "loo", "kfold"}
+        Criterion: the evidence of a model, or its error in leave-one-out or five-fold
+        cross-validation.
+    negative : float
+        Prior probability of a negative coefficient in the evidence, above 0 and at most 0.5. It is
+        small because costs add up. Coefficients of logarithms may have either sign.
+    """
+
+    space: TermSpace | str | Iterable[tuple[float, float]] = "default"
+    max_terms: int = 2
+    noise: str = "auto"
+    select: str = "evidence"
+    negative: float = 0.05
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.space, str):
+            # An iterator of pairs can be read only once.
+            object.__setattr__(self, "space", TermSpace.from_exponents(self.space))
+        whole_number(self.max_terms, "max_terms", 1, 2)
+        one_of(self.noise, "law of noise", ("auto", "normal", "bounded"))
+        one_of(self.select, "criterion", tuple(CRITERIA))
+        if not isinstance(self.negative, numbers.Real) or not 0 < self.negative <= 0.5:
+            message, expected = "bad prior of negative coefficients", "above 0, at most 0.5"
+            raise InputError(message, found=self.negative, expected=expected)
 
 
 class RankedHypotheses(NamedTuple):

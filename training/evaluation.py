@@ -393,7 +393,7 @@ def _assign_groups(table: pd.DataFrame, blocks: pd.DataFrame, by: HoldOut) -> pd
 
 
 def _score_block(part: pd.DataFrame) -> dict[str, object]:
-    """Return the scores of rows of `forecast_splits` of one predictor, workload and torus."""
+    """Return the scores of the forecasts of one predictor for one workload and torus."""
     n, n_train, nan = len(part), int(part["n_train"].iloc[0]), float("nan")
     observed, predicted = part["time"].to_numpy(), part["forecast"].to_numpy()
     rcc = {

@@ -213,11 +213,9 @@ def warn_of_distance(
 ) -> None:
     """Warn of unseen kinds of traffic, and of features far beyond their training values."""
     if unseen_traffic:
-        warnings.warn(
-            f"the model was not trained on {' or '.join(unseen_traffic)}; its intervals are not "
-            "valid there",
-            stacklevel=4,
-        )
+        kinds = " or ".join(unseen_traffic)
+        message = f"the model was not trained on {kinds}; its intervals are not valid there"
+        warnings.warn(message, stacklevel=4)
     names = [str(name) for name in model.feature_names_in_]
     values = table[names].to_numpy()
     low, high = model.feature_least_, model.feature_most_
@@ -230,12 +228,9 @@ def warn_of_distance(
     far = [name for name, share in zip(names, is_far.mean(axis=0), strict=True) if share > 0.5]
     if far:
         hint = "; the targets 'slowdown' and 'correction' extrapolate better" if has_units else ""
-        warnings.warn(
-            f"most mappings are outside the range of the training samples in {', '.join(far[:3])}"
-            f"{' and others' if len(far) > 3 else ''}: predictions and intervals may be wrong"
-            f"{hint}",
-            stacklevel=4,
-        )
+        features = ", ".join(far[:3]) + (" and others" if len(far) > 3 else "")
+        message = f"most mappings are outside the range of the training samples in {features}"
+        warnings.warn(f"{message}: predictions and intervals may be wrong{hint}", stacklevel=4)
 
 
 def warn_of_unit(times: Floats, reference: Floats, name: str) -> None:

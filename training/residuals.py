@@ -287,11 +287,8 @@ class PriorPrediction:
         needed = math.ceil(round(coverage / (1 - coverage), 6))
         n_samples = calibration.residuals.size
         if n_samples < needed:
-            warnings.warn(
-                f"{n_samples} samples are too few for intervals with coverage "
-                f"{coverage:.4g}, which need {needed}",
-                stacklevel=2,
-            )
+            intervals = f"intervals with coverage {coverage:.4g}, which need {needed}"
+            warnings.warn(f"{n_samples} samples are too few for {intervals}", stacklevel=2)
         half = calibration.quantile(coverage) * self.scale
         return np.stack([self.times(self.centre - half), self.times(self.centre + half)], axis=1)
 

@@ -168,7 +168,7 @@ class SampleBatch(NamedTuple):
 def split_batches(
     sets: Iterable[store.SampleSet], options: store.SampleOptions, stored: pd.DataFrame
 ) -> list[SampleBatch]:
-    """Return batches of the samples with values missing from ``stored``, which has them by key."""
+    """Return batches of the samples with values missing from ``stored``, a table by key."""
     columns = [*(feature.name for feature in options.features), "time"]
     planned: set[str] = set()
     batches = []
