@@ -152,8 +152,8 @@ class Plan(Result):
         find_measured(self.mappings, new)
         names = np.array(new.names)[new.which]
         table = pd.DataFrame({"mapping": names, "time": new.seconds})
-        self._run_table = pd.concat([self._run_table, table]) if self.n_runs else table
-        self.runs = Runs.from_times(self._run_table)
+        table = pd.concat([self._run_table, table]) if self.n_runs else table
+        self.runs, self._run_table = Runs.from_times(table), table
         # Reset the attributes that depend on the runs.
         for name, value in vars(Plan).items():
             if isinstance(value, lazy):
