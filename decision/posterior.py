@@ -218,7 +218,7 @@ class Posterior:
         added = each, np.full(each.size, source, "U8"), means, variances, counts
         arrays = (np.concatenate(pair) for pair in zip(old[:-1], added, strict=True))
         scatter = old.scatter + float(((logs - means[index]) ** 2).sum())
-        return replace(self, observations=Observations(*arrays, scatter))
+        return replace(self, observations=Observations._make([*arrays, scatter]))
 
     def with_error(self, source: str, name: str, error: ErrorComponent) -> Self:
         """Return the posterior with an error added to a source."""

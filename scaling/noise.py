@@ -51,7 +51,7 @@ class PointEstimates(NamedTuple):
 
     def take(self, rows: NDArray[np.intp] | slice) -> PointEstimates:
         """Return the estimates of some call paths."""
-        return self._make(array[rows] for array in self)
+        return PointEstimates._make(array[rows] for array in self)
 
 
 def estimate_points(values: Floats, law: str = "auto") -> PointEstimates:
