@@ -107,6 +107,7 @@ def read_microbenchmark(
 
 
 def _read_osu(text: TextFile, lines: Lines, between: Endpoints) -> Rows:
+    """Yield the transfers in the output of OSU benchmarks, which may be several in one file."""
     kind: Kind = "message"
     pairs, directions = 1, 1
     for number, line in lines:
@@ -130,6 +131,7 @@ def _read_osu(text: TextFile, lines: Lines, between: Endpoints) -> Rows:
 
 
 def _read_imb(text: TextFile, lines: Lines, between: Endpoints) -> Rows:
+    """Yield the transfers in the output of IMB tests of two processes; skip other tests."""
     test, processes = "", 2
     for number, line in lines:
         title, count = _IMB_TITLE.match(line), _IMB_PROCESSES.match(line)
@@ -146,6 +148,7 @@ def _read_imb(text: TextFile, lines: Lines, between: Endpoints) -> Rows:
 
 
 def _read_nccom(text: TextFile, lines: Lines, between: Endpoints) -> Rows:
+    """Yield the collectives in the table that nccom-test prints."""
     for number, line in lines:
         cells = line.split()
         if len(cells) >= 6 and cells[0].isdigit() and cells[1].isdigit():
@@ -158,6 +161,7 @@ def _read_nccom(text: TextFile, lines: Lines, between: Endpoints) -> Rows:
 
 
 def _read_csv(text: TextFile, lines: Lines) -> Rows:
+    """Yield the transfers in a CSV table, which names the nodes."""
     lines = [(number, line) for number, line in lines if line.strip() and line[:1] != "#"]
     names, rows = read_words(text, lines, lambda _: True)
     header = [name.lower() for name in names]
@@ -374,7 +378,7 @@ class _TransferModel:
         return matrix
 
     def fit(self, is_used: Mask) -> _ConstantFit:
-        """Fit the used rows, and repeat without outliers until the set of outliers is stable."""
+        """Fit the used rows, and repeat without outliers until the outliers stay the same."""
         outlier = np.zeros(len(self.rows), dtype=bool)
         values = self._initial_values(is_used)
         fit = _ConstantFit(values, np.zeros(4), 0, outlier, ())
@@ -436,7 +440,10 @@ class _TransferModel:
         return _ConstantFit(values, std_errors, df, ~is_used, tuple(notes))
 
     def _find_undetermined(self, matrix: Floats, is_message: Mask) -> Iterable[tuple[int, str]]:
-        """Yield the index of each constant that the times do not determine, and the reason."""
+        """Yield the index of each constant that the times do not determine, and the reason.
+
+        ``matrix`` is the design matrix of the used rows, and ``is_message`` their kind.
+        """
         hops, wire_bytes = matrix[is_message, 2], matrix[:, 3]
         has_start = (matrix[:, 0] > 0)[~is_message].any()
         if not is_message.any():
@@ -500,6 +507,7 @@ class _TransferModel:
 
 
 def _tabulate_constants(fit: _ConstantFit) -> pd.DataFrame:
+    """Return the table of `Calibration`, with intervals of Student's t distribution."""
     rows = []
     quantile = float(stats.t.ppf((1 + _COVERAGE) / 2, max(fit.df, 1)))
     for index, name in enumerate(CONSTANTS):

@@ -218,45 +218,38 @@ def evaluate(
     metrics, seed = tuple(metrics), seed_number(seed)
     estimator = TimePredictor() if model is None else model
     options: dict[str, Any] = {"n_jobs": n_jobs, "progress": progress_of(progress, "groups")}
-    split_options: dict[str, Any] = {
-        "n_splits": _DEFAULT_N_SPLITS if n_splits is None else n_splits,
-        "seed": seed,
-        "n_jobs": n_jobs,
-        "progress": progress,
-    }
-    if times is not None:
-        if samples is not None or hold_out is not None or baseline is not None:
-            raise InputError("times, and samples, a hold_out or a baseline", expected="times alone")
-        sets = _parse_sets(features, metrics, FEATURES)
-        names = [name for selected in sets.values() for name in selected]
-        learned = learn_runs(
-            _require(comm),
-            torus,
-            mappings,
-            times,
-            more=names or [each.name for each in select_features(None, min_level)],
-            routing=routing,
-            seed=seed,
-            n_jobs=n_jobs,
-            progress=progress,
-        )
-        return _evaluate_runs(learned, sets, metrics, split_options)
-    if samples is None:
-        sets = _parse_sets(features, metrics, FEATURES)
-        names = [name for selected in sets.values() for name in selected]
-        problem = as_problem(_require(comm), torus, routing)
-        level_needed = max(min_level, needed_level(names, target))
-        simulation: Any = {"level": level_needed, "n_jobs": n_jobs, "progress": progress}
-        if given := problem.mappings(mappings):
-            case = (problem.workload, problem.torus, given)
-            table = build_samples([case], routing=problem.routing, **simulation)
-        else:
-            table = draw_samples(problem, n, seed=seed, **simulation)
-    else:
+    work: dict[str, Any] = {"seed": seed, "n_jobs": n_jobs, "progress": progress}
+    split_options = {"n_splits": _DEFAULT_N_SPLITS if n_splits is None else n_splits} | work
+    if times is not None and not (samples is None and hold_out is None and baseline is None):
+        raise InputError("times, and samples, a hold_out or a baseline", expected="times alone")
+    if samples is not None:
         if comm is not None:
             raise InputError("samples and a communication graph", expected="one of them")
         check_type(samples, "samples", pd.DataFrame | str | os.PathLike, "a table or its file")
         table = samples if isinstance(samples, pd.DataFrame) else read_samples(samples)
+    else:
+        sets = _parse_sets(features, metrics, FEATURES)
+        names = [name for selected in sets.values() for name in selected]
+        if comm is None:
+            raise InputError("nothing to evaluate on", expected="comm and torus, or samples=")
+        if times is not None:
+            more_features = names or [each.name for each in select_features(None, min_level)]
+            learned = learn_runs(
+                comm, torus, mappings, times, more=more_features, routing=routing, **work
+            )
+            return _evaluate_runs(learned, sets, metrics, split_options)
+        problem = as_problem(comm, torus, routing)
+        level_needed = max(min_level, needed_level(names, target))
+        if candidates := problem.mappings(mappings):
+            table = build_samples(
+                [(problem.workload, problem.torus, candidates)],
+                routing=problem.routing,
+                level=level_needed,
+                n_jobs=n_jobs,
+                progress=progress,
+            )
+        else:
+            table = draw_samples(problem, n, level=level_needed, **work)
     if metrics and features is None and not hold_out and not baseline:
         added = evaluate_metrics(
             table, metrics, n_splits=10 if n_splits is None else n_splits, seed=seed, **options
@@ -270,25 +263,18 @@ def evaluate(
     if hold_out:
         scores = score_held_out(table, learners, hold_out, **options)
         return Evaluation(table, sets, scores, metrics, hold_out)
+    scores = repeated_splits(table, learners, **split_options)
+    small_to_large = None
+    if baseline and len(table[["workload", "torus"]].drop_duplicates()) > 1:
+        small_to_large = score_held_out(table, learners, "size", **options)
     return Evaluation(
         table,
         sets,
-        repeated_splits(table, learners, **split_options),
+        scores,
         metrics,
-        small_to_large=(
-            score_held_out(table, learners, "size", **options)
-            if baseline and len(table[["workload", "torus"]].drop_duplicates()) > 1
-            else None
-        ),
+        small_to_large=small_to_large,
         baselines=baseline_scores(table, split_options["n_splits"], seed),
     )
-
-
-def _require(comm: ProblemLike | None) -> ProblemLike:
-    """Return the traffic, or raise an error if there is none."""
-    if comm is None:
-        raise InputError("nothing to evaluate on", expected="comm and torus, or samples=")
-    return comm
 
 
 def _evaluate_runs(
@@ -297,7 +283,7 @@ def _evaluate_runs(
     metrics: tuple[str, ...],
     options: Mapping[str, Any],
 ) -> Evaluation:
-    """Compare feature sets with the regression of measured on simulated times."""
+    """Evaluate a line in a reference time, and its corrections by each feature set, on runs."""
     table, reference = learned.table.assign(time=learned.runs.times), learned.model.reference
     sets = _check_sets(sets, table)
     models = {f"line in {reference}": make_line_model(reference)}
@@ -310,12 +296,17 @@ def _evaluate_runs(
 def _parse_sets(
     features: str | Sequence[str] | Sets | None, metrics: tuple[str, ...], known: Any
 ) -> dict[str, tuple[str, ...]]:
-    """Return the features of each set; empty if the samples determine the sets."""
+    """Return the features of each set by its name.
+
+    Without ``features``, these are the baseline, the metrics and both together; without metrics
+    either, the result is empty, and `_check_sets` selects the sets that the samples contain.
+    ``known`` contains the allowed names of features.
+    """
+    if features is None and not metrics:
+        return {}
     if features is None:
-        base = FEATURE_SETS[_BASELINE]
-        own = " and ".join(metrics)
-        compared = {_BASELINE: base, f"{_BASELINE}+{own}": (*base, *metrics), own: metrics}
-        return compared if metrics else {}
+        base, joined = FEATURE_SETS[_BASELINE], " and ".join(metrics)
+        return {_BASELINE: base, f"{_BASELINE}+{joined}": (*base, *metrics), joined: metrics}
     if isinstance(features, str):
         features = (features,)
     if isinstance(features, Mapping):
@@ -341,9 +332,7 @@ def _check_sets(
         sets = sets or {"all": tuple(map(str, numbers.columns))}
     missing = [name for names in sets.values() for name in names if name not in columns]
     if missing:
-        raise InputError(
-            "features missing from the samples",
-            found=", ".join(dict.fromkeys(missing)),
-            expected="samples with them; --comm and --torus simulate new ones",
-        )
+        message, found = "features missing from the samples", ", ".join(dict.fromkeys(missing))
+        expected = "samples with them; --comm and --torus simulate new ones"
+        raise InputError(message, found=found, expected=expected)
     return sets

@@ -153,27 +153,32 @@ class Decision:
         return float(np.nanmin(self.times)) if self.n_simulated else np.inf
 
     @property
+    def fastest(self) -> int:
+        """The fastest simulated candidate."""
+        return int(np.nanargmin(self.times))
+
+    @property
     def winner(self) -> int:
         """The fastest simulated candidate, or the first by expected time to find the order."""
         if self.goal == "fastest" and self.n_simulated:
-            return int(np.nanargmin(self.times))
+            return self.fastest
         return int(self.sort_by_time()[0])
 
     def rivals(self) -> Indices:
         """Return the candidates whose lower bound is below the best time on some network."""
         if not self.n_simulated:
             return np.arange(self.posterior.n)
-        best = self.simulator.times[int(np.nanargmin(self.times))]
-        return np.flatnonzero(~self.is_simulated & (self.simulator.bounds < best).any(axis=1))
+        best_times = self.simulator.times[self.fastest]
+        is_possible = (self.simulator.bounds < best_times).any(axis=1)
+        return np.flatnonzero(~self.is_simulated & is_possible)
 
     def n_proved(self) -> int:
         """Return the number of networks on which the best candidate is proved to be the fastest."""
         if not self.n_simulated:
             return 0
         times, bounds = self.simulator.times, self.simulator.bounds
-        best = times[int(np.nanargmin(self.times))]
-        others = np.where(self.is_simulated[:, None], times, bounds)
-        return int((others >= best).all(axis=0).sum())
+        min_times = np.where(self.is_simulated[:, None], times, bounds)
+        return int((min_times >= times[self.fastest]).all(axis=0).sum())
 
     def draws(self) -> Draws:
         """Sample the joint times of the best candidates and of the rivals most likely to win."""
@@ -187,10 +192,10 @@ class Decision:
         if not self.rivals().size:
             return 1.0
         rivals, chances = self.likely_rivals(REGRET)
-        best = int(np.nanargmin(self.times))
-        loss = self.posterior.sample(np.concatenate([[best], rivals])).loss(best)
-        rest = float(chances[rivals.size :].sum())
-        return max(0.0, float((loss <= np.log1p(REGRET)).mean()) - rest)
+        loss = self.posterior.sample(np.concatenate([[self.fastest], rivals])).loss(self.fastest)
+        # Rivals without draws are each faster with the probability in `chances`.
+        chance_of_others = float(chances[rivals.size :].sum())
+        return max(0.0, float((loss <= np.log1p(REGRET)).mean()) - chance_of_others)
 
     def verdict(self) -> tuple[Literal["proved", "sure", "undecided"], float]:
         """Return whether the best simulated candidate is the fastest, with the probability."""
@@ -223,7 +228,8 @@ class Decision:
     def likely_rivals(self, share: float = 0.0) -> tuple[Indices, Floats]:
         """Return at most 200 rivals, the likeliest first, and the probabilities of all rivals.
 
-        The probability is that of being faster than the best simulated time by over ``share``.
+        The probability is that of being faster than the best simulated time by over ``share``, a
+        relative difference. Probabilities are sorted, the largest first.
         """
         rivals, threshold = self.rivals(), self.best_time / (1 + share)
         mean, std = self.posterior.marginal(rivals)
@@ -234,7 +240,7 @@ class Decision:
         return rivals[order[:_MAX_SWEPT]], chances[order]
 
     def simulate(self, candidates: Indices) -> bool:
-        """Simulate candidates with real packets within the budget; return whether any was."""
+        """Simulate candidates with real packets within the budget; return whether it allows any."""
         candidates = candidates[~self.is_simulated[candidates]]
         n = min(candidates.size, self.n_allowed - self.n_simulated, self.max_affordable(1))
         candidates = candidates[: max(n, 0)]
@@ -272,7 +278,7 @@ class Decision:
         self.report("swept")
 
     def max_affordable(self, coarsening: int) -> int:
-        """Return the number of candidates that the remaining seconds suffice for."""
+        """Return how many candidates can be simulated in the remaining seconds."""
         return int(min(self.hops_left / max(self.simulator.hops(coarsening), 1.0), 2**31))
 
     def report(self, event: str) -> None:
@@ -299,6 +305,11 @@ def decide(decision: Decision) -> Decision:
 
 
 def _find_fastest(decision: Decision) -> None:
+    """Simulate the best prediction and the default order, then the likeliest rivals.
+
+    If the seconds do not suffice for the first two, as many candidates as possible are simulated
+    with the coarsest packets.
+    """
     by_time = decision.sort_by_time().tolist()
     default = [] if decision.default is None else [decision.default]
     first = np.array([*dict.fromkeys([*by_time[:1], *default])])
@@ -330,9 +341,8 @@ def _choose_sweep_coarsening(decision: Decision, n: int) -> int:
 
 
 def _find_order(decision: Decision) -> None:
-    coarsening = _choose_order_coarsening(decision)
-    if coarsening is not None and coarsening > 1:
-        decision.simulate_coarse(decision.sort_by_time(), coarsening)
+    """Simulate all candidates with coarse packets, then the likeliest in a wrong pair with real."""
+    decision.simulate_coarse(decision.sort_by_time(), _choose_order_coarsening(decision))
     while not decision.is_decided():
         candidates, wrong = misorder_probabilities(decision.posterior)
         candidates = candidates[np.argsort(-wrong.sum(axis=1), kind="stable")]
@@ -341,8 +351,8 @@ def _find_order(decision: Decision) -> None:
             break
 
 
-def _choose_order_coarsening(decision: Decision) -> int | None:
-    """Return the coarsest level expected to reach the RCC, else the finest affordable level."""
+def _choose_order_coarsening(decision: Decision) -> int:
+    """Return the coarsest level expected to reach the RCC, else the finest affordable, or 1."""
     n, simulator = decision.posterior.n, decision.simulator
     levels = [m for m in simulator.levels if n * simulator.hops(m) <= decision.hops_left]
     times = np.exp(decision.posterior.marginal()[0])
@@ -350,4 +360,4 @@ def _choose_order_coarsening(decision: Decision) -> int | None:
         posterior = simulator.condition_on_coarse(decision.posterior, np.arange(n), times, level)
         if expected_rcc(posterior) >= decision.rcc:
             return level
-    return levels[0] if levels else None
+    return levels[0] if levels else 1

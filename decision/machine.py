@@ -68,16 +68,16 @@ def machine_posterior(
 ) -> Posterior:
     """Return the posterior of times on a machine before any run.
 
-    If ``simulator`` has simulated times, with this coarsening, they replace the prior means, with a
-    row per network. Candidates without them keep their prior means, shifted by the median
-    difference of the others.
+    With a ``coarsening``, the times in ``simulator`` replace the prior means, with a row per
+    network. Candidates without them keep their prior means, shifted by the median difference of the
+    others. ``noise`` is the relative standard deviation of a run; by default, a grid of values.
     """
     errors, means = dict(prior.errors), prior.prior_means
     if simulator is not None and coarsening is not None:
         logs = np.log(simulator.times.T)
         is_known = np.isfinite(logs).all(axis=0)
-        level = np.nanmedian(logs - prior.prior_means[0], axis=1, keepdims=True)
-        means = np.where(is_known, logs, prior.prior_means[0] + level)
+        shift = np.nanmedian(logs - prior.prior_means[0], axis=1, keepdims=True)
+        means = np.where(is_known, logs, prior.prior_means[0] + shift)
         error = coarse_error(coarsening, simulator.packets) if coarsening > 1 else 0.0
         std = np.where(is_known, error, prior.errors["prior"].std)
         errors["prior"] = ErrorComponent(std, prior.errors["prior"].kernel)
@@ -103,7 +103,7 @@ def machine_posterior(
 def hyperparameter_grid(
     n_networks: int, constants: Sequence[float], noises: Sequence[float], prior_scales: Floats
 ) -> tuple[list[Hyperparameters], Floats]:
-    """Return the hyperparameters of a machine, and their prior weights."""
+    """Return the grid of a machine's hyperparameters, and the prior weight of each point."""
     grid = [
         Hyperparameters(float(prior_scale), constant, scale, noise, network)
         for prior_scale in prior_scales

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import NormalDist
@@ -147,39 +147,36 @@ def fit_run_model(
     a model of the network. The reference with the smallest held-out error is selected from
     `REFERENCES`. Trees on features correct this line if they clearly reduce the held-out error.
     """
-    measured = table.loc[list(runs.names)]
+    measured, times = table.loc[list(runs.names)], runs.times
     check_enough(runs)
-    times = runs.times
-    references = [name for name in REFERENCES if name in table.columns]
-    n = len(measured)
-    rounds = _N_ROUNDS if n < _ONE_ROUND else 1
+    n_rounds = _N_ROUNDS if len(measured) < _ONE_ROUND else 1
     # scikit-learn accepts 32 bits.
-    seeds = [(seed + i) % 2**32 for i in range(rounds)]
-    folds = [KFold(min(_N_FOLDS, n), shuffle=True, random_state=each) for each in seeds]
-    lines = {name: make_line_model(name) for name in references}
-    predicted = {name: _predict_held_out(m, measured, times, folds) for name, m in lines.items()}
-    errors = {name: _mean_error(each, times) for name, each in predicted.items()}
+    seeds = [(seed + i) % 2**32 for i in range(n_rounds)]
+    n_folds = min(_N_FOLDS, len(measured))
+    rounds = [KFold(n_folds, shuffle=True, random_state=each) for each in seeds]
+    predicted: dict[str, Floats] = {}
+    errors: dict[str, float] = {}
+
+    def hold_out(models: Mapping[str, TimePredictor | DummyRegressor]) -> None:
+        for name, model in models.items():
+            predicted[name] = _predict_held_out(model, measured, times, rounds)
+            errors[name] = _mean_error(predicted[name], times)
+
+    hold_out({"median": DummyRegressor(strategy="median")})
+    lines = {name: make_line_model(name) for name in REFERENCES if name in table.columns}
+    hold_out(lines)
     # The sort is stable, so among equal errors the fastest reference comes first.
-    ordered = sorted(errors, key=lambda name: errors[name])
-    line = ordered[0]
-    median = DummyRegressor(strategy="median")
-    median_error = _mean_error(_predict_held_out(median, measured, times, folds), times)
+    line, *others = sorted(lines, key=lambda name: errors[name])
     names = feature_set(features) if features else tuple(map(str, table.columns))
+    base = TimePredictor(names, "measured", random_state=seeds[0], n_jobs=n_jobs)
+    leaves = [*((name, _SMALL_LEAF) for name in (line, *others)), (line, _LARGE_LEAF)]
     trees = {
-        f"{name} and features, leaves of {leaf}": TimePredictor(
-            names,
-            "measured",
-            reference=name,
-            min_samples_leaf=leaf,
-            random_state=seeds[0],
-            n_jobs=n_jobs,
+        f"{name} and features, leaves of {leaf}": clone(base).set_params(
+            reference=name, min_samples_leaf=leaf
         )
-        for leaf, tried in ((_SMALL_LEAF, ordered), (_LARGE_LEAF, ordered[:1]))
-        for name in tried
+        for name, leaf in leaves
     }
-    for name, model in trees.items():
-        predicted[name] = _predict_held_out(model, measured, times, folds)
-        errors[name] = _mean_error(predicted[name], times)
+    hold_out(trees)
     corrected = min(trees, key=lambda name: errors[name])
     is_better = (
         errors[line] > _EXACT
@@ -187,18 +184,19 @@ def fit_run_model(
         and _mean_rcc(predicted[corrected], times) >= _mean_rcc(predicted[line], times)
     )
     selected = corrected if is_better else line
-    line_is_valid = errors[line] < median_error and _is_correlated(
+    models = lines | trees
+    line_is_valid = errors[line] < errors["median"] and _is_correlated(
         measured[line].to_numpy(), times, len(lines)
     )
     if not line_is_valid and not (
-        errors[selected] <= (1 - _MIN_GAIN) * median_error
-        and _is_correlated(predicted[selected].mean(axis=0), times, len(predicted))
+        errors[selected] <= (1 - _MIN_GAIN) * errors["median"]
+        and _is_correlated(predicted[selected].mean(axis=0), times, len(models))
     ):
-        raise _no_model_error(runs, median_error, min(errors.values()))
-    model = {**lines, **trees}[selected].fit(measured, times)
-    held_out = pd.DataFrame({"miss": {"median": median_error, **errors}})
-    held_out.index.name = "tried"
+        min_error = min(errors[name] for name in models)
+        raise _no_model_error(runs, errors["median"], min_error)
+    held_out = pd.DataFrame({"miss": errors}).rename_axis("tried")
     held_out["offered"] = held_out.index == selected
+    model = models[selected].fit(measured, times)
     return RunModel(measured, model, runs, held_out, predicted[selected])
 
 
@@ -213,7 +211,7 @@ def make_line_model(reference: str) -> TimePredictor:
 def _predict_held_out(
     model: TimePredictor | DummyRegressor, table: pd.DataFrame, times: Floats, rounds: list[KFold]
 ) -> Floats:
-    """Return cross-validated predictions, ``(n_rounds, n)``."""
+    """Return the predictions of each round of cross-validation, seconds, ``(n_rounds, n)``."""
     if isinstance(model, TimePredictor):
         # Few trees predict nearly as well.
         n_trees = min(model.n_estimators, 40)
@@ -223,15 +221,17 @@ def _predict_held_out(
 
 
 def _mean_error(predicted: Floats, times: Floats) -> float:
+    """Return the mean relative error of predictions, ``(n_rounds, n)``."""
     return float(np.abs(np.log(predicted / times)).mean())
 
 
 def _mean_rcc(predicted: Floats, times: Floats) -> float:
+    """Return the mean RCC of predictions, ``(n_rounds, n)``, over the pairs whose times differ."""
     return float(np.mean([rcc_told_apart(times, row) for row in predicted]))
 
 
 def _is_correlated(forecast: Floats, times: Floats, n_tests: int) -> bool:
-    """Whether times increase with a forecast, by Kendall's tau with Bonferroni correction."""
+    """Return whether times increase with a forecast, by Kendall's tau, Bonferroni-corrected."""
     if np.ptp(forecast) == 0:
         return False
     p_value = n_tests * scipy.stats.kendalltau(forecast, times, alternative="greater").pvalue
@@ -239,6 +239,7 @@ def _is_correlated(forecast: Floats, times: Floats, n_tests: int) -> bool:
 
 
 def _no_model_error(runs: Runs, median_error: float, min_error: float) -> NothingToLearnError:
+    """Return the error of runs that no model predicts, which mentions a drift in their order."""
     tau = float(scipy.stats.kendalltau(np.arange(runs.times.size), runs.times).statistic)
     trend = "; they increase from row to row" if tau > 0.8 else ""
     trend = "; they decrease from row to row" if tau < -0.8 else trend
@@ -283,8 +284,8 @@ def learn_runs(
     """
     report, seed = progress_of(progress, "features"), seed_number(seed)
     problem, runs = as_problem(comm, torus, routing), Runs.from_times(times)
-    given = problem.mappings(mappings)
-    measured = [given[i] for i in find_measured(given, runs)]
+    candidates = problem.mappings(mappings)
+    measured = [candidates[i] for i in find_measured(candidates, runs)]
     limit = len(measured) if simulate is None else whole_number(simulate, "simulate", 0)
     references = references_to_try(problem.routing, simulate=len(measured) <= limit)
     if features is None:
@@ -293,34 +294,27 @@ def learn_runs(
     check_enough(runs)
     names = (*features, *references, "lower_bound", *more)
     table = with_references(problem, measured, names, n_jobs=n_jobs, progress=report)
-    result = fit_run_model(table, runs, tuple(dict.fromkeys(features)), seed=seed, n_jobs=n_jobs)
-    result = replace(result, problem=problem)
-    result.model.provenance_ = {"routing": problem.routing, "measured": True}
-    _warn_of_slope(result)
-    return result
+    learned = fit_run_model(table, runs, tuple(dict.fromkeys(features)), seed=seed, n_jobs=n_jobs)
+    learned.model.provenance_ = {"routing": problem.routing, "measured": True}
+    _warn_of_slope(learned)
+    return replace(learned, problem=problem)
 
 
-def _warn_of_slope(result: RunModel) -> None:
-    slope = result.line.slope
+def _warn_of_slope(learned: RunModel) -> None:
+    """Warn if the slope of measured over reference times is that of another unit."""
+    slope = learned.line.slope
     if not slope or 1 / _MAX_SLOPE < slope < _MAX_SLOPE:
         return
-    reference = describe_reference(result.model.reference)
-    warnings.warn(
-        InputWarning(
-            f"differences of measured times are {factor(slope)} those of {reference}: are they in "
-            "seconds, and is the bandwidth that of the machine?"
-        ),
-        stacklevel=3,
-    )
+    reference = describe_reference(learned.model.reference)
+    message = f"differences of measured times are {factor(slope)} those of {reference}"
+    question = "are they in seconds, and is the bandwidth that of the machine?"
+    warnings.warn(InputWarning(f"{message}: {question}"), stacklevel=3)
 
 
 def condition_on_runs(
-    prediction: PriorPrediction,
-    mappings: Sequence[TaskMapping],
-    runs: Runs | None,
-    seed: int = 0,
+    prediction: PriorPrediction, mappings: Sequence[TaskMapping], runs: Runs | None, seed: int = 0
 ) -> tuple[Posterior, NDArray[np.bool_]]:
-    """Return the posterior of times on the machine, and which candidates were measured.
+    """Return the posterior of times on the machine, and which candidates were measured, ``(n,)``.
 
     The noise of a measured time is its standard error. If no mapping ran twice, the noise is
     unknown, and the error of the model replaces it. Errors are independent between candidates,

@@ -77,14 +77,9 @@ _MIN_RUNS, _N_SUSPECTS = 4, 24
 class Plan(Result):
     """A sequential plan of runs: ask for the next mapping, run it, and observe its time.
 
-    `plan` makes it and documents its parameters.
+    `plan` makes it and documents its parameters. ``prior`` is the posterior of the times on the
+    machine before any run; ``is_simulated`` tells whether its means come from simulations.
     """
-
-    def __repr__(self) -> str:
-        return (
-            f"Plan({counted(self.n_runs, 'run')}, {counted(len(self.names), 'mapping')}: "
-            f"{shown_name(self.names[self._best])} leads, {self.verdict.kind})"
-        )
 
     def __init__(
         self,
@@ -103,14 +98,19 @@ class Plan(Result):
         self.tolerance = None if tolerance is None else real_number(tolerance, "tolerance", 1e-4, 1)
         self._tolerance = REGRET if self.tolerance is None else self.tolerance
         self.run_cost = None if run_cost is None else real_number(run_cost, "price of a run", 0)
-        self._index = {name: i for i, name in enumerate(self.names)}
-        if len(self._index) < len(self.names):
-            found = repeated(self.names)[0]
-            raise InputError("names of mappings are not unique", found=found)
+        if twice := repeated(self.names):
+            raise InputError("names of mappings are not unique", found=twice[0])
         self.is_simulated = is_simulated
         self._prior = prior
         self.runs: Runs | None = None
         """Observed runs; None before the first."""
+        self._run_table = pd.DataFrame()
+
+    def __repr__(self) -> str:
+        return (
+            f"Plan({counted(self.n_runs, 'run')}, {counted(len(self.names), 'mapping')}: "
+            f"{shown_name(self.names[self._best])} leads, {self.verdict.kind})"
+        )
 
     @property
     def n_runs(self) -> int:
@@ -136,10 +136,8 @@ class Plan(Result):
 
     def name_of(self, mapping: TaskMapping) -> str:
         """Return the name of a candidate in the table and in files of runs."""
-        for name, candidate in zip(self.names, self.mappings, strict=True):
-            if candidate is mapping:
-                return name
-        return mapping.name
+        names = zip(self.names, self.mappings, strict=True)
+        return next((name for name, candidate in names if candidate is mapping), mapping.name)
 
     def observe(self, mapping: TaskMapping | str, seconds: float) -> None:
         """Add the time of a run."""
@@ -147,18 +145,15 @@ class Plan(Result):
         self.observe_all([(name, seconds)])
 
     def observe_all(self, times: Times | Sequence[tuple[str, float]]) -> None:
-        """Add runs from a file, a dict, a table, or pairs of name and seconds."""
+        """Add runs from a file, a dict, a table, or a list of pairs of name and seconds."""
         if isinstance(times, list) and all(np.size(pair) == 2 for pair in times):
             times = pd.DataFrame(times, columns=["mapping", "time"])
         new = Runs.from_times(times)
         find_measured(self.mappings, new)
-        pairs = [
-            (runs.names[i], seconds)
-            for runs in (self.runs, new)
-            if runs is not None
-            for i, seconds in zip(runs.which, runs.seconds.tolist(), strict=True)
-        ]
-        self.runs = Runs.from_times(pd.DataFrame(pairs, columns=["mapping", "time"]))
+        names = np.array(new.names)[new.which]
+        table = pd.DataFrame({"mapping": names, "time": new.seconds})
+        table = pd.concat([self._run_table, table]) if self.n_runs else table
+        self.runs, self._run_table = Runs.from_times(table), table
         # Reset the attributes that depend on the runs.
         for name, value in vars(Plan).items():
             if isinstance(value, lazy):
@@ -183,18 +178,19 @@ class Plan(Result):
     def verdict(self) -> Verdict:
         """Confidence in the best mapping after the observed runs."""
         loss, tolerance = self._loss, self._tolerance
-        rest = self._rest_probability()
-        certainty = max(0.0, float((loss <= np.log1p(tolerance)).mean()) - rest)
+        # The draws omit unlikely mappings, which are the fastest with at most this probability.
+        omitted = self._omitted_probability()
+        certainty = max(0.0, float((loss <= np.log1p(tolerance)).mean()) - omitted)
         kind: Kind = "sure" if certainty >= SURE else "undecided"
         rivals = self._rivals()
-        if kind == "undecided" and self.noise_from != "nothing" and rest <= 1 - SURE:
-            max_loss = np.quantile(loss, SURE + rest, method="inverted_cdf")
+        if kind == "undecided" and self.noise_from != "nothing" and omitted <= 1 - SURE:
+            max_loss = np.quantile(loss, SURE + omitted, method="inverted_cdf")
             is_hidden = max_loss <= np.log1p(_NOISE_WIDTHS * self.noise_share)
             # By default, stop also where all further runs have a small expected gain.
-            if self.tolerance is None and (is_hidden or self.mean_gain + rest <= tolerance):
+            if self.tolerance is None and (is_hidden or self.mean_gain + omitted <= tolerance):
                 kind = "indistinguishable" if rivals.size else "not_worth_more"
                 tolerance = float(np.expm1(max_loss))
-                certainty = float((loss <= max_loss).mean()) - rest
+                certainty = float((loss <= max_loss).mean()) - omitted
         if kind == "undecided" and self.run_cost is not None and self.next_gain < self.run_cost:
             kind = "not_worth_more"
         if self.runs is None and len(self.mappings) > 1:
@@ -216,12 +212,12 @@ class Plan(Result):
         """Expected reduction of the chosen mapping's time by the next run, seconds."""
         gain = float(knowledge_gradient(*self._joint, self.noise_share**2).max())
         # A mapping that has not run may have a smaller expected time than the best.
-        best = float(self._marginal[0][self._best])
+        best = float(self._posterior.marginal()[0][self._best])
         return float(np.exp(best) * (best - self._joint[0].min() + gain))
 
     def ratio_to(self, name: str) -> tuple[float, float]:
         """Return the interval, with `COVERAGE`, of the best's time over that of another mapping."""
-        pair = np.array([self._best, self._index[name]])
+        pair = np.array([self._best, self.names.index(name)])
         best, other = self._posterior.sample(pair).logs.T
         low, high = np.exp(np.quantile(best - other, [(1 - COVERAGE) / 2, (1 + COVERAGE) / 2]))
         return float(low), float(high)
@@ -229,9 +225,9 @@ class Plan(Result):
     @property
     def more_runs(self) -> int:
         """Number of runs that separate the best from its rivals by ``tolerance``, or by 1 %."""
-        needed = (
-            2 * (NormalDist().inv_cdf(SURE) * self.noise_share / np.log1p(self._tolerance)) ** 2
-        )
+        # The difference of two mean times has the variance 2 noise^2 / n.
+        deviations = NormalDist().inv_cdf(SURE) * self.noise_share / np.log1p(self._tolerance)
+        needed = 2 * deviations**2
         counts = np.bincount(self._run_candidates, minlength=len(self.names))
         counts = counts[[self._best, *self._rivals()]]
         return int(np.maximum(np.ceil(needed) - counts, 0).sum())
@@ -256,10 +252,6 @@ class Plan(Result):
         return float(self._posterior.weights @ (constant / (1 + constant)))
 
     @lazy
-    def _marginal(self) -> tuple[Floats, Floats]:
-        return self._posterior.marginal()
-
-    @lazy
     def _joint(self) -> tuple[Floats, Floats]:
         return self._posterior.joint(self._likely)
 
@@ -275,11 +267,11 @@ class Plan(Result):
 
     def _rivals(self) -> Indices:
         """Return the mappings that may be faster than the best, likeliest first."""
-        probability = self._draws.faster(self._best)
+        logs = self._draws.logs
+        probability = (logs < logs[:, self._likely == self._best]).mean(axis=0)
         order = np.argsort(-probability, kind="stable")
         order = order[probability[order] >= _RIVAL_PROBABILITY]
-        rivals: Indices = self._likely[order[self._likely[order] != self._best]]
-        return rivals
+        return np.asarray(self._likely[order[self._likely[order] != self._best]])
 
     @lazy
     def table(self) -> pd.DataFrame:
@@ -322,24 +314,25 @@ class Plan(Result):
 
     @lazy
     def disturbed(self) -> NDArray[np.bool_]:
-        """Which runs are excluded because something has slowed them down."""
+        """Which runs are excluded because something has slowed them down, ``(n_runs,)``."""
         if self.runs is None:
             return np.zeros(0, dtype=bool)
         excluded = self.runs.is_outlier & (self.runs.counts >= _MIN_REPEATED)[self.runs.which]
-        kept = np.flatnonzero(~excluded)
-        if kept.size < _MIN_RUNS:
+        used = np.flatnonzero(~excluded)
+        if used.size < _MIN_RUNS:
             return excluded
-        evidence = self._condition_on(kept).evidence
-        # Exclude slow runs one by one while that increases the evidence.
+        evidence = self._condition_on(used).evidence
+        # Exclude slow runs one by one while that increases the evidence, which includes the prior
+        # probability of a disturbance.
         while True:
-            slowest = kept[np.argsort(-self.runs.seconds[kept], kind="stable")][:_N_SUSPECTS]
-            trials = [(self._condition_on(kept[kept != i]), int(i)) for i in slowest]
+            slowest = used[np.argsort(-self.runs.seconds[used], kind="stable")][:_N_SUSPECTS]
+            trials = [(self._condition_on(used[used != i]), int(i)) for i in slowest]
             for posterior, i in sorted(trials, key=lambda trial: -trial[0].evidence):
                 if posterior.evidence + _DISTURBANCE <= evidence:
                     return excluded
                 expected = posterior.marginal(self._run_candidates[[i]])[0][0]
                 if np.log(self.runs.seconds[i]) > expected:
-                    evidence, excluded[i], kept = posterior.evidence, True, kept[kept != i]
+                    evidence, excluded[i], used = posterior.evidence, True, used[used != i]
                     break
             else:
                 return excluded
@@ -350,9 +343,10 @@ class Plan(Result):
             return self._prior
         return self._condition_on(np.flatnonzero(~self.disturbed))
 
-    def _condition_on(self, kept: Indices) -> Posterior:
+    def _condition_on(self, runs: Indices) -> Posterior:
+        """Return the posterior conditioned on the runs with these indices."""
         assert self.runs is not None
-        return self._prior.condition(self._run_candidates[kept], RUN, self.runs.seconds[kept])
+        return self._prior.condition(self._run_candidates[runs], RUN, self.runs.seconds[runs])
 
     @property
     def _run_candidates(self) -> Indices:
@@ -370,14 +364,14 @@ class Plan(Result):
         """The mappings that may be the fastest."""
         return self._draws.candidates
 
-    def _rest_probability(self) -> float:
+    def _omitted_probability(self) -> float:
         """Return an upper bound of the probability that a candidate without draws is the fastest.
 
         It is the sum of the probabilities that each of them is faster than the best.
         """
         if self.runs is None or self._likely.size == len(self.names):
             return 0.0
-        mean, std = self._marginal
+        mean, std = self._posterior.marginal()
         probability = normal_cdf((mean[self._best] - mean) / np.maximum(std, 1e-12))
         return float(np.delete(probability, self._likely).sum())
 

@@ -136,11 +136,6 @@ class Draws(NamedTuple):
         logs = self.logs[:, int(np.flatnonzero(self.candidates == candidate)[0])]
         return np.asarray(logs - self.logs.min(axis=1))
 
-    def faster(self, candidate: int) -> Floats:
-        """Return the probability that each of ``candidates`` is faster than this candidate."""
-        logs = self.logs[:, self.candidates == candidate]
-        return np.asarray((self.logs < logs).mean(axis=0))
-
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
@@ -178,7 +173,7 @@ class Posterior:
 
     @classmethod
     def from_prediction(cls, prediction: PriorPrediction, bounds: Floats, seed: int = 0) -> Self:
-        """Return the prior with the intervals of a model's prediction."""
+        """Return the prior with the intervals of a model's prediction, and lower bounds (s)."""
         mean, scale = prediction.logs()
         calibration = prediction.require_calibration()
         common = float(calibration.common.var())
@@ -220,15 +215,10 @@ class Posterior:
         counts = np.bincount(index)
         means = np.bincount(index, logs) / counts
         variances = np.bincount(index, np.broadcast_to(variance, logs.shape)) / counts**2
-        new = Observations(
-            candidates=np.concatenate([old.candidates, each]),
-            source=np.concatenate([old.source, np.full(each.size, source, "U8")]),
-            logs=np.concatenate([old.logs, means]),
-            variance=np.concatenate([old.variance, variances]),
-            counts=np.concatenate([old.counts, counts]),
-            scatter=old.scatter + float(((logs - means[index]) ** 2).sum()),
-        )
-        return replace(self, observations=new)
+        added = each, np.full(each.size, source, "U8"), means, variances, counts
+        arrays = (np.concatenate(pair) for pair in zip(old[:-1], added, strict=True))
+        scatter = old.scatter + float(((logs - means[index]) ** 2).sum())
+        return replace(self, observations=Observations._make([*arrays, scatter]))
 
     def with_error(self, source: str, name: str, error: ErrorComponent) -> Self:
         """Return the posterior with an error added to a source."""
@@ -238,11 +228,11 @@ class Posterior:
 
     def known_logs(self) -> Floats:
         """Return the logarithms of exactly observed times, ``(n,)``; NaN elsewhere."""
-        known = np.full(self.n, np.nan)
+        known_logs = np.full(self.n, np.nan)
         if self.target == TIME:
             is_exact = self.observations.source == FULL
-            known[self.observations.candidates[is_exact]] = self.observations.logs[is_exact]
-        return known
+            known_logs[self.observations.candidates[is_exact]] = self.observations.logs[is_exact]
+        return known_logs
 
     @property
     def weights(self) -> Floats:
@@ -284,18 +274,14 @@ class Posterior:
         return mean, between + np.einsum("w,wij->ij", weights, covariances)
 
     def interval(self, coverage: float) -> tuple[Floats, Floats, Floats]:
-        """Return median, lower and upper end of each candidate's time, seconds."""
+        """Return median, lower and upper end of each candidate's time, seconds, ``(n,)`` each."""
         mean, std = self.marginal()
         margin = NormalDist().inv_cdf((1 + coverage) / 2) * std
-        known = self.known_logs()
+        known_logs = self.known_logs()
         bounds = self.bounds if self.target == TIME else 0.0
         median, low, high = (
-            np.where(
-                np.isnan(known),
-                np.maximum(np.exp(mean + sign * margin), bounds),
-                np.exp(known),
-            )
-            for sign in (0, -1, 1)
+            np.where(np.isnan(known_logs), np.maximum(np.exp(logs), bounds), np.exp(known_logs))
+            for logs in (mean, mean - margin, mean + margin)
         )
         return median, low, high
 
@@ -309,19 +295,18 @@ class Posterior:
             mean, std = self.marginal()
             candidates = np.sort(np.argsort(mean - 2 * std, kind="stable")[:N_TOGETHER])
         rng = np.random.default_rng(self.seed)
-        kept = np.flatnonzero(self.weights)
-        counts = rng.multinomial(n_draws, self.weights[kept] / self.weights[kept].sum())
-        _, means, covariances = self._moments(candidates)
-        parts = []
+        weights, means, covariances = self._moments(candidates)
+        counts = rng.multinomial(n_draws, weights / weights.sum())
+        samples = []
         for mean, covariance, n in zip(means, covariances, counts, strict=True):
             values, vectors = np.linalg.eigh(covariance)
             root = vectors * np.sqrt(np.maximum(values, 0.0))
-            parts.append(mean + rng.standard_normal((n, candidates.size)) @ root.T)
-        logs = np.concatenate(parts)
+            samples.append(mean + rng.standard_normal((n, candidates.size)) @ root.T)
+        logs = np.concatenate(samples)
         if self.target == TIME:
             logs = np.maximum(logs, np.log(np.maximum(self.bounds[candidates], 1e-300)))
-        known = self.known_logs()[candidates]
-        return Draws(candidates, np.where(np.isnan(known), logs, known))
+        known_logs = self.known_logs()[candidates]
+        return Draws(candidates, np.where(np.isnan(known_logs), logs, known_logs))
 
     @lazy
     def _solution(self) -> tuple[Floats, float, Floats, Floats]:
@@ -366,19 +351,22 @@ class Posterior:
     def _moments(
         self, candidates: Indices, *, diagonal: bool = False
     ) -> tuple[Floats, Floats, Floats]:
-        """Return weights, means and (co)variances of the target for each grid point in use."""
+        """Return weights, means and covariances of the target for each grid point in use.
+
+        Shapes are ``(w,)``, ``(w, n)`` and ``(w, n, n)``; ``diagonal`` returns only the variances,
+        ``(w, n)``. The formulas are those of Gaussian process regression.
+        """
         weights, _, roots, solved = self._solution
-        observed, kept = self.observations, np.flatnonzero(weights)
+        observed, used = self.observations, np.flatnonzero(weights)
         means, spreads = [], []
-        for i in kept:
+        for i in used:
             point = np.array([i])
             mean = self._prior_mean(point, candidates, self.target)[0]
             if diagonal:
                 spread = self._variance(point, candidates, self.target)[0]
             else:
-                spread = self._covariance(point, candidates, self.target, candidates, self.target)[
-                    0
-                ]
+                target = candidates, self.target
+                spread = self._covariance(point, *target, *target)[0]
             if observed.candidates.size:
                 cross = self._covariance(
                     point, candidates, self.target, observed.candidates, observed.source
@@ -388,17 +376,17 @@ class Posterior:
                 spread = spread - ((half**2).sum(axis=0) if diagonal else half.T @ half)
             means.append(mean)
             spreads.append(np.maximum(spread, 0.0) if diagonal else spread)
-        return weights[kept], np.array(means), np.array(spreads)
+        return weights[used], np.array(means), np.array(spreads)
 
     def _temper_networks(self, logs: Floats) -> Floats:
-        """Return log weights of the grid, with the evidence of networks to a power below 1."""
+        """Raise the evidence of each network to a power below 1 in the log weights of the grid."""
         network = np.array([point.network for point in self.grid])
         evidence = np.full(len(self.prior_means), -np.inf)
         np.logaddexp.at(evidence, network, logs)
         return np.asarray(logs - (1 - _NETWORK_SHARE) * evidence[network])
 
     def _prior_mean(self, points: Indices, candidates: Indices, source: Any) -> Floats:
-        """Return the expected logarithms of times of a source, ``(n_points, n_candidates)``."""
+        """Return the expected logarithms of times by source, ``(n_points, n_candidates)``."""
         is_run = np.isin(source, _MACHINE_SOURCES)
         network = [self.grid[i].network for i in points]
         mean = self.prior_means[network][:, candidates]
@@ -407,7 +395,7 @@ class Posterior:
         return np.where(is_run, self._linearise_runs(points)[0][:, candidates], mean)
 
     def _linearise_runs(self, points: Indices) -> tuple[Floats, Floats]:
-        """Return log(constant + time) at the expected time, and its derivative by log(time)."""
+        """Return log(constant + time) and its derivative by log(time), ``(n_points, n)`` each."""
         mean = self.prior_means[[self.grid[i].network for i in points]]
         constant = np.array([self.grid[i].constant for i in points])[:, None]
         median = np.median(mean, axis=1, keepdims=True)
@@ -418,14 +406,17 @@ class Posterior:
     def _covariance(
         self, points: Indices, rows: Indices, a: Any, columns: Indices, b: Any
     ) -> Floats:
-        """Return the prior covariance of times of two sources, ``(n_points, rows, columns)``."""
+        """Return the prior covariance of log times, ``(n_points, n_rows, n_columns)``.
+
+        ``rows`` are candidates whose times have the source ``a``, and ``columns`` have ``b``.
+        """
         total = np.zeros((points.size, rows.size, columns.size))
         for name, error in self.errors.items():
-            first = self._error_std(points, name, rows, a)
-            second = self._error_std(points, name, columns, b)
-            if first.any() and second.any():
+            row_std = self._error_std(points, name, rows, a)
+            column_std = self._error_std(points, name, columns, b)
+            if row_std.any() and column_std.any():
                 correlation = evaluate_kernel(error.kernel, self.features, rows, columns)
-                total += first[:, :, None] * second[:, None, :] * correlation
+                total += row_std[:, :, None] * column_std[:, None, :] * correlation
         is_run = (
             np.broadcast_to(np.isin(source, _MACHINE_SOURCES), candidates.shape)
             for source, candidates in ((a, rows), (b, columns))
@@ -441,9 +432,9 @@ class Posterior:
         return total + _FACTOR_VARIANCE * np.isin(source, _MACHINE_SOURCES)
 
     def _error_std(self, points: Indices, name: str, candidates: Indices, source: Any) -> Floats:
-        """Return the standard deviations of an error in times of a source, as `_variance`."""
-        contains = [key for key, names in self.sources.items() if name in names]
-        std = np.isin(source, contains) * self.errors[name].std[candidates]
+        """Return the standard deviation of one error of log times, ``(n_points, n_candidates)``."""
+        affected = [key for key, names in self.sources.items() if name in names]
+        std = np.isin(source, affected) * self.errors[name].std[candidates]
         if not std.any():
             return np.zeros((points.size, candidates.size))
         scale = np.ones(points.size)

@@ -14,13 +14,7 @@ from numpy.typing import NDArray
 from toruscast._features import extract_blocks
 from toruscast._lazy import LazyModule
 from toruscast._slow import pandas as pd
-from toruscast.decision.runs import (
-    MIN_MAPPINGS,
-    Runs,
-    Times,
-    check_enough,
-    find_measured,
-)
+from toruscast.decision.runs import MIN_MAPPINGS, Runs, Times, check_enough, find_measured
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.mapping.problem import as_problem
@@ -76,6 +70,7 @@ from .simulations import (
 
 if TYPE_CHECKING:
     from toruscast.decision import measured as measured_models
+    from toruscast.decision.measured import RunModel
     from toruscast.mapping.problem import Mappings, ProblemLike, TorusLike
 else:
     # It imports scikit-learn, which takes a second.
@@ -155,7 +150,7 @@ def rank(
     candidates = problem.mappings(mappings)
     if not candidates:
         raise InputError("no mapping to rank")
-    report = progress_of(progress, "features")
+    report, n_jobs = progress_of(progress, "features"), job_count(n_jobs)
     coverage, seed = real_number(coverage, "coverage", 0, 1), seed_number(seed)
     budget = Budget(budget) if budget is None or isinstance(budget, int) else budget
     check_type(check, "check", bool | np.bool_, "True or False")
@@ -176,23 +171,20 @@ def rank(
         if check:
             expected = "no check, or a model of simulated times"
             raise InputError("a simulation cannot check times of a machine", expected=expected)
-        return _rank_by_runs(
-            problem,
-            candidates,
-            loaded,
-            times,
-            coverage,
-            simulate=None if n_allowed else 0,
-            n_jobs=job_count(n_jobs),
-            seed=seed,
-            progress=progress,
-        )
-    described, simulator = describe_candidates(
-        problem, candidates, loaded, job_count(n_jobs), seed, report
-    )
+        learned = None
+        if times is not None:
+            simulate: dict[str, Any] = {} if n_allowed else {"simulate": 0}
+            options = simulate | {"seed": seed, "n_jobs": n_jobs, "progress": progress}
+            learned = measured_models.learn_runs(problem, None, candidates, times, **options)
+        return _rank_by_runs(problem, candidates, loaded, learned, coverage, n_jobs, seed, report)
+    described, simulator = describe_candidates(problem, candidates, loaded, n_jobs, seed, report)
     if times is not None:
         return _rank_by_networks(described, simulator, Runs.from_times(times), coverage)
-    return _rank_by_simulations(described, simulator, goal, budget, check, coverage, progress)
+    report = progress_of(progress, "simulations")
+    decision = Decision(
+        described.posterior, simulator, goal, budget, default=described.default, progress=report
+    )
+    return _rank_by_simulations(described, decide(decision), check, coverage)
 
 
 class CandidateSet(NamedTuple):
@@ -251,46 +243,25 @@ def describe_candidates(
 
 
 def _rank_by_simulations(
-    candidates: CandidateSet,
-    simulator: CandidateSimulator,
-    goal: Goal,
-    budget: Budget,
-    check: bool,
-    coverage: float,
-    progress: Progress | None,
+    candidates: CandidateSet, decision: Decision, check: bool, coverage: float
 ) -> Ranking:
-    decision = decide(
-        Decision(
-            candidates.posterior,
-            simulator,
-            goal,
-            budget,
-            default=candidates.default,
-            progress=progress_of(progress, "simulations"),
-        )
-    )
+    """Return the ranking after a finished simulation loop.
+
+    With ``check``, the remaining candidates are simulated too, and the ranking is scored and then
+    sorted by the simulated times.
+    """
+    model, simulator, posterior = candidates.model, decision.simulator, decision.posterior
     n_networks, is_simulated = len(simulator.networks), decision.is_simulated
-    posterior, networks = decision.posterior, None
-    kind, certainty = decision.verdict()
-    if n_networks > 1:
-        posterior = machine.with_machine_error(posterior)
-        summary = PosteriorSummary.from_posterior(posterior, coverage)
-        # The machine has one of the networks, so widen the intervals by their spread.
-        spread = np.log(simulator.times).std(axis=1)
-        is_known = np.isfinite(spread)
-        if is_known.any():
-            networks = _make_ensemble(candidates, simulator)
-        spread[~is_known] = spread[is_known].mean() if is_known.any() else 0.0
-        low, high = summary.low * np.exp(-spread), summary.high * np.exp(spread)
-        summary = summary._replace(low=low, high=high)
+    networks = None
+    if n_networks == 1:
+        summary = _summarise_simulations(decision, coverage)
     else:
-        draws = decision.draws() if is_simulated.any() else posterior.sample()
-        # Report simulated times exactly, without the rounding of their logarithms.
-        time, low, high = (
-            np.where(is_simulated, decision.times, values)
-            for values in posterior.interval(coverage)
+        posterior = machine.with_machine_error(posterior)
+        summary = _widen_intervals(
+            PosteriorSummary.from_posterior(posterior, coverage), simulator.times
         )
-        summary = PosteriorSummary(time, low, high, draws.p_best(posterior.n), certainty)
+        if np.isfinite(simulator.times).any():
+            networks = _make_ensemble(candidates, simulator)
     source = np.where(decision.is_coarse, "coarse", "predicted")
     source = np.where(is_simulated, "simulated" if n_networks == 1 else "averaged", source)
     is_leading = decision.times == decision.best_time
@@ -300,67 +271,82 @@ def _rank_by_simulations(
         rounded = np.array([f"{seconds:.3g}" for seconds in summary.time])
         is_leading = rounded == rounded[summary.time.argmin()]
         is_leading &= loads == loads[is_leading].min()
-    model = candidates.model
-    cost = Cost(
-        decision.n_simulated,
-        posterior.n,
-        bool(COARSE_FEATURES & set(model.required_columns)),
-        coarsening=decision.coarsening,
-        networks=n_networks,
-    )
+    is_coarse = bool(COARSE_FEATURES & set(model.required_columns))
     ranking, rows = _build_ranking(
         candidates,
         summary,
         source,
-        cost,
+        Cost(decision.n_simulated, posterior.n, is_coarse, 0, decision.coarsening, n_networks),
         coverage,
         bounds=np.minimum(candidates.posterior.bounds, summary.time),
-        is_leading=is_leading if goal == "fastest" else None,
+        is_leading=is_leading if decision.goal == "fastest" else None,
         rcc=expected_rcc(posterior),
-        kind=kind if kind == "proved" or n_networks == 1 else None,
         n_proved=decision.n_proved(),
         networks=networks,
-        goal=goal,
+        goal=decision.goal,
     )
-    table, physical, scores = ranking.table, None, {}
-    release = candidates.column(BOUND)
+    table, release = ranking.table, candidates.column(BOUND)
     if not isinstance(model, DefaultModel):
         table[BOUND] = release[rows]
         first = candidate_names(candidates.mappings)[int(release.argmin())]
         physical = ReleaseBoundRanking(first, model.provenance_.get(HELD_OUT))
+        ranking = replace(ranking, physical=physical)
     if check:
-        times, rest = decision.times, np.flatnonzero(~is_simulated)
-        if rest.size:
-            times[rest] = simulator.simulate(rest)
-        table.insert(4, "observed_time", times[rows])
-        scores = score_answer(table, release[rows])
+        if not is_simulated.all():
+            others = np.flatnonzero(~is_simulated)
+            decision.times[others] = simulator.simulate(others)
+        table.insert(4, "observed_time", decision.times[rows])
+        ranking = replace(ranking, scores=score_answer(table, release[rows]))
     if candidates.problem.workload.summed:
         table["low"] *= SUMMED_PROFILE_FACTORS[0]
         table["high"] *= SUMMED_PROFILE_FACTORS[1]
-    ranking = replace(ranking, physical=physical, scores=scores, spent=dict(simulator.spent))
+    ranking = replace(ranking, spent=dict(simulator.spent))
     if not check:
         return ranking
     order = np.lexsort((table["rank"], rows != candidates.default, table["observed_time"]))
     checked = table.iloc[order].assign(rank=np.arange(1, len(table) + 1))
-    return replace(
-        ranking,
-        table=checked.reset_index(drop=True),
-        verdict=replace(
-            ranking.verdict,
-            kind="proved",
-            certainty=1.0 if n_networks == 1 else ranking.verdict.certainty,
-            rivals=(),
-            rcc=1.0,
-            n_proved=decision.n_proved(),
-        ),
-        unchecked=ranking,
+    # Simulations of all candidates prove the order of the mean, but not that on the machine.
+    certainty, n_proved = ranking.verdict.certainty, decision.n_proved()
+    certainty = 1.0 if n_networks == 1 else certainty
+    verdict = replace(
+        ranking.verdict, kind="proved", certainty=certainty, rivals=(), rcc=1.0, n_proved=n_proved
     )
+    return replace(
+        ranking, table=checked.reset_index(drop=True), verdict=verdict, unchecked=ranking
+    )
+
+
+def _summarise_simulations(decision: Decision, coverage: float) -> PosteriorSummary:
+    """Return the posterior of the times on one network, with simulated times as they are."""
+    posterior, is_simulated = decision.posterior, decision.is_simulated
+    draws = decision.draws() if is_simulated.any() else posterior.sample()
+    # Logarithms in the posterior would round the simulated times.
+    time, low, high = (
+        np.where(is_simulated, decision.times, values) for values in posterior.interval(coverage)
+    )
+    _, certainty = decision.verdict()
+    return PosteriorSummary(time, low, high, draws.p_best(posterior.n), certainty)
+
+
+def _widen_intervals(summary: PosteriorSummary, times: Floats) -> PosteriorSummary:
+    """Widen the intervals by the spread of ``times``, ``(n, n_networks)``, between networks.
+
+    The machine has one of the networks. The mean spread is used for candidates without times.
+    """
+    spread = np.log(times).std(axis=1)
+    is_known = np.isfinite(spread)
+    spread[~is_known] = spread[is_known].mean() if is_known.any() else 0.0
+    low, high = summary.low * np.exp(-spread), summary.high * np.exp(spread)
+    return summary._replace(low=low, high=high)
 
 
 def _rank_by_networks(
     candidates: CandidateSet, simulator: CandidateSimulator, runs: Runs, coverage: float
 ) -> Ranking:
-    """Return the ranking by runs, which weigh the networks that the machine may have."""
+    """Return the ranking by runs on a machine that may have any of several networks.
+
+    The runs weigh the networks by the agreement with times simulated on them.
+    """
     measured = find_measured(candidates.mappings, runs)
     if len(runs.names) >= MIN_MAPPINGS:
         check_enough(runs)
@@ -368,23 +354,22 @@ def _rank_by_networks(
     prior = machine.machine_posterior(
         candidates.posterior, simulator, coarsening, constants=machine.ALL_CONSTANTS
     )
-    kept = ~runs.is_outlier
-    measured = measured[runs.which[kept]]
+    is_used = ~runs.is_outlier
+    measured = measured[runs.which[is_used]]
     predicted = np.exp(prior.prior_means.mean(axis=0)[measured])
-    fitted.warn_of_unit(runs.seconds[kept], predicted, "the simulated time")
-    posterior = prior.condition(measured, RUN, runs.seconds[kept])
+    fitted.warn_of_unit(runs.seconds[is_used], predicted, "the simulated time")
+    posterior = prior.condition(measured, RUN, runs.seconds[is_used])
     is_measured = np.isin(np.arange(prior.n), measured)
     source = np.where(is_measured, "measured", "averaged" if coarsening else "predicted")
-    networks, n_simulated = None, 0
+    networks = None
     if coarsening:
         networks = _make_ensemble(candidates, simulator, posterior.network_weights)
-        n_simulated = prior.n
-    n_networks = len(simulator.networks)
+    n_simulated, n_measured = prior.n if coarsening else 0, int(is_measured.sum())
     ranking, _ = _build_ranking(
         candidates,
         PosteriorSummary.from_posterior(posterior, coverage),
         source,
-        Cost(n_simulated, prior.n, False, int(is_measured.sum()), coarsening, n_networks),
+        Cost(n_simulated, prior.n, False, n_measured, coarsening, len(simulator.networks)),
         coverage,
         rcc=expected_rcc(posterior),
         networks=networks,
@@ -397,35 +382,18 @@ def _rank_by_runs(
     problem: MappingProblem,
     mappings: tuple[TaskMapping, ...],
     model: Model,
-    times: Times | None,
+    learned: RunModel | None,
     coverage: float,
-    *,
-    simulate: int | None,
     n_jobs: int,
     seed: int,
-    progress: Progress | None,
+    progress: Callable[[int, int], object] | None,
 ) -> Ranking:
-    """Return the ranking by a model of measured times, fitted to ``times`` if they are given."""
-    learned = None
-    if times is not None:
-        learned = measured_models.learn_runs(
-            problem,
-            None,
-            mappings,
-            times,
-            simulate=simulate,
-            seed=seed,
-            n_jobs=n_jobs,
-            progress=progress,
-        )
-        model = learned.model
+    """Return the ranking by a model of measured times: ``learned``, or else ``model``."""
+    model, runs = (model, None) if learned is None else (learned.model, learned.runs)
     columns = (*model.required_columns, *TABLE_FEATURES)
-    report = progress_of(progress, "features")
-    features = with_references(problem, mappings, columns, n_jobs=n_jobs, progress=report)
+    features = with_references(problem, mappings, columns, n_jobs=n_jobs, progress=progress)
     prediction, _ = predict_prior(model, features, problem, mappings)
-    posterior, is_measured = measured_models.condition_on_runs(
-        prediction, mappings, None if learned is None else learned.runs, seed
-    )
+    posterior, is_measured = measured_models.condition_on_runs(prediction, mappings, runs, seed)
     candidates = CandidateSet(problem, mappings, model, features, posterior)
     summary = PosteriorSummary.from_posterior(posterior, coverage)
     bounds = candidates.column("lower_bound")
@@ -465,13 +433,13 @@ def _build_ranking(
     bounds: Floats | None = None,
     is_leading: NDArray[np.bool_] | None = None,
     rcc: float | None = None,
-    kind: Kind | None = None,
     n_proved: int = 0,
     **fields: Any,
 ) -> tuple[Ranking, Indices]:
-    """Return the ranking, leading candidates first, and the candidate of each row.
+    """Return the ranking and the index of the candidate in each row of its table.
 
-    Without a kind, the certainty decides whether the verdict is *sure*.
+    Candidates where ``is_leading`` is true come first, then the order is by time. ``bounds`` are
+    lower bounds of the times, seconds; ``fields`` are further fields of `Ranking`.
     """
     features = {name: candidates.column(name) for name in TABLE_FEATURES}
     # Without bounds, because those of the network do not apply to measured times.
@@ -488,23 +456,18 @@ def _build_ranking(
     table.insert(0, "rank", np.arange(1, len(table) + 1))
     rows = table.index.to_numpy()
     table = table.reset_index(drop=True)
-    kind = kind or ("sure" if certainty >= SURE else "undecided")
-    rest = table.iloc[1:].sort_values("p_best", ascending=False, kind="stable")
-    rivals = tuple(rest["mapping"][rest["p_best"] >= MIN_RIVAL_PROBABILITY])
+    kind: Kind = "sure" if certainty >= SURE else "undecided"
+    others = table.iloc[1:].sort_values("p_best", ascending=False, kind="stable")
+    rivals = tuple(others["mapping"][others["p_best"] >= MIN_RIVAL_PROBABILITY])
+    if n_proved == cost.networks:
+        kind, rivals = "proved", ()
     ranking = Ranking(
         problem=candidates.problem,
         mappings=candidates.mappings,
         fitted=candidates.model,
         coverage=coverage,
         table=table,
-        verdict=Verdict(
-            kind,
-            certainty,
-            () if kind == "proved" else rivals,
-            rcc,
-            n_proved=n_proved,
-            n_networks=cost.networks,
-        ),
+        verdict=Verdict(kind, certainty, rivals, rcc, n_proved=n_proved, n_networks=cost.networks),
         cost=cost,
         unseen_traffic=candidates.unseen_traffic,
         **fields,

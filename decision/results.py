@@ -263,19 +263,18 @@ def default_order(
 
     The default of a known launcher takes precedence.
     """
-    for i, name in enumerate(names):
-        if name in _FUGAKU_DEFAULTS:
-            return i
-    first = mappings[0]
+    n_tasks, tasks_per_node = mappings[0].n_tasks, mappings[0].tasks_per_node
     try:
-        allocation = Allocation(torus, tasks_per_node=first.tasks_per_node)
-        in_order = allocation.in_order(first.n_tasks).node
+        in_order = Allocation(torus, tasks_per_node=tasks_per_node).in_order(n_tasks).node
     except InputError:
         in_order = np.empty(0, dtype=np.int32)
-    for i, (mapping, name) in enumerate(zip(mappings, names, strict=True)):
-        if name == "identity" or np.array_equal(mapping.node, in_order):
-            return i
-    return None
+    is_default = [
+        name == "identity" or np.array_equal(mapping.node, in_order)
+        for name, mapping in zip(names, mappings, strict=True)
+    ]
+    is_launcher_default = [name in _FUGAKU_DEFAULTS for name in names]
+    order = [*np.flatnonzero(is_launcher_default), *np.flatnonzero(is_default)]
+    return int(order[0]) if order else None
 
 
 def candidate_names(mappings: Sequence[TaskMapping]) -> list[str]:

@@ -99,11 +99,9 @@ def check_command(command: str, folder: Path) -> None:
         raise InputError(f"no {PLACEHOLDER} in the command", found=command, expected=expected)
     # The path is inserted in quotes. Inside other quotes, a shell would split it.
     if not _PLAIN_PATH.fullmatch(str(folder)) and re.search(r"['\"`\\]|<<", command):
-        raise InputError(
-            "quotes in the command, and a folder that must be quoted",
-            found=str(folder),
-            expected="a folder of letters, digits and /._-, or a command without quotes",
-        )
+        message = "quotes in the command, and a folder that must be quoted"
+        expected = "a folder of letters, digits and /._-, or a command without quotes"
+        raise InputError(message, found=str(folder), expected=expected)
 
 
 def last_seconds(text: str) -> float:
@@ -192,7 +190,11 @@ def run_plan(
     batch: int = 1,
     observed: Callable[[str, float], None] | None = None,
 ) -> None:
-    """Run mappings until the runs are enough, or their number is ``max_runs``."""
+    """Run mappings until the runs are enough, or their number is ``max_runs``.
+
+    ``write`` writes a mapping to a folder and returns its file, on which ``command`` runs. Each run
+    is appended to ``runs_file``, and ``observed`` is called with its name and seconds.
+    """
     while not plan.is_enough and plan.n_runs < max_runs:
         for mapping in plan.ask(min(batch, max_runs - plan.n_runs)):
             name, size = plan.name_of(mapping), _file_size(runs_file)
@@ -202,12 +204,9 @@ def run_plan(
             finally:
                 file.unlink(missing_ok=True)
             if _file_size(runs_file) != size:
-                warnings.warn(
-                    f"{runs_file}: another program wrote to it during the run; its lines are kept "
-                    "and count in the next plan",
-                    InputWarning,
-                    stacklevel=2,
-                )
+                message = f"{runs_file}: another program wrote to it during the run"
+                note = "its lines are kept and count in the next plan"
+                warnings.warn(f"{message}; {note}", InputWarning, stacklevel=2)
             # The plan checks the time before the file is changed.
             plan.observe(name, seconds)
             append_run(runs_file, name, seconds)

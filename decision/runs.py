@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from numbers import Real
 from typing import Any, Self
 
@@ -125,8 +125,8 @@ class Runs(NotebookCard):
 
         The variance of a mapping's runs is shrunk towards the pooled variance.
         """
-        kept = ~self.is_outlier
-        squares = np.bincount(self.which[kept], self._residuals[kept] ** 2, len(self.names))
+        is_used = ~self.is_outlier
+        squares = np.bincount(self.which[is_used], self._residuals[is_used] ** 2, len(self.names))
         variance = (_POOLED_DF * self.noise**2 + squares) / (_POOLED_DF + self._df)
         factors = _MEDIAN_FACTORS[np.minimum(self.counts, _MEDIAN_FACTORS.size - 1)]
         return np.asarray(factors * np.sqrt(variance / self.counts))
@@ -173,10 +173,10 @@ class Runs(NotebookCard):
         index = {name: i for i, name in enumerate(self.names)}
         number = np.full(len(self.names), -1)
         number[[index[name] for name in names]] = np.arange(len(names))
-        kept = np.flatnonzero(number[self.which] >= 0)
-        lines = tuple(self.lines[i] for i in kept) if self.lines else ()
+        runs = np.flatnonzero(number[self.which] >= 0)
+        lines = tuple(self.lines[i] for i in runs) if self.lines else ()
         return type(self)(
-            tuple(names), self.seconds[kept], number[self.which[kept]], lines, self.file
+            tuple(names), self.seconds[runs], number[self.which[runs]], lines, self.file
         )
 
     def line_of(self, name: str) -> int | None:
@@ -202,6 +202,7 @@ class Runs(NotebookCard):
 
 
 def _convert_times(times: object) -> list[MeasuredRun]:
+    """Return the runs in a table or a dict; raise `InputError` for bad times."""
     if isinstance(times, pd.DataFrame):
         missing = [name for name in (MAPPING, "time") if name not in times.columns]
         if missing:
@@ -225,20 +226,17 @@ def _convert_times(times: object) -> list[MeasuredRun]:
 
 
 def _check_unit(runs: Sequence[MeasuredRun], seconds: Floats, file: str | None) -> None:
-    """Raise if a time is so far from the others that it must be in another unit."""
+    """Raise `InputError` if a time is so far from the median that it must be in another unit."""
     ratio = seconds / np.median(seconds)
     far = np.flatnonzero((ratio > _UNIT_RATIO) | (ratio < 1 / _UNIT_RATIO))
     if not far.size:
         return
     run = runs[far[0]]
     more = f", and {far.size - 1} more are as far off" if far.size > 1 else ""
-    raise InputError(
-        f"are all times in one unit? {run.mapping} takes {factor(ratio[far[0]])} the median{more}",
-        file=file,
-        line=run.line or None,
-        found=f"{run.time:g}",
-        expected="seconds everywhere",
-    )
+    size = f"{run.mapping} takes {factor(ratio[far[0]])} the median{more}"
+    message, expected = f"are all times in one unit? {size}", "seconds everywhere"
+    found, line = f"{run.time:g}", run.line or None
+    raise InputError(message, file=file, line=line, found=found, expected=expected)
 
 
 def find_measured(mappings: Sequence[TaskMapping], runs: Runs) -> NDArray[np.int64]:
@@ -249,13 +247,9 @@ def find_measured(mappings: Sequence[TaskMapping], runs: Runs) -> NDArray[np.int
         raise InputError("names of mappings are not unique", found=found, expected="one each")
     for name in runs.names:
         if name not in index:
-            raise InputError(
-                "time of an unknown mapping",
-                file=runs.file,
-                line=runs.line_of(name),
-                found=name,
-                expected=f"such as {next(iter(index), 'those given')}",
-            )
+            message, line = "time of an unknown mapping", runs.line_of(name)
+            expected = f"such as {next(iter(index), 'those given')}"
+            raise InputError(message, file=runs.file, line=line, found=name, expected=expected)
     return np.array([index[name] for name in runs.names])
 
 
@@ -264,29 +258,24 @@ class NothingToLearnError(InputError):
 
 
 def check_enough(runs: Runs) -> None:
-    """Raise `NothingToLearnError` if times are too few or do not differ significantly."""
-    n, times = len(runs.names), runs.times
+    """Raise `NothingToLearnError` if mappings are too few or do not differ significantly."""
+    n, times, fault = len(runs.names), runs.times, partial(NothingToLearnError, file=runs.file)
     if n < MIN_MAPPINGS:
         expected = f"at least {MIN_MAPPINGS} measured mappings"
-        raise NothingToLearnError(
-            "too few mappings to learn from", file=runs.file, found=n, expected=expected
-        )
+        raise fault("too few mappings to learn from", found=n, expected=expected)
     if times.max() <= times.min() * (1 + 1e-9):
-        raise NothingToLearnError(
-            f"nothing to learn: all {n} times are equal", file=runs.file, found=times[0]
-        )
+        raise fault(f"nothing to learn: all {n} times are equal", found=times[0])
     if not runs.noise > 0:
         return
     # An analysis of variance of log times.
-    between = float((runs.counts * (np.log(times) - np.log(times).mean()) ** 2).sum() / (n - 1))
+    deviations = np.log(times) - np.log(times).mean()
+    variance_between = float((runs.counts * deviations**2).sum() / (n - 1))
     df_within = int((runs.counts - 1).sum())
-    if scipy.stats.f.sf(between / runs.noise**2, n - 1, df_within) > SIGNIFICANCE:
-        raise NothingToLearnError(
-            f"nothing to learn: the {n} mappings differ no more than repeated runs, which vary by "
-            f"{percent(runs.noise, digits=2)}",
-            file=runs.file,
-            expected="more runs of each, or mappings that differ more",
-        )
+    if scipy.stats.f.sf(variance_between / runs.noise**2, n - 1, df_within) > SIGNIFICANCE:
+        noise = percent(runs.noise, digits=2)
+        expected = "more runs of each, or mappings that differ more"
+        message = f"the {n} mappings differ no more than repeated runs, which vary by {noise}"
+        raise fault(f"nothing to learn: {message}", expected=expected)
 
 
 def possible_rcc(runs: Runs) -> float:
@@ -318,7 +307,7 @@ def tied_share(runs: Runs) -> float:
 
 
 def _compare_pairs(runs: Runs) -> tuple[NDArray[np.int64], Floats, Floats]:
-    """Return a sample of mappings, and for its pairs the log difference and its standard error."""
+    """Return a sample of mappings, and the log difference of its pairs with its standard error."""
     n = len(runs.names)
     sample = np.linspace(0, n - 1, min(n, _MAX_PAIRED)).astype(np.int64)
     logs, errors = np.log(runs.times)[sample], runs.errors[sample]

@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -176,9 +176,9 @@ class CandidateSimulator:
 def average_networks(times: Floats) -> Floats:
     """Return the geometric mean over networks, ``(n, n_networks) -> (n,)``."""
     # Divide by the minimum, which makes the mean of equal times exact.
-    smallest = times.min(axis=1)
-    ratios = np.divide(times, smallest[:, None], out=np.ones_like(times), where=times > 0)
-    return np.asarray(smallest * np.exp(np.log(ratios).mean(axis=1)))
+    min_times = times.min(axis=1)
+    ratios = np.divide(times, min_times[:, None], out=np.ones_like(times), where=times > 0)
+    return np.asarray(min_times * np.exp(np.log(ratios).mean(axis=1)))
 
 
 def simulate_mean(
@@ -188,24 +188,19 @@ def simulate_mean(
 
     If several networks are plausible, the seconds are the geometric mean over them.
     """
-    times, is_exact = [], True
+    simulations: list[Any] = []
     for network in candidate_networks(problem.torus, problem.routing):
+        run = simulate_flows if network.flows else simulate
         on_network = replace(problem, torus=network.torus)
-        if network.flows:
-            times.append(simulate_flows(on_network, mapping=mapping, error=error).time)
-        else:
-            simulation = simulate(on_network, mapping=mapping, error=error)
-            is_exact &= simulation.coarsening == 1
-            times.append(simulation.time)
-    is_exact &= len(times) == 1
-    return float(average_networks(np.array([times]))[0]), 0.0 if is_exact else error
+        simulations.append(run(on_network, mapping=mapping, error=error))
+    times = np.array([[simulation.time for simulation in simulations]])
+    # The first network is always simulated with packets.
+    is_exact = len(simulations) == 1 and simulations[0].coarsening == 1
+    return float(average_networks(times)[0]), 0.0 if is_exact else error
 
 
 def bound_candidates(
-    problem: MappingProblem,
-    mappings: Sequence[TaskMapping],
-    network: CandidateNetwork,
-    n_jobs: int,
+    problem: MappingProblem, mappings: Sequence[TaskMapping], network: CandidateNetwork, n_jobs: int
 ) -> Floats:
     """Return lower bounds of the times simulated on one network, ``(n_mappings,)``.
 
@@ -222,6 +217,7 @@ def bound_candidates(
 def _simulate_mapping(
     problem: MappingProblem, network: CandidateNetwork, item: tuple[TaskMapping, int]
 ) -> float:
+    """Return the simulated seconds of a mapping on a network, given (mapping, coarsening)."""
     mapping, coarsening = item
     if network.flows:
         return simulate_flows(problem, mapping=mapping).time
@@ -234,8 +230,8 @@ def mean_hops(
 ) -> float:
     """Return the packet-hops of a mapping, averaged over a few of the mappings."""
     packets, _ = packet_counts(problem, coarsening)
-    some = mappings[:: max(1, len(mappings) // _N_COUNTED)]
-    return float(np.mean([packets @ dilations(problem, mapping) for mapping in some]))
+    counted = mappings[:: max(1, len(mappings) // _N_COUNTED)]
+    return float(np.mean([packets @ dilations(problem, mapping) for mapping in counted]))
 
 
 def simulation_minutes(problem: MappingProblem, mappings: Sequence[TaskMapping], n: int) -> float:

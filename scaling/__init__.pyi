@@ -20,7 +20,6 @@ from .composition import sequential as sequential
 from .composition import shared as shared
 from .composition import tpool as tpool
 from .estimator import PMNFRegressor as PMNFRegressor
-from .fit import FitOptions as FitOptions
 from .fit import fit_many as fit_many
 from .formula import Formula as Formula
 from .formula import ScalingWarning as ScalingWarning
@@ -41,6 +40,7 @@ from .readers import read_measurements as read_measurements
 from .runs import next_runs as next_runs
 from .runs import run_plans as run_plans
 from .runs import variations as variations
+from .select import FitOptions as FitOptions
 from .stages import RangePart as RangePart
 from .stages import Stage as Stage
 from .terms import TermSpace as TermSpace

@@ -136,14 +136,14 @@ class Application:
         # Values that overflow are infinite, which is more than any memory.
         values = np.broadcast_to(bytes_used(n=sizes), sizes.shape)
         fills = values >= memory
-        first = int(fills.argmax()) if fills.any() else sizes.size - 1
+        first_full = int(fills.argmax()) if fills.any() else sizes.size - 1
         # A value that is not a number raises here.
-        for n in sizes[: first + 1][np.isnan(values[: first + 1])]:
+        for n in sizes[: first_full + 1][np.isnan(values[: first_full + 1])]:
             self.need("bytes_used", p, n)
         # The largest size is unique if memory grows up to the first size that fills it, and if no
         # larger size fits.
-        shrinks = ~(values[1 : first + 1] >= values[:first] * (1 - _TOLERANCE))
-        fits_again = values[first + 1 :] < memory * (1 - _TOLERANCE)
+        shrinks = ~(values[1 : first_full + 1] >= values[:first_full] * (1 - _TOLERANCE))
+        fits_again = values[first_full + 1 :] < memory * (1 - _TOLERANCE)
         is_wrong = np.append(shrinks, fits_again)
         if is_wrong.any():
             k = int(is_wrong.argmax())
@@ -159,7 +159,7 @@ class Application:
             found = f"{needed:.4g} bytes needed for n = {self.smallest:g}"
             expected = f"at most {memory:.4g} a process"
             raise InsufficientMemoryError(f"{where} does not fit", found=found, expected=expected)
-        low, high = sizes[max(first - 1, 0)], sizes[first]
+        low, high = sizes[max(first_full - 1, 0)], sizes[first_full]
         find_root = partial(scipy.optimize.brentq, xtol=low * 1e-15, rtol=1e-15)
         # The root finder needs finite values.
         return float(find_root(lambda n: min(bytes_used(n=n), 2 * memory) - memory, low, high))
@@ -199,9 +199,9 @@ def application(name: str, printed: bool = False) -> Application:
     20000.0
     """
     one_of(name, "application", tuple(_load_models()))
-    known = _load_models()[name]
-    models, notes = known["requirements"], known["notes"]
-    for key, reading in known["readings"].items():
+    published = _load_models()[name]
+    models, notes = published["requirements"], published["notes"]
+    for key, reading in published["readings"].items():
         if printed:
             models = models | {key: reading["printed"]}
         else:
@@ -275,6 +275,7 @@ def read_application(
 
 
 def _fit_measurements(path: str | os.PathLike[str]) -> dict[tuple[str, str], Formula]:
+    """Return the fitted model of each call path and metric in a file of measurements."""
     formulas: dict[tuple[str, str], Formula] = {}
     for data in read_measurements(path):
         models = fit_many(data)
@@ -289,7 +290,7 @@ def _select_models(
     metrics: Mapping[str, str],
     callpath: str | None,
 ) -> dict[str, Formula]:
-    """Return the model of each requirement that has a metric."""
+    """Return the model of each requirement; its metric has the same name unless in `metrics`."""
     fault = partial(InputError, file=file)
     available = [metric for path, metric in formulas if callpath in (None, path)]
     with at_file(file):
@@ -391,14 +392,14 @@ class System:
         Returns NaN and "" if the rates of all requirements are unknown.
         """
         rates = {"flop": self.flops, "bytes_sent": self.network, "loads_stores": self.accesses}
-        known = {k: rate for k, rate in rates.items() if rate and k in application.requirements}
+        used = {k: rate for k, rate in rates.items() if rate and k in application.requirements}
         if (
             self.cache is not None
             and "stack_distance" in application.requirements
             and application.need("stack_distance", self.processes, n) <= self.cache
         ):
-            known.pop("loads_stores", None)
-        times = {k: application.need(k, self.processes, n) / rate for k, rate in known.items()}
+            used.pop("loads_stores", None)
+        times = {k: application.need(k, self.processes, n) / rate for k, rate in used.items()}
         bound = max(times, key=lambda name: times[name], default="")
         return times.get(bound, math.nan), bound
 
@@ -561,9 +562,7 @@ LARGE_BASE = System("base", 1e5, 1e12)
 
 
 def upgrade_ratios(
-    application: Application,
-    base: System = LARGE_BASE,
-    upgrades: Sequence[Upgrade] = UPGRADES,
+    application: Application, base: System = LARGE_BASE, upgrades: Sequence[Upgrade] = UPGRADES
 ) -> pd.DataFrame:
     """Return the ratios of a process's requirements after and before upgrades.
 
@@ -593,18 +592,18 @@ def upgrade_ratios(
     n = application.largest(p, base.memory)
     fixed_logarithms = application.with_logarithms_at(p, n)
     needs = {k: application.need(k, p, n) for k in application.requirements if k != "bytes_used"}
-    before = {"problem_size": n} | needs
+    needs_before = {"problem_size": n} | needs
     rows = []
     for upgrade in upgrades:
         after = System(upgrade.name, p * upgrade.processes, base.memory * upgrade.memory)
-        ratio, reason = _compute_ratios(application, before, after)
-        growth, growth_reason = _compute_ratios(fixed_logarithms, before, after)
+        ratio, reason = _compute_ratios(application, needs_before, after)
+        growth, growth_reason = _compute_ratios(fixed_logarithms, needs_before, after)
         reason = reason or (growth_reason and f"with logarithms held, {growth_reason}")
-        for name, value in before.items():
+        for name, value in needs_before.items():
             missing = "" if value else f"{application.name} needs no {name} before"
             values = (ratio[name], growth[name], reason or missing)
             rows.append((application.name, name, upgrade.name, *values))
-    rows.sort(key=lambda row: [*before].index(row[1]))
+    rows.sort(key=lambda row: [*needs_before].index(row[1]))
     columns = ["application", "requirement", "upgrade", "ratio", "growth_ratio", "reason"]
     return pd.DataFrame(rows, columns=columns)
 

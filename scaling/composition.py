@@ -178,15 +178,15 @@ def _list_steps(pattern: str, workers: int) -> list[tuple[int, int, float]]:
 
     The share is 0 for a single element.
     """
-    part = 1 / workers
+    share = 1 / workers
     if pattern == "dac":
         # Workers divide and merge the item on each level of a binary tree, and solve its leaves.
         levels = range(workers.bit_length() - 1)
-        return [(1, k, 1 / 2**level) for level in levels for k in (0, 2)] + [(1, 1, part)]
+        return [(1, k, 1 / 2**level) for level in levels for k in (0, 2)] + [(1, 1, share)]
     if workers == 1:
-        return [(1, 0, part)]
+        return [(1, 0, share)]
     # Workers scan their parts, combine the totals in a tree, and add the preceding total.
-    return [(1, 0, part), (math.ceil(math.log2(workers)), 1, 0.0), (1, 1, part)]
+    return [(1, 0, share), (math.ceil(math.log2(workers)), 1, 0.0), (1, 1, share)]
 
 
 def sequential(name: str, model: str | Formula | SupportsFormula, path: int = 0) -> Expression:
@@ -246,7 +246,7 @@ def shared(name: str, workers: int, *tasks: Expression, size: str = "n") -> Expr
 
 
 def _scale_size(task: Stage, size: str, part: float) -> Sequence[tuple[Powers, float]]:
-    """Replace the size of an item by a part of it, 0 for one element, and multiply out."""
+    """Return the products of a model for a part of an item, or for one element if it is 0."""
     if size not in task.parameters or part == 1:
         return task.terms
     products: list[tuple[Powers, float]] = []
@@ -326,10 +326,7 @@ _STEP_COLUMNS = ["stage", "workers", "time", "speed_up", "gain"]
 
 
 def replicate(
-    program: Expression,
-    workers: int,
-    at: Mapping[str, ArrayLike],
-    fixed: Sequence[str] = (),
+    program: Expression, workers: int, at: Mapping[str, ArrayLike], fixed: Sequence[str] = ()
 ) -> tuple[Expression, pd.DataFrame]:
     """Add workers to a program, each to the slowest stage, which minimises the time per item.
 
@@ -360,8 +357,8 @@ def replicate(
     """
     _check_expression(program)
     count = whole_number(workers, "number of workers", 1, _MAX_NEW_WORKERS)
-    before = program.predict(at)
-    if before.size != 1:
+    initial = program.predict(at)
+    if initial.size != 1:
         raise InputError("replicating needs one value of each parameter", found=dict(at))
     stages = program.stages
     columns = broadcast_values(stages, at)
@@ -369,7 +366,7 @@ def replicate(
     n_workers = [stage.workers for stage in stages]
     heap = [(-one_worker[k] / n_workers[k], k) for k in range(len(stages))]
     heapq.heapify(heap)
-    rows, last = [], before.item()
+    rows, last = [], initial.item()
     for _ in range(count):
         _, k = heap[0]
         if stages[k].name in fixed or not one_worker[k] > 0:
@@ -377,7 +374,7 @@ def replicate(
         n_workers[k] += 1
         heapq.heapreplace(heap, (-one_worker[k] / n_workers[k], k))
         time = -heap[0][0]
-        rows.append((stages[k].name, n_workers[k], time, before.item() / time, last / time))
+        rows.append((stages[k].name, n_workers[k], time, initial.item() / time, last / time))
         last = time
     replicated = (replace(stage, workers=n) for stage, n in zip(stages, n_workers, strict=True))
     return _join_stages(tuple(replicated)), pd.DataFrame(rows, columns=_STEP_COLUMNS)
@@ -427,7 +424,7 @@ def composed(text: str, tasks: Mapping[str, Expression]) -> Expression:
 
 
 def _compose_node(node: ast.expr, text: str, tasks: Mapping[str, Expression]) -> Expression:
-    """Return the composition that a node of the syntax tree of `text` represents."""
+    """Return the composition of a node in the syntax tree of `text`, recursively."""
     match node:
         case ast.Name(id=name) if name in tasks:
             return tasks[name]

@@ -15,10 +15,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from toruscast.errors import InputError
 from toruscast.typing import Floats
 
-from .fit import FitOptions, fit_many, predict_intervals
+from .fit import fit_many, predict_intervals
 from .formula import Formula, ScalingWarning, Term
 from .measurements import Measurements, check_points, group_repetitions
 from .models import Models
+from .select import FitOptions
 
 
 class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 import numbers
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,13 +14,13 @@ from numpy.typing import ArrayLike
 from toruscast._slow import scipy
 from toruscast.errors import InputError
 from toruscast.typing import Floats
-from toruscast.validation import Progress, check_type, one_of, progress_of, whole_number
+from toruscast.validation import Progress, check_type, progress_of, whole_number
 
 from .measurements import Measurements, log_points, replace_zeros
 from .models import Models
 from .noise import estimate_points, estimate_scale, weigh_widths
 from .search import count_combinations
-from .select import CRITERIA, RankedHypotheses, rank_hypotheses
+from .select import FitOptions, RankedHypotheses, rank_hypotheses
 from .terms import TermSpace
 
 logger = logging.getLogger(__name__)
@@ -31,50 +30,8 @@ _MAX_ELEMENTS = 80_000
 _MAX_PARAMETERS = 4
 
 
-@dataclass(frozen=True)
-class FitOptions:
-    """Options of the search for models.
-
-    Parameters
-    ----------
-    space : {"default", "published", "fine"}, TermSpace or pairs of exponents
-        Terms to search.
-    max_terms : {1, 2}
-        Number of terms of a model of one parameter, without the constant.
-    noise : {"auto", "normal", "bounded"}
-        Distribution of the noise of repetitions.
-    select : {"evidence", "loo", "kfold"}
-        Criterion: the evidence of a model, or its error in leave-one-out or five-fold
-        cross-validation.
-    negative : float
-        Prior probability of a negative coefficient in the evidence, above 0 and at most 0.5. It is
-        small because costs add up. Coefficients of logarithms may have either sign.
-    """
-
-    space: TermSpace | str | Iterable[tuple[float, float]] = "default"
-    max_terms: int = 2
-    noise: str = "auto"
-    select: str = "evidence"
-    negative: float = 0.05
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.space, str):
-            # An iterator of pairs can be read only once.
-            object.__setattr__(self, "space", TermSpace.from_exponents(self.space))
-        whole_number(self.max_terms, "max_terms", 1, 2)
-        one_of(self.noise, "law of noise", ("auto", "normal", "bounded"))
-        one_of(self.select, "criterion", tuple(CRITERIA))
-        if not isinstance(self.negative, numbers.Real) or not 0 < self.negative <= 0.5:
-            expected = "above 0, at most 0.5"
-            raise InputError(
-                "bad prior of negative coefficients", found=self.negative, expected=expected
-            )
-
-
 def fit_many(
-    measurements: Measurements,
-    options: FitOptions | None = None,
-    progress: Progress | None = None,
+    measurements: Measurements, options: FitOptions | None = None, progress: Progress | None = None
 ) -> Models:
     """Fit one model to each call path.
 
@@ -103,21 +60,15 @@ def fit_many(
     space = TermSpace.from_exponents(options.space)
     spaces = [space.above(column.min()) for column in points.T]
     if active:
-        n_paths = measurements.n_paths
-        two_terms = options.max_terms > 1
-        step = max(
-            1, _MAX_ELEMENTS // count_combinations(points, [space.n_terms for space in spaces])
-        )
-        parts: list[RankedHypotheses] = []
+        n_paths, n_terms = measurements.n_paths, [space.n_terms for space in spaces]
+        step = max(1, _MAX_ELEMENTS // count_combinations(points, n_terms))
+        chunks = []
         for start in range(0, n_paths, step):
             report(start, n_paths)
-            part = estimates.take(slice(start, start + step))
-            rank = partial(rank_hypotheses, points, part, spaces, two_terms)
-            parts.append(rank(options.select, options.negative))
+            chunk = estimates.take(slice(start, start + step))
+            chunks.append(rank_hypotheses(points, chunk, spaces, options))
         report(n_paths, n_paths)
-        ranked = RankedHypotheses(
-            *(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(RankedHypotheses))
-        )
+        ranked = RankedHypotheses(*map(np.concatenate, zip(*chunks, strict=True)))
     else:
         ranked = _fit_constants(estimates.centre)
     amounts = {
@@ -144,7 +95,10 @@ def _fit_constants(centre: Floats) -> RankedHypotheses:
 
 
 def _select_parameters(points: Floats, centre: Floats) -> list[int]:
-    """Return the varied parameters, or those with the largest effects if there are too many."""
+    """Return the indices of the varied parameters, at most four: those with the largest effects.
+
+    An effect is the correlation of values with the logarithm of the parameter.
+    """
     varied = [q for q in range(points.shape[1]) if np.unique(points[:, q]).size > 1]
     if len(varied) <= _MAX_PARAMETERS:
         return varied
@@ -177,7 +131,11 @@ def predict_intervals(
     seed: int = 0,
     paths: Sequence[int] | None = None,
 ) -> tuple[Floats, Floats]:
-    """Return prediction intervals of call paths as (low, high), each of shape (n_paths, m)."""
+    """Return prediction intervals of call paths as (low, high), each of shape (n_paths, m).
+
+    The measurements are resampled `n_bootstrap` times and fitted again. The interval contains the
+    quantiles of all predictions, widened by a misfit of the formula that noise does not explain.
+    """
     if not isinstance(level, numbers.Real) or not 0 < level < 1:
         raise InputError("level must be between 0 and 1", found=level)
     n_bootstrap = whole_number(n_bootstrap, "n_bootstrap", 1)
@@ -188,50 +146,71 @@ def predict_intervals(
     tails = ((1 - level) / 2, (1 + level) / 2)
     predicted, fitted = models.predict(X), models.evaluate(data.points)
     spread = models.spread(X, tails)
-    growth = _growth_factors(data.points, models.places(X))
-    low, high = [], []
+    lows, highs = [], []
     for p in range(models.n_paths) if paths is None else paths:
         # Separate generators make the interval of a path independent of the other paths.
         rng = np.random.default_rng([seed, p])
         # Negate mostly negative values, as the fit does.
         sign = models.sign[p]
         values = sign * np.where(models.left_out[p], np.nan, data.values[p])
-        trusted = models.trusted[p]
-        if trusted and not (np.isfinite(values).sum(axis=1) > 1).any():
-            # Without repetitions, a trusted hypothesis has no noise to draw.
-            low.append(np.minimum(spread[0, p], predicted[p]))
-            high.append(np.maximum(spread[1, p], predicted[p]))
-            continue
-        law = "bounded" if models.bounded[p] else "normal"
-        terms = models.terms(p)
-        # A power and its logarithm count as one exponent.
-        n_fitted = len(terms) + sum(any(pair) for _, exponents in terms for pair in exponents)
-        error, beyond_noise = _draw_misfits(values, sign * fitted[p], n_fitted, n_bootstrap, rng)
-        if trusted:
-            drawn = _resample(values, law == "bounded", n_bootstrap, rng)
-        else:
-            noise = rng.standard_normal((error.size, len(values))) * error[:, None]
-            drawn = (np.nanmean(values, axis=1) * np.exp(noise))[:, :, None]
-        resampled = Measurements(data.parameters, data.points, drawn)
-        refitted = fit_many(resampled, replace(options, noise=law))
-        pooled = refitted.spread(X, _QUANTILES)
-        if not trusted:
-            # Predictions also use the nearest points, which have a variance of their own.
-            predictions = np.broadcast_to(refitted.predict(X), pooled.shape)
-            pooled = np.concatenate([pooled, predictions])
-        # The misfit at other places is at least the misfit at the points.
-        misfit = (rng.standard_normal(pooled.shape[:2]) * beyond_noise)[:, :, None] * growth
-        pooled = pooled * np.exp(np.clip(misfit, -_MAX_LOG_FACTOR, _MAX_LOG_FACTOR))
-        bounds = np.quantile(pooled.reshape(-1, growth.size), tails, axis=0)
-        if sign < 0:
-            bounds = -bounds[::-1]
-        low.append(np.minimum(bounds[0], predicted[p]))
-        high.append(np.maximum(bounds[1], predicted[p]))
-    return np.array(low), np.array(high)
+        low, high = spread[:, p]
+        # Without repetitions, a trusted hypothesis has no noise to draw.
+        if not models.trusted[p] or (np.isfinite(values).sum(axis=1) > 1).any():
+            drawn = _draw_predictions(
+                models, p, values, sign * fitted[p], X, options, n_bootstrap, rng
+            )
+            low, high = np.sort(sign * np.quantile(drawn, tails, axis=0), axis=0)
+        lows.append(np.minimum(low, predicted[p]))
+        highs.append(np.maximum(high, predicted[p]))
+    return np.array(lows), np.array(highs)
+
+
+def _draw_predictions(
+    models: Models,
+    path: int,
+    values: Floats,
+    fitted: Floats,
+    X: ArrayLike,
+    options: FitOptions,
+    n: int,
+    rng: np.random.Generator,
+) -> Floats:
+    """Draw predictions of a call path, (n_draws, m), from n fits to resampled values.
+
+    Each fit adds the quantiles of its hypotheses, multiplied by a random misfit. ``values``,
+    (n_points, n_repetitions), and ``fitted``, the formula at the points, are negated as in the fit.
+    """
+    data, trusted = models.measurements, models.trusted[path]
+    law = "bounded" if models.bounded[path] else "normal"
+    terms = models.terms(path)
+    # A power and its logarithm count as one exponent.
+    n_fitted = len(terms) + sum(any(pair) for _, exponents in terms for pair in exponents)
+    error, beyond_noise = _draw_misfits(values, fitted, n_fitted, n, rng)
+    if trusted:
+        drawn = _resample(values, law == "bounded", n, rng)
+    else:
+        noise = rng.standard_normal((error.size, len(values))) * error[:, None]
+        drawn = (np.nanmean(values, axis=1) * np.exp(noise))[:, :, None]
+    resampled = Measurements(data.parameters, data.points, drawn)
+    refitted = fit_many(resampled, replace(options, noise=law))
+    pooled = refitted.spread(X, _QUANTILES)
+    if not trusted:
+        # Predictions also use the nearest points, which have a variance of their own.
+        predictions = np.broadcast_to(refitted.predict(X), pooled.shape)
+        pooled = np.concatenate([pooled, predictions])
+    # The misfit at other places is at least the misfit at the points.
+    growth = _growth_factors(data.points, models.places(X))
+    misfit = (rng.standard_normal(pooled.shape[:2]) * beyond_noise)[:, :, None] * growth
+    pooled = pooled * np.exp(np.clip(misfit, -_MAX_LOG_FACTOR, _MAX_LOG_FACTOR))
+    return np.asarray(pooled.reshape(-1, growth.size))
 
 
 def _resample(values: Floats, bounded: bool, n: int, rng: np.random.Generator) -> Floats:
-    """Draw n samples of the repetitions of all points, (n_points, n_repetitions)."""
+    """Draw n samples of the repetitions of all points; shape (n, n_points, n_repetitions).
+
+    Bounded noise is uniform around the mid-range, with a random width. Other noise is drawn from
+    the deviations of all repetitions from the means of their points.
+    """
     count = np.isfinite(values).sum(axis=1)
     if bounded:
         low, high = np.nanmin(values, axis=1), np.nanmax(values, axis=1)
@@ -255,12 +234,16 @@ def _resample(values: Floats, bounded: bool, n: int, rng: np.random.Generator) -
 def _draw_misfits(
     values: Floats, fitted: Floats, n_fitted: int, n: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Draw n relative misfits of a model: with, and without the noise of the means."""
+    """Draw n relative misfits of a model: with and without the noise of the means, (n,) each.
+
+    The variance is drawn from its posterior, given the residuals of a model with `n_fitted`
+    coefficients and exponents. ``values`` are repetitions, (n_points, n_repetitions).
+    """
     count = np.isfinite(values).sum(axis=1)
     mean = np.nanmean(values, axis=1)
     scale = estimate_scale(mean[None])[0]
     df = max(mean.size - n_fitted, 1)
-    # Use evenly spaced quantiles, so that no single extreme draw determines an interval.
+    # With evenly spaced quantiles, no single extreme draw determines an interval.
     chi2 = rng.permutation(scipy.special.chdtri(df, (np.arange(n) + 0.5) / n))
     rss = (((mean - fitted) / scale) ** 2).sum()
     variance = rss / chi2

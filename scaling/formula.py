@@ -61,13 +61,12 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "/": np.divide,
     "**": np.power,
 }
-_PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "sign": 3, "**": 4}
+_PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "**": 3}
 _TOKEN = re.compile(
     r"(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<name>[A-Za-z_]\w*)"
     r"|(?P<quoted>`(?:[^`]|``)+`)|(?P<sign>\*\*|[-+*/^()])|(?P<other>\S)",
     re.ASCII,
 )
-_OPERAND = "a number, a parameter or a function"
 
 
 @runtime_checkable
@@ -125,7 +124,7 @@ class Formula:
             self._refuse(0, repr(text), "a text such as 1e6 n, or a fitted PMNFRegressor or Models")
         if len(text) > MAX_LENGTH:
             self._refuse(MAX_LENGTH, f"{len(text)} characters", f"at most {MAX_LENGTH}")
-        self._steps = self._parse()
+        self._steps = _Parser(self).steps
         names = {str(name) for kind, name in self._steps if kind in ("parameter", "held")}
         self.parameters = tuple(sorted(names))
 
@@ -207,121 +206,24 @@ class Formula:
                 self._refuse(0, self.text, "no division by a logarithm")
         return result
 
-    def _parse(self) -> list[_Step]:
-        """Convert to postfix order by the shunting-yard algorithm, with implied products."""
-        tokens = [
-            (str(m.lastgroup), m[0], m.start())
-            for m in _TOKEN.finditer(self.text)
-            if not m[0].isspace()
-        ]
-        tokens.append(("end", "its end", len(self.text)))
-        steps: list[_Step] = []
-        # Pending operators, and open parentheses as their function and the power of its value.
-        stack: list[tuple[str, float]] = []
-        needs_operand = True
-        signs = k = 0
-
-        def pop_operators(precedence: int) -> None:
-            while stack and _PRECEDENCE.get(stack[-1][0], 0) >= precedence:
-                operator, _ = stack.pop()
-                steps.extend(_NEGATION if operator == "sign" else [("apply", operator)])
-
-        while tokens[k][0] != "end" or needs_operand:
-            kind, token, start = tokens[k]
-            k += 1
-            if needs_operand and token in ("+", "-"):
-                signs += 1
-                if signs > MAX_DEPTH:
-                    self._refuse(start, token, f"at most {MAX_DEPTH} levels")
-                stack += [("sign", 1.0)] * (token == "-")
-                continue
-            is_operand = kind in ("number", "name", "quoted") or token == "("
-            if needs_operand and not is_operand:
-                self._refuse(start, token, _OPERAND)
-            if not needs_operand and token == ")":
-                pop_operators(1)
-                if not stack:
-                    self._refuse(start, token, "no closing parenthesis without an opening one")
-                steps += _close(*stack.pop())
-                continue
-            if not needs_operand:
-                # Otherwise 0x10 would be 0 times x10, and 1_000 n would have a parameter _000.
-                before = tokens[k - 2]
-                if is_operand and before[0] == "number" and before[2] + len(before[1]) == start:
-                    self._refuse(start, token, f"a blank or * after {before[1]}")
-                operator = "*" if is_operand else token.replace("^", "**")
-                if operator not in _PRECEDENCE:
-                    self._refuse(start, token, "+ - * / ^ or a factor")
-                # Powers are right-associative.
-                pop_operators(_PRECEDENCE[operator] + (operator == "**"))
-                stack.append((operator, 1.0))
-                needs_operand, signs = True, 0
-                if not is_operand:
-                    continue
-            if kind == "number":
-                steps.append(("number", self._parse_number(token, start)))
-                needs_operand = False
-                continue
-            opening, exponent = "(", 1.0
-            if kind == "name" and token in FUNCTIONS:
-                # A function may have a power, as in log2^2(n), and log2 may lack parentheses.
-                opening = token
-                if tokens[k][1] in ("^", "**") and tokens[k + 1][0] == "number":
-                    exponent = self._parse_number(*tokens[k + 1][1:])
-                    k += 2
-                kind, token, start = tokens[k]
-                k += 1
-                if token != "(" and (
-                    opening != "log2" or kind not in ("name", "quoted") or token in FUNCTIONS
-                ):
-                    self._refuse(start, token, f"a parenthesis after {opening}")
-            if token == "(":
-                if sum(each not in _PRECEDENCE for each, _ in stack) >= MAX_DEPTH:
-                    self._refuse(start, self.text[start:], f"at most {MAX_DEPTH} levels")
-                stack.append((opening, exponent))
-                signs = 0
-                continue
-            is_held = opening == "log2" or any(each in _LOGARITHMS for each, _ in stack)
-            name = self._parse_name(kind, token, start, tokens[k][1])
-            steps += [("held" if is_held else "parameter", name), *_close(opening, exponent)]
-            needs_operand = False
-        pop_operators(1)
-        if stack:
-            self._refuse(len(self.text), "its end", "an operator or a closing parenthesis")
-        return steps
-
-    def _parse_number(self, text: str, start: int) -> float:
-        """Return a number; raise `InputError` if it overflows."""
-        if not math.isfinite(number := float(text)):
-            self._refuse(start, text, "a finite number")
-        return number
-
-    def _parse_name(self, kind: str, name: str, start: int, following: str) -> str:
-        """Return the name of a parameter without backquotes; raise `InputError` for other names."""
-        if kind == "quoted":
-            name = name[1:-1].replace("``", "`")
-        elif name.lower() in _REPLACEMENTS:
-            self._refuse(start, name, _REPLACEMENTS[name.lower()])
-        elif following == "(":
-            self._refuse(start, name, f"one of the functions {', '.join(FUNCTIONS)}")
-        if self.variables is not None and name not in self.variables:
-            self._refuse(start, name, f"{' or '.join(self.variables)}, or {', '.join(FUNCTIONS)}")
-        return name
-
     def _fold(
         self,
         load: Callable[[str, Any], Any],
         call: Callable[[str, Any], Any],
         apply: Callable[[str, Any, Any], Any],
     ) -> Any:
-        """Evaluate the steps, given functions for operands, function calls and operators."""
+        """Evaluate the steps with a stack of values.
+
+        ``load(kind, operand)`` returns the value of a number or parameter, ``call(name, value)``
+        that of a function, and ``apply(operator, left, right)`` that of an operator.
+        """
         stack: list[Any] = []
         for kind, item in self._steps:
             if kind == "call":
                 stack.append(call(item, stack.pop()))
             elif kind == "apply":
-                right = stack.pop()
-                stack.append(apply(item, stack.pop(), right))
+                right_value = stack.pop()
+                stack.append(apply(item, stack.pop(), right_value))
             else:
                 stack.append(load(kind, item))
         return stack.pop()
@@ -373,18 +275,122 @@ class Formula:
         raise InputError(message, file=self.file, found=found, expected=expected)
 
 
-def _close(opening: str, exponent: float) -> list[_Step]:
-    """Return the steps of a closing parenthesis: its function, and the power of the value."""
-    steps: list[_Step] = [] if opening == "(" else [("call", opening)]
-    return steps + ([("number", exponent), ("apply", "**")] if exponent != 1 else [])
+class _Parser:
+    """Parser of a formula by precedence climbing, which writes its steps in postfix order."""
+
+    def __init__(self, formula: Formula) -> None:
+        self.steps: list[_Step] = []
+        self._formula, self._refuse = formula, formula._refuse
+        tokens = [
+            (str(match.lastgroup), match[0], match.start())
+            for match in _TOKEN.finditer(formula.text)
+            if not match[0].isspace()
+        ]
+        # The kind, text and index of each remaining token, the next one last.
+        self._tokens = [("end", "its end", len(formula.text)), *reversed(tokens)]
+        # The last number, and the index after it.
+        self._last_number = "", -1
+        # The functions of the open parentheses, or "(" without a function.
+        self._opened: list[str] = []
+        self._parse_until("its end", "no closing parenthesis without an opening one")
+
+    def _parse_until(self, closing: str, expected: str) -> None:
+        """Parse up to a closing token; raise `InputError` at any other one."""
+        self._parse_operation(1)
+        kind, text, start = self._tokens.pop()
+        if text != closing:
+            self._refuse(start, text, "+ - * / ^ or a factor" if kind == "other" else expected)
+
+    def _parse_operation(self, min_precedence: int) -> None:
+        """Parse an operand and the operators after it that have at least this precedence."""
+        n_signs = n_negations = 0
+        while self._tokens[-1][1] in ("+", "-"):
+            _, text, start = self._tokens.pop()
+            n_signs, n_negations = n_signs + 1, n_negations + (text == "-")
+            if n_signs > MAX_DEPTH:
+                self._refuse(start, text, f"at most {MAX_DEPTH} levels")
+        self._parse_operand()
+        while True:
+            kind, text, start = self._tokens[-1]
+            is_product = kind in ("number", "name", "quoted") or text == "("
+            operator = "*" if is_product else text.replace("^", "**")
+            precedence = _PRECEDENCE.get(operator, 0)
+            if operator != "**":
+                self.steps += _NEGATION * n_negations
+                n_negations = 0
+            if precedence < min_precedence:
+                return
+            number, end = self._last_number
+            if not is_product:
+                self._tokens.pop()
+            elif end == start:
+                # Otherwise 0x10 would be 0 times x10, and 1_000 n would have a parameter _000.
+                self._refuse(start, text, f"a blank or * after {number}")
+            # Powers are right-associative.
+            self._parse_operation(precedence + (operator != "**"))
+            self.steps.append(("apply", operator))
+
+    def _parse_operand(self) -> None:
+        """Parse a number, a parameter, a parenthesis or a function."""
+        kind, text, start = self._tokens.pop()
+        if kind == "number":
+            self._last_number = text, start + len(text)
+            self.steps.append(("number", self._read_number(text, start)))
+            return
+        opening, exponent = "(", 1.0
+        if kind == "name" and text in FUNCTIONS:
+            # A function may have a power, as in log2^2(n), and log2 may lack parentheses.
+            opening = text
+            if self._tokens[-1][1] in ("^", "**") and self._tokens[-2][0] == "number":
+                self._tokens.pop()
+                exponent = self._read_number(*self._tokens.pop()[1:])
+            kind, text, start = self._tokens.pop()
+            has_name = kind in ("name", "quoted") and text not in FUNCTIONS
+            if text != "(" and not (opening == "log2" and has_name):
+                self._refuse(start, text, f"a parenthesis after {opening}")
+        elif kind not in ("name", "quoted") and text != "(":
+            self._refuse(start, text, "a number, a parameter or a function")
+        self._opened.append(opening)
+        if text != "(":
+            is_held = not _LOGARITHMS.keys().isdisjoint(self._opened)
+            name = self._read_name(kind, text, start)
+            self.steps.append(("held" if is_held else "parameter", name))
+        elif len(self._opened) > MAX_DEPTH:
+            self._refuse(start, self._formula.text[start:], f"at most {MAX_DEPTH} levels")
+        else:
+            self._parse_until(")", "an operator or a closing parenthesis")
+        self._opened.pop()
+        if opening != "(":
+            self.steps.append(("call", opening))
+        if exponent != 1:
+            self.steps += [("number", exponent), ("apply", "**")]
+
+    def _read_number(self, text: str, start: int) -> float:
+        """Return a number; raise `InputError` if it overflows."""
+        if not math.isfinite(number := float(text)):
+            self._refuse(start, text, "a finite number")
+        return number
+
+    def _read_name(self, kind: str, name: str, start: int) -> str:
+        """Return the name of a parameter without backquotes; raise `InputError` for other names."""
+        if kind == "quoted":
+            name = name[1:-1].replace("``", "`")
+        elif name.lower() in _REPLACEMENTS:
+            self._refuse(start, name, _REPLACEMENTS[name.lower()])
+        elif self._tokens[-1][1] == "(":
+            self._refuse(start, name, f"one of the functions {', '.join(FUNCTIONS)}")
+        allowed = self._formula.variables
+        if allowed is not None and name not in allowed:
+            self._refuse(start, name, f"{' or '.join(allowed)}, or {', '.join(FUNCTIONS)}")
+        return name
 
 
 def _multiply_powers(a: Powers, b: Powers) -> Powers:
     """Return a product of products: exponents of equal parameters add up."""
     result = dict(a)
     for name, (i, j) in b:
-        before = result.get(name, (0.0, 0.0))
-        result[name] = (before[0] + i, before[1] + j)
+        exponents = result.get(name, (0.0, 0.0))
+        result[name] = (exponents[0] + i, exponents[1] + j)
     return tuple(sorted((name, pair) for name, pair in result.items() if any(pair)))
 
 

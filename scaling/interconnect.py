@@ -81,7 +81,6 @@ def read_jobs(path: PathLike, units: Mapping[str, str] | None = None) -> pd.Data
     0         slow  0.000043    900.0
     1         fast  0.000022    800.0
     """
-    fault = partial(InputError, file=path)
     stated = units or {}
     for column, unit in stated.items():
         one_of(column, "column with a unit", tuple(UNITS))
@@ -99,8 +98,9 @@ def read_jobs(path: PathLike, units: Mapping[str, str] | None = None) -> pd.Data
         if implausible.size:
             row, default = implausible[0], next(iter(factors))
             message = f"this {name} looks like another unit than {default}; give --{name}-unit"
+            line, found = lines[row + 1], jobs[name][row]
             expected = f"{limit}, or one of {', '.join(factors)}"
-            raise fault(message, line=lines[row + 1], found=jobs[name][row], expected=expected)
+            raise InputError(message, file=path, line=line, found=found, expected=expected)
     return jobs
 
 
@@ -434,17 +434,17 @@ def speedups(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame:
         row, expected = int(is_valid.to_numpy().argmin()), "a whole number above 0"
         message, found = f"bad tasks of job {checked['job'][row]}", checked["tasks"][row]
         raise InputError(message, found=found, expected=expected)
-    by_net = checked.groupby("interconnect").nunique(dropna=False).max()
-    further = checked.columns.difference([*JOB_COLUMNS, "tasks"], sort=False)
-    kind = checked[[n for n in further if by_net[n] > 1]].astype(str).agg(" ".join, axis=1)
+    n_values = checked.groupby("interconnect").nunique(dropna=False).max()
+    kind_columns = checked.columns.difference([*JOB_COLUMNS, "tasks"], sort=False)
+    kind = checked[[n for n in kind_columns if n_values[n] > 1]].astype(str).agg(" ".join, axis=1)
     parts = communication_times(checked, model)
     limits = what_if(checked, model, SCENARIOS[1::2])
     table = parts[["job", "interconnect"]].assign(kind=kind, tasks=tasks.astype(int))
     table = table.assign(communication=parts["communication"], computation=parts["computation"])
     fewest = tasks.groupby(kind).transform("min")
     base = checked["elapsed"].where(tasks == fewest)
-    shared = checked["job"][base.notna()].groupby([kind, checked["interconnect"]]).unique()
-    pooled = shared[shared.map(len) > 1]
+    base_job = checked["job"][base.notna()].groupby([kind, checked["interconnect"]]).unique()
+    pooled = base_job[base_job.map(len) > 1]
     if len(pooled):
         jobs_of_base = ", ".join(map(str, pooled.iloc[0]))
         message = f"the mean of jobs {jobs_of_base} is the base of speed-ups"
@@ -456,6 +456,6 @@ def speedups(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame:
     table = table.assign(base=fewest.astype(int), speed_up=base_time / checked["elapsed"])
     for scenario in SCENARIOS[1::2]:
         table[scenario.name.replace(" ", "_")] = base_time / limits[scenario.name]
-    order = table.assign(kind=pd.factorize(kind)[0])
-    order = order.sort_values(["kind", "interconnect", "tasks"], kind="stable")
-    return table.loc[order.index].reset_index(drop=True)
+    sorted_table = table.assign(kind=pd.factorize(kind)[0])
+    sorted_table = sorted_table.sort_values(["kind", "interconnect", "tasks"], kind="stable")
+    return table.loc[sorted_table.index].reset_index(drop=True)

@@ -98,11 +98,8 @@ class Measurements:
         too_small = size[(size > 0) & (size < MIN_VALUE)]
         if too_small.size:
             message = "the values of a path are too small to fit; use another unit"
-            found, expected = (
-                f"at most {too_small[0]:g}",
-                f"one of {MIN_VALUE:g} or more, or only 0",
-            )
-            raise InputError(message, found=found, expected=expected)
+            expected = f"one of {MIN_VALUE:g} or more, or only 0"
+            raise InputError(message, found=f"at most {too_small[0]:g}", expected=expected)
         paths = tuple(f"path {k}" for k in range(len(y))) if callpaths is None else tuple(callpaths)
         names = ("time",) * len(y) if metrics is None else tuple(metrics)
         if not len(paths) == len(names) == len(y):
@@ -504,7 +501,7 @@ def parse_csv(
 def _classify_columns(
     names: list[str], wanted: Sequence[str], known: Sequence[str], fault: Callable[..., InputError]
 ) -> tuple[list[str], list[str]]:
-    """Return the columns of values and of parameters; raise `InputError` if some are missing."""
+    """Return the columns of values, which match ``wanted``, and of parameters, not in ``known``."""
     matching = {
         column: {name for name in names if name == column or fnmatchcase(name, column)}
         for column in wanted or ["value"]

@@ -439,7 +439,7 @@ class Models:
 def _score_fits(
     points: Floats, centre: Floats, fitted: Floats, models: Sequence[Sequence[Term]]
 ) -> dict[str, Floats]:
-    """Return the quality of each fit, given values at the points, (p, n)."""
+    """Return the scores of `Models.summary`, (p,) each, given values at the points, (p, n)."""
     n = centre.shape[1]
     residual = centre - fitted
     rss = (residual**2).sum(axis=1)
@@ -469,7 +469,7 @@ def _max_errors(centre: Floats, fitted: Floats) -> Floats:
 def _leave_one_out(
     points: Floats, residual: Floats, scale: Floats, models: Sequence[Sequence[Term]]
 ) -> Floats:
-    """Return the relative leave-one-out error at each point: residual / (1 - leverage)."""
+    """Return the relative leave-one-out error at each point, (p, n): residual / (1 - leverage)."""
     exponents = {e for terms in models for _, e in terms}
     values = {e: formula.evaluate_terms([(1.0, e)], points) for e in exponents}
     count = np.array([len(terms) for terms in models])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +34,7 @@ _OUTLIER_GAP = 2.0
 _MAD_TO_STD = 1.4826
 
 
-@dataclass(frozen=True)
-class PointEstimates:
+class PointEstimates(NamedTuple):
     """Centre and standard error of every point of every call path.
 
     The values of a path are negated if most of them are negative.
@@ -52,11 +51,15 @@ class PointEstimates:
 
     def take(self, rows: NDArray[np.intp] | slice) -> PointEstimates:
         """Return the estimates of some call paths."""
-        return PointEstimates(*(getattr(self, field.name)[rows] for field in fields(self)))
+        return PointEstimates._make(array[rows] for array in self)
 
 
 def estimate_points(values: Floats, law: str = "auto") -> PointEstimates:
-    """Estimate centres (mid-range of bounded noise, mean of normal noise) and standard errors."""
+    """Estimate the centre and the standard error of each point, without outliers.
+
+    The centre is the mean under normal noise and the mid-range under bounded noise. By default,
+    both are averaged by the probability of bounded noise in each call path.
+    """
     sign = _find_signs(values)
     values = sign[:, None, None] * values
     left_out = find_outliers(values)
@@ -117,8 +120,8 @@ def _find_signs(values: Floats) -> Floats:
     if (np.isnan(values) | (values >= 0)).all():
         return np.ones(len(values))
     mean = np.sign(np.nanmean(values, axis=2))
-    first = np.take_along_axis(mean, (mean != 0).argmax(axis=1)[:, None], axis=1)[:, 0]
-    return np.where(mean.sum(axis=1) + first / 2 < 0, -1.0, 1.0)
+    first_sign = np.take_along_axis(mean, (mean != 0).argmax(axis=1)[:, None], axis=1)[:, 0]
+    return np.where(mean.sum(axis=1) + first_sign / 2 < 0, -1.0, 1.0)
 
 
 def _estimate_bounded_shares(log_odds: Floats) -> Floats:
@@ -137,7 +140,7 @@ def _estimate_bounded_shares(log_odds: Floats) -> Floats:
 
 
 def _fit_bounded(low: Floats, high: Floats, n: NDArray[np.int_]) -> tuple[Floats, Floats, Floats]:
-    """Return the mid-range, its standard error and the log evidence, averaged over half-widths."""
+    """Return mid-ranges, their standard errors and the log evidence of paths for bounded noise."""
     mid_range, spread = (low + high) / 2, _relative_range(low, high)
     width, log_weight = weigh_widths(low, high, n)
     evidence = np.logaddexp.reduce(log_weight, axis=1)
@@ -151,7 +154,7 @@ def _fit_bounded(low: Floats, high: Floats, n: NDArray[np.int_]) -> tuple[Floats
 
 
 def weigh_widths(low: Floats, high: Floats, n: NDArray[np.int_]) -> tuple[Floats, Floats]:
-    """Return candidate relative widths of bounded noise, and their log weights."""
+    """Return candidate relative widths of bounded noise, and their log weights, (p, 20) each."""
     spread = _relative_range(low, high)
     width = spread.max(axis=1)[:, None] * (1 + _EXCESS)
     # The likelihood of a width w at n repetitions with the relative range s, integrated over the
@@ -223,7 +226,12 @@ _RIDGE = 1e-3
 def predict_by_neighbours(
     points: Floats, centre: Floats, places: Floats, formula: Floats, at_points: Floats
 ) -> Floats:
-    """Predict from the nearest points and from values of a formula at the places and points."""
+    """Predict each call path at each place, (p, m), from a formula and the nearest points.
+
+    ``formula`` and ``at_points`` are its values at the places, (p, m), and at the points, (p, n).
+    The prediction is the median of the formula, the formula scaled to the nearest points and the
+    power law through them; beyond the largest parameter values, the minimum of the last two.
+    """
     points, places = replace_zeros(points, points), replace_zeros(points, places)
     positive = np.where(centre > 0, centre, raise_small_values(centre))
     power_law = predict_power_law(points, positive, places)
@@ -238,8 +246,10 @@ def predict_by_neighbours(
 
 
 def predict_power_law(points: Floats, centre: Floats, places: Floats) -> Floats:
-    """Predict positive values by a power law through the points near each place; (p, m)."""
-    # A weighted ridge regression of log(centre) on the logarithms of the parameters.
+    """Predict positive values by a power law through the points near each place; (p, m).
+
+    It is a weighted ridge regression of log(centre) on the logarithms of the parameters.
+    """
     weight = _weigh_neighbours(points, places, _POWER_LAW_DECAY)
     result = np.empty((len(centre), len(places)))
     logs = np.log(centre)

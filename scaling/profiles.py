@@ -135,7 +135,7 @@ def _join_callpath(nodes: Mapping[str, Any], number: str) -> str:
 
 
 def _merge_runs(runs: Sequence[ProfiledRun], choice: ReadOptions, file: PathLike) -> Records:
-    """Join the values of runs, whose metadata contain the parameters."""
+    """Return the values of all runs, with the parameters from their metadata."""
     numbers = {
         name: values
         for name in (runs[0].metadata if runs else ())
@@ -322,7 +322,10 @@ def check_unpacked_size(path: Path) -> None:
 
 
 def _measure_unpacked(stream: IO[bytes], limit: int) -> int:
-    """Return the unpacked size of a member, or a size above the limit."""
+    """Return the unpacked bytes of a member of a Cube profile, or a number above the limit.
+
+    A member is packed by gzip, or in chunks by zlib after a table of their sizes.
+    """
     start = stream.read(len(_DATA))
     if start.startswith(_PACKED[0]):
         stream.seek(0)
@@ -338,9 +341,9 @@ def _measure_unpacked(stream: IO[bytes], limit: int) -> int:
     if not 0 <= 24 * count <= MAX_PROFILE_BYTES:
         return 0
     stream.read(24 * count)
-    rest, size = stream.read(), 0
-    while size <= limit and rest:
+    packed_bytes, size = stream.read(), 0
+    while size <= limit and packed_bytes:
         unpacker = zlib.decompressobj()
-        size += len(unpacker.decompress(rest, limit - size + 1))
-        rest = unpacker.unused_data
+        size += len(unpacker.decompress(packed_bytes, limit - size + 1))
+        packed_bytes = unpacker.unused_data
     return size

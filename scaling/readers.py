@@ -17,14 +17,7 @@ from typing import Any
 import numpy as np
 
 from toruscast.errors import InputError
-from toruscast.files import (
-    as_damaged,
-    as_string,
-    check_path,
-    note_read,
-    parse_json,
-    read_limited,
-)
+from toruscast.files import as_damaged, as_string, check_path, note_read, parse_json, read_limited
 from toruscast.validation import one_of, repeated
 
 from .formula import Formula, ScalingWarning, format_terms
@@ -122,7 +115,7 @@ def read_measurements(
 
 
 def _parse_file(path: Path, choice: ReadOptions) -> Records:
-    """Parse a file or folder in any format."""
+    """Parse a file or folder, whose format is recognised by its content."""
     if path.is_dir():
         if caliper_files(path):
             return parse_caliper(path, choice)
@@ -133,18 +126,18 @@ def _parse_file(path: Path, choice: ReadOptions) -> Records:
         choice.refuse(path, "value", "parameters", "reduce", "merge")
         return parse_project(raw, path)
     content = as_string(raw, path)
-    lines = (line for line in content.split("\n") if line.strip() and line.lstrip()[0] != "#")
-    first = next(lines, "nothing")
-    word = first.split()[0]
+    lines = (each for each in content.split("\n") if each.strip() and each.lstrip()[0] != "#")
+    line = next(lines, "nothing")
+    word = line.split()[0]
     start = word[0]
     document = None
     if start == "{" and not is_json_lines(content):
         document = parse_json(content, path)
         if is_thicket(document):
             return parse_thicket(document, path, choice)
-    elif word not in FIELDS and not word.startswith(("{", "[", CALIPER)) and find_separator(first):
+    elif word not in FIELDS and not word.startswith(("{", "[", CALIPER)) and find_separator(line):
         choice.refuse(path, "parameters", "merge")
-        return parse_csv(content, path, find_separator(first), choice)
+        return parse_csv(content, path, find_separator(line), choice)
     choice.refuse(path, "value", "parameters", "reduce", "merge")
     if document is not None:
         return parse_document(document, path)
@@ -152,7 +145,7 @@ def _parse_file(path: Path, choice: ReadOptions) -> Records:
         return parse_json_lines(content, path)
     if word in FIELDS:
         return parse_text(content, path)
-    raise InputError("is not a file of measurements", file=path, found=first, expected=_FORMATS)
+    raise InputError("is not a file of measurements", file=path, found=line, expected=_FORMATS)
 
 
 def read_formulas(path: PathLike) -> dict[tuple[str, str], Formula]:
@@ -206,9 +199,8 @@ _FIRST = re.compile(r'\s*\{\s*"(?:params"|parameters"\s*:\s*\{)')
 def parse_document(document: Any, file: PathLike) -> Records:
     """Parse a JSON document in either layout of Extra-P."""
     if isinstance(document, dict) and isinstance(document.get("measurements"), list):
-        with check_layout(
-            file, _EXTRAP_JSON, '"measurements": [{"callpath_id": .., "value": ..}, ..]'
-        ):
+        expected = '"measurements": [{"callpath_id": .., "value": ..}, ..]'
+        with check_layout(file, _EXTRAP_JSON, expected):
             return _parse_tables(document, file)
     return parse_by_callpath(document, file, "point", lambda row: row["values"])
 
@@ -216,11 +208,13 @@ def parse_document(document: Any, file: PathLike) -> Records:
 def parse_by_callpath(
     document: Any, file: PathLike, coordinates: str, repetitions: Callable[[dict[str, Any]], Any]
 ) -> Records:
-    """Parse a document that lists measurements by call path."""
+    """Parse a document that lists measurements by call path and metric.
+
+    ``coordinates`` is the key of a point, and ``repetitions`` returns the values of an entry.
+    """
     records = Records(file)
-    with check_layout(
-        file, _EXTRAP_JSON, f'{{call path: {{metric: [{{"{coordinates}": [..], ..}}, ..]}}}}'
-    ):
+    layout = f'{{call path: {{metric: [{{"{coordinates}": [..], ..}}, ..]}}}}'
+    with check_layout(file, _EXTRAP_JSON, layout):
         records.parameters = document["parameters"]
         if not isinstance(document["parameters"], list) or not document["parameters"]:
             raise TypeError
@@ -239,7 +233,7 @@ def parse_by_callpath(
 
 
 def _parse_tables(document: dict[str, Any], file: PathLike) -> Records:
-    """Join the tables of parameters, call paths, metrics and points by their ids."""
+    """Parse a document of tables, joining parameters, call paths, metrics and points by ids."""
     records = Records(file)
 
     def to_unique(pairs: list[tuple[Any, Any]], what: str) -> dict[Any, Any]:
@@ -304,8 +298,8 @@ def parse_json_lines(content: str, file: PathLike) -> Records:
         records.parameters = records.parameters or names
         if sorted(names) != sorted(records.parameters):
             raise records.fault("other parameters than before", line, names, records.parameters)
-        known = {*_PARAMETERS, "callpath", "metric", "value"}
-        records.left_out.update(f"key {name}" for name in entry if name not in known)
+        known_keys = {*_PARAMETERS, "callpath", "metric", "value"}
+        records.left_out.update(f"key {name}" for name in entry if name not in known_keys)
         key = entry.get("callpath", "main"), entry.get("metric", "time")
         for name, what in zip(key, ("callpath", "metric"), strict=True):
             _check_name(name, what, records, line)
@@ -408,7 +402,10 @@ _INDEX, _VALUES = b"Extra-P INDEX\0\0\0", b"Extra-P VALUES\0\0"
 
 
 def parse_project(content: bytes, file: PathLike) -> Records:
-    """Parse a project of Extra-P; some projects contain only the median of each point."""
+    """Parse a project of Extra-P, a zip that may contain only the median of each point.
+
+    The measurements are a JSON document, which refers to arrays in other members by their numbers.
+    """
     n_medians = 0
     with as_damaged(file, "Extra-P project"), zipfile.ZipFile(io.BytesIO(content)) as archive:
         if _CONTENT not in archive.namelist():
@@ -446,7 +443,7 @@ def parse_project(content: bytes, file: PathLike) -> Records:
 
 
 def _read_stored_array(index: bytes, stored: bytes, number: int) -> list[Any]:
-    """Return one of the concatenated NumPy arrays of a project."""
+    """Return an array of a project; ``index`` has its offset in ``stored``, in NumPy's format."""
     if number < 0 or not index.startswith(_INDEX) or not stored.startswith(_VALUES):
         raise ValueError(f"no Extra-P values {number}")
     (start,) = struct.unpack_from("<Q", index, len(_INDEX) + 8 * (number + 1))

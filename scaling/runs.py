@@ -118,7 +118,7 @@ def run_plans(
         raise InputError("too many points in the grid", expected=f"at most {_MAX_POINTS}")
     grid = np.array(list(product(*levels)))
     price = _compute_costs(cost, names, grid)
-    base = grid[price.argmin()]
+    cheapest = grid[price.argmin()]
     for group in together:
         unknown = [name for name in group if name not in names]
         if unknown or not group:
@@ -137,8 +137,8 @@ def run_plans(
         is_chosen = np.zeros(len(grid), dtype=bool)
         for numbers in groups:
             others = [q for q in range(len(names)) if q not in numbers]
-            is_chosen |= (grid[:, others] == base[others]).all(axis=1)
-        is_off_lines = (grid != base).all(axis=1)
+            is_chosen |= (grid[:, others] == cheapest[others]).all(axis=1)
+        is_off_lines = (grid != cheapest).all(axis=1)
         has_extra = name == "lines" and len(names) > 1 and bool(is_off_lines.any())
         if has_extra:
             is_chosen[np.where(is_off_lines, price, np.inf).argmin()] = True
@@ -222,9 +222,9 @@ def next_runs(
     deviation = (values - mean[:, None]) / size[:, None]
     covariance = np.einsum("ph,phm,phk->pmk", weight, deviation, deviation)
     noise = variations(data)["variation"].to_numpy().reshape(models.n_paths, -1)
-    known = np.isfinite(noise).any(axis=1)
+    has_noise = np.isfinite(noise).any(axis=1)
     error = np.full(models.n_paths, _DEFAULT_ERROR)
-    error[known] = np.sqrt(np.nanmean(noise[known] ** 2, axis=1))
+    error[has_noise] = np.sqrt(np.nanmean(noise[has_noise] ** 2, axis=1))
     error = np.maximum(error, 1e-6)
     n, max_runs = len(places), 1 if budget is None else _MAX_RUNS
     limit = float(price.max()) if budget is None else budget
@@ -247,13 +247,15 @@ def _choose_runs(
     budget: float,
     max_runs: int,
 ) -> list[tuple[int, float]]:
-    """Choose runs among the first n places, by the gain over `divisor`, the variance at the others.
+    """Choose runs among the first n places greedily, by their gain divided by `divisor`, (n,).
 
-    Returns the index of each run, and the spread at the other places after it.
+    The gain is the reduction of the variance at the other places, the goals, for hypotheses with
+    this `covariance` and runs with this relative `error`, (p,). Returns the index of each run, and
+    the spread at the goals after it.
     """
-    rows: list[tuple[int, float]] = []
+    runs: list[tuple[int, float]] = []
     spread = _compute_spread(covariance[:, n:, n:])
-    while len(rows) < max_runs and spread > _MIN_SPREAD:
+    while len(runs) < max_runs and spread > _MIN_SPREAD:
         variance = np.einsum("pmm->pm", covariance[:, :n, :n]) + error[:, None] ** 2
         gain = ((covariance[:, :n, n:] ** 2).sum(axis=2) / variance).sum(axis=0) / divisor
         gain[price > budget] = 0.0
@@ -261,15 +263,15 @@ def _choose_runs(
         if not gain[best] > 0:
             break
         # Condition the normal distribution of the hypotheses on the run.
-        row = covariance[:, best]
-        explained = row[:, :, None] * row[:, None, :] / variance[:, best, None, None]
+        column = covariance[:, best]
+        explained = column[:, :, None] * column[:, None, :] / variance[:, best, None, None]
         covariance = covariance - explained
         budget -= price[best]
-        before, spread = spread, _compute_spread(covariance[:, n:, n:])
-        if spread > _MAX_REMAINING * before:
+        last_spread, spread = spread, _compute_spread(covariance[:, n:, n:])
+        if spread > _MAX_REMAINING * last_spread:
             break
-        rows.append((best, spread))
-    return rows
+        runs.append((best, spread))
+    return runs
 
 
 def _compute_spread(covariance: Floats) -> float:

@@ -124,10 +124,10 @@ def score_hypotheses(
         pair_number = np.full((len(target), keep), size)
         paths = np.flatnonzero(min_positive > max_single_residual)
         for rows in np.array_split(paths, max(1, -(-paths.size * n_pairs // _MAX_ELEMENTS))):
-            part = problem.take(rows)
-            residual, negative, base = _fit_pairs(part)
-            value = base + log_fit(residual, 3, target.shape[1], known[rows])
-            value -= part.penalty[:, None] * negative
+            part_of_problem = problem.take(rows)
+            residual, negative, log_volume = _fit_pairs(part_of_problem)
+            value = log_volume + log_fit(residual, 3, target.shape[1], known[rows])
+            value -= part_of_problem.penalty[:, None] * negative
             best = np.argpartition(-value, keep - 1, axis=1)[:, :keep]
             pair_score[rows] = np.take_along_axis(value, best, axis=1) + pairs.log_prior
             pair_number[rows] = size + best
@@ -142,51 +142,55 @@ def score_hypotheses(
     )
 
 
-def replace_rows(before: HypothesisScores, again: HypothesisScores, rows: Bools) -> None:
-    """Copy the results of some call paths from `again` into `before`."""
-    for old, new in zip((*before[:3], *before.picks), (*again[:3], *again.picks), strict=True):
+def replace_rows(scores: HypothesisScores, new_scores: HypothesisScores, rows: Bools) -> None:
+    """Replace the scores of some call paths in place."""
+    arrays, new_arrays = ((*each[:3], *each.picks) for each in (scores, new_scores))
+    for old, new in zip(arrays, new_arrays, strict=True):
         # Read-only arrays are shared by all call paths, and equal in both results.
         if old.flags.writeable:
             old[rows] = new
 
 
-def select_best(found: HypothesisScores, keep: int) -> Index:
+def select_best(scores: HypothesisScores, keep: int) -> Index:
     """Return the columns, (p, keep), of the largest scores of each row, in growing order."""
-    return np.sort(np.argpartition(found.score, -keep, axis=1)[:, -keep:], axis=1)
+    return np.sort(np.argpartition(scores.score, -keep, axis=1)[:, -keep:], axis=1)
 
 
 def decode_hypotheses(
-    found: HypothesisScores, selected: Index, log_prior: Sequence[Floats]
+    scores: HypothesisScores, selected: Index, log_prior: Sequence[Floats]
 ) -> DecodedHypotheses:
-    """Return the terms and priors of the hypotheses in the selected columns of the scores."""
-    chosen = np.take_along_axis(found.number, selected, axis=1)
-    width = max(len(b.structure.columns) for b in found.blocks)
-    code = short_axes_last(np.zeros((width, len(log_prior), *chosen.shape), dtype=np.intp))
-    used = short_axes_last(np.zeros((width, *chosen.shape), dtype=bool))
-    prior = np.zeros(chosen.shape)
-    starts = np.cumsum([0, *(b.size for b in found.blocks)])
-    block_of = np.searchsorted(starts, chosen, side="right") - 1
+    """Return the terms and priors of hypotheses, given the columns of their scores, (p, h).
+
+    The index of a hypothesis in its block gives the index of each parameter's term.
+    """
+    numbers = np.take_along_axis(scores.number, selected, axis=1)
+    width = max(len(b.structure.columns) for b in scores.blocks)
+    term_numbers = short_axes_last(np.zeros((width, len(log_prior), *numbers.shape), dtype=np.intp))
+    used = short_axes_last(np.zeros((width, *numbers.shape), dtype=bool))
+    prior = np.zeros(numbers.shape)
+    starts = np.cumsum([0, *(b.size for b in scores.blocks)])
+    block_of = np.searchsorted(starts, numbers, side="right") - 1
     for number_of_block in np.unique(block_of):
-        block, start = found.blocks[number_of_block], starts[number_of_block]
+        block, start = scores.blocks[number_of_block], starts[number_of_block]
         path, row = np.nonzero(block_of == number_of_block)
-        number = chosen[path, row] - start
+        number = numbers[path, row] - start
         columns, active = block.structure.columns, block.structure.active
         used[path, row, : len(columns)] = True
         prior[path, row] = block.log_prior
         if block.pairs:
             both = _list_pairs(len(log_prior[0]))[:, number]
-            code[path, row, 1:3, 0] = both.T + 1
+            term_numbers[path, row, 1:3, 0] = both.T + 1
             prior[path, row] += log_prior[0][both].sum(axis=0)
             continue
         for q, position in zip(
             active, np.unravel_index(number, block.shape) if active else (), strict=True
         ):
-            term = found.picks[q][path, position]
+            term = scores.picks[q][path, position]
             prior[path, row] += log_prior[q][term]
             for k, column in enumerate(columns):
                 if q in column:
-                    code[path, row, k, q] = term + 1
-    return DecodedHypotheses(code, used, prior)
+                    term_numbers[path, row, k, q] = term + 1
+    return DecodedHypotheses(term_numbers, used, prior)
 
 
 def short_axes_last(array: NDArray[Any]) -> NDArray[Any]:
@@ -270,10 +274,10 @@ def _score_all(
             prior = prior + problem.log_prior[q][picks[q]].T.reshape(shape)
         residual = residual.reshape(-1, len(target)).T
         negative = negative.reshape(-1, len(target)).T
-        base = (prior - log_root).reshape(-1, len(target)).T
+        log_volume = (prior - log_root).reshape(-1, len(target)).T
         k = len(columns)
         value = score[:, start : start + block.size]
-        np.add(base, log_fit(residual, k, n_points, known), out=value)
+        np.add(log_volume, log_fit(residual, k, n_points, known), out=value)
         positive = np.where(negative, np.inf, residual)
         min_positive = np.minimum(min_positive, positive.min(axis=1))
         min_residual[:, k - 1] = np.minimum(min_residual[:, k - 1], residual.min(axis=1))
@@ -381,7 +385,7 @@ def _solve(
     residual = moments.squares
     log_root: Floats = np.zeros(1)
     for a in range(k):
-        pivot, rest = gram[a][a], right[a]
+        pivot, target_left = gram[a][a], right[a]
         scaled_row: list[Floats] = []  # of L D
         row: list[Floats] = []
         for b in range(a):
@@ -391,13 +395,13 @@ def _solve(
             scaled_row.append(value)
             row.append(value * inverse_pivot[b])
             pivot = pivot - value * row[b]
-            rest = rest - value * coefficient[b]
+            target_left = target_left - value * coefficient[b]
         if a:
             pivot = np.maximum(pivot, _MIN_PIVOT * gram[a][a])
         lower.append(row)
         inverse_pivot.append(1.0 / pivot)
-        coefficient.append(rest * inverse_pivot[a])
-        residual = residual - rest * coefficient[a]
+        coefficient.append(target_left * inverse_pivot[a])
+        residual = residual - target_left * coefficient[a]
         log_root = log_root + 0.5 * np.log(pivot)
     solution: list[Floats] = []
     negative = np.zeros(1, dtype=bool)
@@ -430,7 +434,10 @@ def _list_pairs(n: int) -> Index:
 
 
 def _fit_pairs(problem: Problem) -> tuple[Floats, Bools, Floats]:
-    """Return the residual, any negative coefficient, and log prior / sqrt(det) of all pairs."""
+    """Fit all pairs of terms of one parameter, (p, n_pairs).
+
+    Returns the residuals, whether some coefficient is negative, and log(prior / sqrt(det G)).
+    """
     # Subtracting the weighted mean eliminates the constant. With normalised terms a and b of
     # correlation r and slopes s_a and s_b, the pair has the coefficients (s_a - r s_b) / (1 - r^2)
     # and (s_b - r s_a) / (1 - r^2), and explains (s_a^2 + s_b^2 - 2 r s_a s_b) / (1 - r^2).
@@ -438,26 +445,26 @@ def _fit_pairs(problem: Problem) -> tuple[Floats, Bools, Floats]:
     weight, target = problem.error**-2.0, problem.target
     first, second = _list_pairs(len(terms))
     total = weight.sum(axis=1, keepdims=True)
-    one, two = weight @ terms.T, weight @ (terms * terms).T
+    sums, square_sums = weight @ terms.T, weight @ (terms * terms).T
     level = (weight * target).sum(axis=1, keepdims=True) / total
     above = target - level
-    norm = np.sqrt(np.maximum(two - one**2 / total, 1e-300))
+    norm = np.sqrt(np.maximum(square_sums - sums**2 / total, 1e-300))
     slope = (weight * above) @ terms.T / norm
-    mean = one / np.sqrt(total) / norm
+    mean = sums / np.sqrt(total) / norm
     prior = log_prior - np.log(norm)
     norm_a, slope_a, mean_a, prior_a = (v.take(first, axis=1) for v in (norm, slope, mean, prior))
     norm_b, slope_b, mean_b, prior_b = (v.take(second, axis=1) for v in (norm, slope, mean, prior))
     correlation = (weight @ (terms[first] * terms[second]).T) / (norm_a * norm_b)
     correlation -= mean_a * mean_b
-    rest = np.maximum(1.0 - correlation * correlation, 1e-12)
+    unshared = np.maximum(1.0 - correlation * correlation, 1e-12)
     only_a = slope_a - correlation * slope_b
     only_b = slope_b - correlation * slope_a
-    explained = (slope_a * only_a + slope_b * only_b) / rest
-    constant = level * np.sqrt(total) - (only_a * mean_a + only_b * mean_b) / rest
+    explained = (slope_a * only_a + slope_b * only_b) / unshared
+    constant = level * np.sqrt(total) - (only_a * mean_a + only_b * mean_b) / unshared
     negative = (only_a < 0) | (only_b < 0) | (constant < 0)
     unexplained = (weight * above**2).sum(axis=1, keepdims=True)
     residual = np.maximum(unexplained - explained, 0.0)
-    return residual, negative, prior_a + prior_b - 0.5 * np.log(rest * total)
+    return residual, negative, prior_a + prior_b - 0.5 * np.log(unshared * total)
 
 
 def is_grid(points: Floats) -> bool:
@@ -486,7 +493,10 @@ def _pick_terms(problem: Problem) -> list[Index]:
 
 
 def _screen_terms(problem: Problem, q: int, keep: int) -> Index:
-    """Return the best terms of one parameter, sorted, from fits along lines of this parameter."""
+    """Return the sorted indices of the best terms of one parameter, (p or 1, keep).
+
+    Each term is fitted with a constant along lines of points that differ in this parameter only.
+    """
     terms, weight, target = problem.terms[q], problem.error**-2.0, problem.target
     if len(terms) <= keep:
         return np.arange(len(terms))[None]
@@ -520,33 +530,35 @@ def _multiply_stack(stack: Floats, matrix: Floats) -> Floats:
 
 
 def _screen_scattered(problem: Problem, keep: int) -> list[Index]:
-    """Return the best terms of each parameter from fits to all points, which are not a grid."""
+    """Return the indices of the best terms of each parameter, for points that are not a grid.
+
+    All terms of one parameter are tried with the best term of each other parameter in turn.
+    """
     # Equal relative errors keep the choice independent of later estimates of the noise.
     unknown = np.zeros(len(problem.target), dtype=bool)
     problem = replace(problem, error=estimate_scale(np.abs(problem.target)), known=unknown)
     parameters = range(len(problem.terms))
     first = best_one = [_screen_terms(problem, q, 1) for q in parameters]
     on_lines = all(find_lines(problem.points, q) for q in parameters)
-    kept: list[Index] = []
-    # Each step searches all terms of one parameter with the best term of each other parameter.
+    picked: list[Index] = []
     for _ in range(1 if on_lines else _ROUNDS):
-        before = best_one
-        best_one, kept = [], []
+        previous_best = best_one
+        best_one, picked = [], []
         for q, values in enumerate(problem.terms):
             all_terms = np.arange(len(values))[None]
-            picks = [all_terms if k == q else pick for k, pick in enumerate(before)]
-            value, _, _, blocks = _score_all(problem, picks)
+            picks = [all_terms if k == q else pick for k, pick in enumerate(previous_best)]
+            block_scores, _, _, blocks = _score_all(problem, picks)
             score = np.full((len(problem.target), all_terms.size), -np.inf)
             start = 0
             for block in blocks:
                 if q in block.structure.active:
-                    np.maximum(score, value[:, start : start + block.size], out=score)
+                    np.maximum(score, block_scores[:, start : start + block.size], out=score)
                 start += block.size
             best_one.append(score.argmax(axis=1)[:, None])
             if on_lines:
                 np.put_along_axis(score, first[q], np.inf, axis=1)
             n = min(keep, score.shape[1])
-            kept.append(np.sort(np.argpartition(-score, n - 1, axis=1)[:, :n], axis=1))
-        if all(map(np.array_equal, best_one, before)):
+            picked.append(np.sort(np.argpartition(-score, n - 1, axis=1)[:, :n], axis=1))
+        if all(map(np.array_equal, best_one, previous_best)):
             break
-    return kept
+    return picked

@@ -11,14 +11,17 @@ logarithmically [Shudler18].
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import numbers
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import log
 from typing import NamedTuple
 
 import numpy as np
 
+from toruscast.errors import InputError
 from toruscast.typing import Bools, Floats
+from toruscast.validation import one_of, whole_number
 
 from .noise import PointEstimates, estimate_scale
 from .search import (
@@ -62,7 +65,44 @@ _MAX_ELEMENTS = 16_000
 
 
 @dataclass(frozen=True)
-class RankedHypotheses:
+class FitOptions:
+    """Options of the search for models.
+
+    Parameters
+    ----------
+    space : {"default", "published", "fine"}, TermSpace or pairs of exponents
+        Terms to search.
+    max_terms : {1, 2}
+        Number of terms of a model of one parameter, without the constant.
+    noise : {"auto", "normal", "bounded"}
+        Distribution of the noise of repetitions.
+    select : {"evidence", "loo", "kfold"}
+        Criterion: the evidence of a model, or its error in leave-one-out or five-fold
+        cross-validation.
+    negative : float
+        Prior probability of a negative coefficient in the evidence, above 0 and at most 0.5. It is
+        small because costs add up. Coefficients of logarithms may have either sign.
+    """
+
+    space: TermSpace | str | Iterable[tuple[float, float]] = "default"
+    max_terms: int = 2
+    noise: str = "auto"
+    select: str = "evidence"
+    negative: float = 0.05
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.space, str):
+            # An iterator of pairs can be read only once.
+            object.__setattr__(self, "space", TermSpace.from_exponents(self.space))
+        whole_number(self.max_terms, "max_terms", 1, 2)
+        one_of(self.noise, "law of noise", ("auto", "normal", "bounded"))
+        one_of(self.select, "criterion", tuple(CRITERIA))
+        if not isinstance(self.negative, numbers.Real) or not 0 < self.negative <= 0.5:
+            message, expected = "bad prior of negative coefficients", "above 0, at most 0.5"
+            raise InputError(message, found=self.negative, expected=expected)
+
+
+class RankedHypotheses(NamedTuple):
     """Hypotheses of each call path; predictions use the first, the others follow by probability."""
 
     terms: Index  # (p, h, k, q): index of each parameter's term plus 1; 0 without a term
@@ -86,7 +126,7 @@ class RankedHypotheses:
         np.put_along_axis(rank, np.take_along_axis(order, median, axis=1), -1.0, axis=1)
         rows, order = np.arange(len(values))[:, None], np.argsort(rank, axis=1)
         moved = ("terms", "used", "coefficient", "log_weight")
-        return replace(self, **{name: getattr(self, name)[rows, order] for name in moved})
+        return self._replace(**{name: getattr(self, name)[rows, order] for name in moved})
 
 
 class _LeastSquaresFit(NamedTuple):
@@ -99,14 +139,13 @@ class _LeastSquaresFit(NamedTuple):
 
 
 def rank_hypotheses(
-    points: Floats,
-    estimates: PointEstimates,
-    spaces: Sequence[TermSpace],
-    two_terms: bool,
-    criterion: str,
-    negative: float,
+    points: Floats, estimates: PointEstimates, spaces: Sequence[TermSpace], options: FitOptions
 ) -> RankedHypotheses:
-    """Find the most probable hypotheses of each call path."""
+    """Find the most probable hypotheses of each call path.
+
+    The evidence of all hypotheses is approximated by normal equations, and the best are solved
+    exactly. ``spaces`` are the terms of each parameter, a column of ``points``.
+    """
     n_points = len(points)
     reference = np.abs(estimates.centre).max(axis=1, keepdims=True)
     reference[reference == 0] = 1.0
@@ -115,6 +154,7 @@ def rank_hypotheses(
     error = np.where(known[:, None], estimates.error / reference, scale)
     terms = [s.values(column) for s, column in zip(spaces, points.T, strict=True)]
     peak = [v.max(axis=1, keepdims=True) for v in terms]
+    is_free = estimates.mixed | (options.select != "evidence")
     problem = Problem(
         points,
         [v / m for v, m in zip(terms, peak, strict=True)],
@@ -122,38 +162,42 @@ def rank_hypotheses(
         estimates.centre / reference,
         np.maximum(error, _COARSE * scale),
         known,
-        np.where(estimates.mixed | (criterion != "evidence"), 0.0, log(1 / negative - 1)),
+        np.where(is_free, 0.0, log(1 / options.negative - 1)),
     )
     # If single terms fit within the noise, a second term is not needed.
-    max_single_residual = np.where(known, n_points - 2.0, -1.0) if two_terms else None
-    found = score_hypotheses(problem, max_single_residual, _MAX_HYPOTHESES)
+    max_single_residual = np.where(known, n_points - 2.0, -1.0) if options.max_terms > 1 else None
+    scores = score_hypotheses(problem, max_single_residual, _MAX_HYPOTHESES)
     # Points without repetitions are noiseless if a hypothesis fits exactly. It must have at least
     # two columns fewer than points, because with one fewer, some of a thousand hypotheses fit by
     # chance.
-    n_columns = min(max(n_points - 2, 1), found.min_residual.shape[1])
-    noiseless = ~known & (found.min_residual[:, n_columns - 1] < 1e-14 * n_points)
+    n_columns = min(max(n_points - 2, 1), scores.min_residual.shape[1])
+    noiseless = ~known & (scores.min_residual[:, n_columns - 1] < 1e-14 * n_points)
     # If no hypothesis fits within the noise, the known errors do not describe the residuals.
-    is_misfit = known & (found.min_residual[:, -1] >= max_residual(n_points))
-    repeat = noiseless | is_misfit
-    if repeat.any():
+    is_misfit = known & (scores.min_residual[:, -1] >= max_residual(n_points))
+    is_repeated = noiseless | is_misfit
+    if is_repeated.any():
         error = np.where(is_misfit[:, None], scale, error)
         error = np.where(noiseless[:, None], _EXACT * scale, error)
         coarse = np.maximum(error, _COARSE * scale)
         problem = replace(problem, error=coarse, known=(known | noiseless) & ~is_misfit)
-        rows = np.flatnonzero(repeat)
+        rows = np.flatnonzero(is_repeated)
         limit = None if max_single_residual is None else max_single_residual[rows]
-        replace_rows(found, score_hypotheses(problem.take(rows), limit, _MAX_HYPOTHESES), repeat)
+        replace_rows(
+            scores, score_hypotheses(problem.take(rows), limit, _MAX_HYPOTHESES), is_repeated
+        )
     # With more points, fewer hypotheses are likely. Pairs are not scored for all call paths.
-    n_scored = sum(block.size for block in found.blocks if not block.pairs)
+    n_scored = sum(block.size for block in scores.blocks if not block.pairs)
     keep = min(_MAX_HYPOTHESES, max(_MIN_HYPOTHESES, _MAX_SOLVED // n_points), n_scored)
-    kept = decode_hypotheses(found, select_best(found, keep), problem.log_prior)
+    hypotheses = decode_hypotheses(scores, select_best(scores, keep), problem.log_prior)
     fine = replace(problem, error=np.maximum(error, _EXACT * scale))
     logarithm = [space.polynomial == 0 for space in spaces]
-    return _rank_exactly(kept, fine, peak, reference, scale, estimates, criterion, logarithm)
+    return _rank_exactly(
+        hypotheses, fine, peak, reference, scale, estimates, options.select, logarithm
+    )
 
 
 def _rank_exactly(
-    kept: DecodedHypotheses,
+    chosen: DecodedHypotheses,
     problem: Problem,
     peak: Sequence[Floats],
     reference: Floats,
@@ -162,69 +206,78 @@ def _rank_exactly(
     criterion: str,
     logarithm: Sequence[Bools],
 ) -> RankedHypotheses:
-    """Solve the selected hypotheses exactly, and rank them."""
+    """Solve the selected hypotheses by a QR decomposition, and rank them by the criterion.
+
+    ``problem`` is normalised: its values are divided by ``reference``, (p, 1), and its terms by
+    ``peak``, (t_q, 1). ``scale`` is the scale of relative errors, (p, n), and ``logarithm`` tells
+    for each parameter which terms are pure logarithms, (t_q,).
+    """
     target, error, known = problem.target, problem.error, problem.known
     n_points = target.shape[1]
-    columns, unit, log_peak = _build_columns(kept, problem, peak)
+    columns, unit, log_peak = _build_columns(chosen, problem, peak)
     if len(problem.terms) > 1:
-        _sort_columns(kept, columns, unit)
+        _sort_columns(chosen, columns, unit)
     solved = _least_squares(columns, (target / error)[:, None, :])
     if criterion == "evidence":
         _clip_negative(solved, columns, target / error, problem.penalty > 0)
-    fit = kept.log_prior + log_fit(solved.residual, kept.used.sum(axis=2), n_points, known)
-    volume = np.where(kept.used, np.log(np.einsum("phkk->phk", solved.inverse)), 0.0).sum(axis=2)
+    fit = chosen.log_prior + log_fit(solved.residual, chosen.used.sum(axis=2), n_points, known)
+    volume = np.where(chosen.used, np.log(np.einsum("phkk->phk", solved.inverse)), 0.0).sum(axis=2)
     volume = log_peak + volume
     if len(problem.terms) > 1 and not is_grid(problem.points):
         total = np.abs(solved.coefficient).sum(axis=2)
-        volume -= log_coefficient_range(total, kept.used.sum(axis=2))
+        volume -= log_coefficient_range(total, chosen.used.sum(axis=2))
     evidence = fit + volume
-    penalty = np.repeat(problem.penalty, kept.used[0].size).reshape(kept.used.shape)
+    penalty = np.repeat(problem.penalty, chosen.used[0].size).reshape(chosen.used.shape)
     for q, is_logarithm in enumerate(logarithm):
-        penalty[np.append(False, is_logarithm)[kept.terms[:, :, :, q]]] = 0.0
+        penalty[np.append(False, is_logarithm)[chosen.terms[:, :, :, q]]] = 0.0
     loss = _negative_penalty(solved, penalty)
     if criterion == "evidence":
         score, coefficient = _score_evidence(
-            evidence, penalty, kept, columns, solved, problem, reference, estimates
+            evidence, penalty, chosen, columns, solved, problem, reference, estimates
         )
     else:
-        score, coefficient = _cross_validate(solved, kept.used, criterion), solved.coefficient
+        score, coefficient = _cross_validate(solved, chosen.used, criterion), solved.coefficient
     order = np.argsort(-score, axis=1, kind="stable")
     rows = np.arange(len(order))[:, None]
-    first = rows[:, 0], order[:, 0]
-    weighted = np.array([column[first] for column in columns])
-    fitted = np.einsum("kpn,pk->pn", weighted, coefficient[first])
+    best = rows[:, 0], order[:, 0]
+    weighted = np.array([column[best] for column in columns])
+    fitted = np.einsum("kpn,pk->pn", weighted, coefficient[best])
     misfit = ((fitted - target / error) ** 2).sum(axis=1)
     # The prior decided if some hypothesis with a negative coefficient has a much higher evidence.
-    gain = np.where(loss > 0, evidence, -np.inf).max(axis=1) - evidence[first]
+    evidence_lost = np.where(loss > 0, evidence, -np.inf).max(axis=1) - evidence[best]
     noiseless = np.flatnonzero(known & (error == _EXACT * scale).all(axis=1))
     if noiseless.size:
         exact = coefficient[noiseless]
         coefficient[noiseless] = _drop_rounding(exact, columns, solved, error, noiseless)
     return RankedHypotheses(
-        terms=kept.terms[rows, order],
-        used=kept.used[rows, order],
+        terms=chosen.terms[rows, order],
+        used=chosen.used[rows, order],
         coefficient=(coefficient * reference[:, :, None] / unit)[rows, order],
         log_weight=score[rows, order],
         trusted=known & (misfit < max_residual(n_points)),
-        prior_decided=(loss[first] == 0) & (gain > 1.0),
+        prior_decided=(loss[best] == 0) & (evidence_lost > 1.0),
     )
 
 
 def _build_columns(
-    kept: DecodedHypotheses, problem: Problem, peak: Sequence[Floats]
+    hypotheses: DecodedHypotheses, problem: Problem, peak: Sequence[Floats]
 ) -> tuple[list[Floats], Floats, Floats]:
-    """Return the columns at the points, divided by the errors, their units and log maxima."""
+    """Return the columns of all hypotheses, their units, and the log product of their maxima.
+
+    There are k columns of shape (p, h, n), divided by the errors. Units, (p, h, k), are the factors
+    by which terms were divided. The log products have the shape (p, h).
+    """
     with_one = [np.vstack([np.ones(t.shape[1]), t]).T for t in problem.terms]
     peak_one = [np.vstack([np.ones((1, 1)), m])[:, 0] for m in peak]
-    n_paths, n_kept, width = kept.used.shape
+    n_paths, n_kept, width = hypotheses.used.shape
     columns, log_peak = [], np.zeros((n_paths, n_kept))
     unit = short_axes_last(np.ones((width, n_paths, n_kept)))
     weight = 1.0 / problem.error.T[:, :, None]
     for k in range(width):
-        used = kept.used[:, :, k]
+        used = hypotheses.used[:, :, k]
         column = np.repeat(used[None].astype(float), len(weight), axis=0)
         for q in range(len(problem.terms)):
-            number = kept.terms[:, :, k, q]
+            number = hypotheses.terms[:, :, k, q]
             if number.any():
                 column *= with_one[q].take(number, axis=1)
                 unit[:, :, k] *= peak_one[q][number]
@@ -235,11 +288,11 @@ def _build_columns(
     return columns, unit, log_peak
 
 
-def _sort_columns(kept: DecodedHypotheses, columns: list[Floats], unit: Floats) -> None:
+def _sort_columns(hypotheses: DecodedHypotheses, columns: list[Floats], unit: Floats) -> None:
     """Sort the columns of each hypothesis by their sums over the points, the constant first."""
-    constant = kept.used & ~kept.terms.any(axis=3)
+    constant = hypotheses.used & ~hypotheses.terms.any(axis=3)
     total = np.stack([column.sum(axis=2) for column in columns], axis=2)
-    key = np.where(constant, -np.inf, np.where(kept.used, total, np.inf))
+    key = np.where(constant, -np.inf, np.where(hypotheses.used, total, np.inf))
     order = np.argsort(key, axis=2, kind="stable")
     # Most columns are already sorted.
     moved = np.nonzero((order != np.arange(order.shape[2])).any(axis=2))
@@ -247,17 +300,21 @@ def _sort_columns(kept: DecodedHypotheses, columns: list[Floats], unit: Floats) 
     for column, source in zip(columns, order[moved].T, strict=True):
         column[moved] = np.choose(source[:, None], unsorted)
     pair = np.arange(len(moved[0]))[:, None]
-    for array in (kept.terms, kept.used, unit):
+    for array in (hypotheses.terms, hypotheses.used, unit):
         array[moved] = array[moved][pair, order[moved]]
 
 
 def _least_squares(columns: list[Floats], target: Floats) -> _LeastSquaresFit:
-    """Solve by modified Gram-Schmidt orthogonalisation; columns of zeros get the coefficient 0."""
+    """Solve least squares for all hypotheses at once, by modified Gram-Schmidt orthogonalisation.
+
+    ``columns`` are k arrays (p, h, n), and ``target`` is (p, 1, n). Columns of zeros get the
+    coefficient 0.
+    """
     k = len(columns)
     shape = columns[0].shape[:2]
     factor = short_axes_last(np.zeros((k, k, *shape)))
     projection = short_axes_last(np.zeros((k, *shape)))
-    rest = np.broadcast_to(target, columns[0].shape)
+    residuals = np.broadcast_to(target, columns[0].shape)
     basis: list[Floats] = []
     for a, column in enumerate(columns):
         q = column
@@ -271,9 +328,9 @@ def _least_squares(columns: list[Floats], target: Floats) -> _LeastSquaresFit:
         factor[:, :, a, a] = norm
         q = np.divide(q, norm[:, :, None], out=q if a else None)
         basis.append(q)
-        projection[:, :, a] = np.einsum("phn,phn->ph", q, rest)
+        projection[:, :, a] = np.einsum("phn,phn->ph", q, residuals)
         step = projection[:, :, a, None] * q
-        rest = np.subtract(rest, step, out=step)
+        residuals = np.subtract(residuals, step, out=step)
     inverse = np.zeros_like(factor)
     for a in range(k):
         inverse[:, :, a, a] = 1.0 / factor[:, :, a, a]
@@ -281,10 +338,10 @@ def _least_squares(columns: list[Floats], target: Floats) -> _LeastSquaresFit:
             row, column = factor[:, :, b, b + 1 : a + 1], inverse[:, :, b + 1 : a + 1, a]
             inverse[:, :, b, a] = -np.einsum("phc,phc->ph", row, column) / factor[:, :, b, b]
     return _LeastSquaresFit(
-        np.einsum("phn,phn->ph", rest, rest),
+        np.einsum("phn,phn->ph", residuals, residuals),
         np.einsum("phab,phb->pha", inverse, projection),
         inverse,
-        [*basis, rest],
+        [*basis, residuals],
     )
 
 
@@ -300,19 +357,19 @@ def _clip_negative(
 
 
 def _cross_validate(solved: _LeastSquaresFit, used: Bools, criterion: str) -> Floats:
-    """Return -n/2 times the logarithm of the cross-validation error, (p, h)."""
-    *basis, rest = solved.basis
-    n = rest.shape[2]
+    """Return -n/2 times the logarithm of the sum of squared cross-validation errors, (p, h)."""
+    *basis, residuals = solved.basis
+    n = residuals.shape[2]
     folds = n if criterion == "loo" else min(_FOLDS, n)
-    total = np.zeros(rest.shape[:2])
+    total = np.zeros(residuals.shape[:2])
     for fold in range(folds):
-        part = slice(fold, None, folds)
-        q = np.stack([column[:, :, part] for column in basis], axis=3)
+        rows = slice(fold, None, folds)
+        q = np.stack([column[:, :, rows] for column in basis], axis=3)
         residual_maker = np.eye(q.shape[2]) - np.einsum("phak,phbk->phab", q, q)
         # The errors of a left-out fold are (I - Q Q^T)^-1 times its residuals, for its rows of Q.
         # The matrix is singular if the other folds do not determine the fit.
         residual_maker += 1e-9 * np.eye(q.shape[2])
-        errors = np.linalg.solve(residual_maker, rest[:, :, part, None])[..., 0]
+        errors = np.linalg.solve(residual_maker, residuals[:, :, rows, None])[..., 0]
         total += (errors**2).sum(axis=2)
     is_undetermined = used.sum(axis=2) >= n
     return np.where(is_undetermined, -np.inf, -0.5 * n * np.log(np.maximum(total, 1e-300)))
@@ -321,7 +378,7 @@ def _cross_validate(solved: _LeastSquaresFit, used: Bools, criterion: str) -> Fl
 def _drop_rounding(
     coefficient: Floats, columns: list[Floats], solved: _LeastSquaresFit, error: Floats, rows: Index
 ) -> Floats:
-    """Set those coefficients of noiseless call paths to 0 that are rounding errors."""
+    """Return coefficients of noiseless call paths, ``rows``, with rounding errors set to 0."""
     inverse = solved.inverse[rows]
     spread = np.sqrt(np.einsum("phab,phab->pha", inverse, inverse))
     # A column is 1 at the largest values of all parameters, which may not be a point.
@@ -339,14 +396,18 @@ def _negative_penalty(solved: _LeastSquaresFit, penalty: Floats) -> Floats:
 def _score_evidence(
     evidence: Floats,
     penalty: Floats,
-    kept: DecodedHypotheses,
+    hypotheses: DecodedHypotheses,
     columns: list[Floats],
     solved: _LeastSquaresFit,
     problem: Problem,
     reference: Floats,
     estimates: PointEstimates,
 ) -> tuple[Floats, Floats]:
-    """Return log evidence minus penalty, and coefficients, for a mixture of both laws of noise."""
+    """Return log evidence minus penalty, (p, h), and coefficients, (p, h, k).
+
+    They are those of a mixture of normal and bounded noise, weighted by the probability of bounded
+    noise of each call path. ``evidence`` is that of normal noise.
+    """
     score = evidence - _negative_penalty(solved, penalty)
     probability = np.where(problem.known, estimates.bounded, 0.0)
     rows = np.flatnonzero(probability > _MIN_BOUNDED)
@@ -356,7 +417,7 @@ def _score_evidence(
     path, hypothesis = np.nonzero(is_likely)
     path = rows[path]
     # Pairs with equally many columns are computed together, without unused columns.
-    order = np.argsort(kept.used.sum(axis=2)[path, hypothesis], kind="stable")
+    order = np.argsort(hypotheses.used.sum(axis=2)[path, hypothesis], kind="stable")
     pair = path[order], hypothesis[order]
     flat = np.ravel_multi_index(pair, evidence.shape)
     by_point = (np.moveaxis(c, 2, 0).reshape(c.shape[2], -1) for c in columns)
@@ -365,13 +426,9 @@ def _score_evidence(
     lowest, highest, count = np.moveaxis(estimates.repetitions, 1, 0)
     unit = reference * problem.error
     repetitions = np.array([lowest / unit, highest / unit, count])[:, pair[0]]
+    normal = solved.coefficient[pair], solved.inverse[pair]
     log_mean, mean = _weigh_samples(
-        design,
-        repetitions,
-        solved.coefficient[pair],
-        solved.inverse[pair],
-        kept.used[pair],
-        penalty[pair],
+        design, repetitions, *normal, hypotheses.used[pair], penalty[pair]
     )
     bounded = np.full(evidence.shape, -np.inf)
     bounded[pair] = (evidence + 0.5 * solved.residual)[pair] + log_mean
@@ -398,9 +455,13 @@ def _weigh_samples(
     used: Bools,
     penalty: Floats,
 ) -> tuple[Floats, Floats]:
-    """Return the log mean likelihood of bounded noise and the mean coefficients of each pair."""
+    """Return the log mean likelihood of bounded noise, (m,), and mean coefficients, (m, k).
+
+    Importance sampling: coefficients are drawn from the posterior under normal noise, ``centre``
+    plus ``spread`` times random numbers, and reweighted by the likelihood of bounded noise.
+    ``design`` has the columns, (m, n, k); ``repetitions`` minima, maxima and counts, (3, m, n).
+    """
     n_pairs, width = centre.shape
-    # Importance sampling: draw coefficients from the normal posterior, and reweight them.
     z = np.random.default_rng(0).standard_normal((_N_SAMPLES // 2, width))
     # Antithetic samples give the exact mean of a symmetric likelihood.
     z = np.concatenate([z, -z])
@@ -409,26 +470,26 @@ def _weigh_samples(
     mean = np.zeros(centre.shape)
     step = max(1, _MAX_ELEMENTS // _N_SAMPLES)
     for start in range(0, n_pairs, step):
-        part = slice(start, start + step)
-        k = used[part].sum(axis=1).max()
-        exists = used[part, :k].T.astype(float)
+        pairs = slice(start, start + step)
+        k = used[pairs].sum(axis=1).max()
+        exists = used[pairs, :k].T.astype(float)
         # Coefficients and model values are linear functions of the random numbers.
         linear = np.empty((k, 1 + k, exists.shape[1]))
-        linear[:, 0] = centre[part, :k].T
-        linear[:, 1:] = np.moveaxis(spread[part, :k, :k], 0, 2)
+        linear[:, 0] = centre[pairs, :k].T
+        linear[:, 1:] = np.moveaxis(spread[pairs, :k, :k], 0, 2)
         linear *= exists[:, None]
         samples = drawn[:, : 1 + k]
-        loss = np.where(samples @ linear < 0, penalty[part, :k].T[:, None], 0.0).max(axis=0)
-        log_weight = _log_likelihood(design[part, :, :k].T, linear, samples, repetitions[:, part])
+        loss = np.where(samples @ linear < 0, penalty[pairs, :k].T[:, None], 0.0).max(axis=0)
+        log_weight = _log_likelihood(design[pairs, :, :k].T, linear, samples, repetitions[:, pairs])
         log_weight += 0.5 * (z[:, :k] ** 2 @ exists)
         log_weight -= loss
-        top = np.maximum(log_weight.max(axis=0), -1e300)
-        weight = np.exp(log_weight - top)
+        max_log_weight = np.maximum(log_weight.max(axis=0), -1e300)
+        weight = np.exp(log_weight - max_log_weight)
         total = weight.sum(axis=0)
         with np.errstate(divide="ignore"):
-            log_mean[part] = top + np.log(total) - log(_N_SAMPLES)
+            log_mean[pairs] = max_log_weight + np.log(total) - log(_N_SAMPLES)
         weight = samples.T @ weight / np.maximum(total, 1e-300)
-        mean[part, :k] = np.einsum("kjm,jm->mk", linear, weight)
+        mean[pairs, :k] = np.einsum("kjm,jm->mk", linear, weight)
     return log_mean, mean
 
 
@@ -440,7 +501,11 @@ def _log_softmax(values: Floats) -> Floats:
 def _log_likelihood(
     columns: Floats, linear: Floats, samples: Floats, repetitions: Floats
 ) -> Floats:
-    """Return the log likelihood of bounded noise for each sample, shape (s, m)."""
+    """Return the log likelihood of bounded noise for each sample, shape (s, m).
+
+    The coefficients of sample s are ``samples[s] @ linear``. Repetitions of a model value f are
+    uniform between f (1 - h) and f (1 + h), with the smallest h that contains all of them.
+    """
     lowest, highest, count = repetitions.transpose(0, 2, 1)
     # Divide the columns by the largest repetition once, rather than the values of each sample.
     share = np.einsum("knm,kjm->njm", np.divide(columns, highest, order="C"), linear)

@@ -75,7 +75,7 @@ def list_parameters(stages: Sequence[Stage]) -> tuple[str, ...]:
 
 
 def broadcast_values(stages: Sequence[Stage], at: Mapping[str, ArrayLike]) -> dict[str, Floats]:
-    """Check the values of parameters, and broadcast them to one shape."""
+    """Return the values of parameters as arrays of one shape, after a check of each."""
     missing = [name for name in list_parameters(stages) if name not in at]
     if missing:
         found, expected = ", ".join(map(str, at)) or "none", ", ".join(missing)
@@ -148,10 +148,11 @@ def find_slowest(stages: Sequence[Stage]) -> tuple[Stage, ...]:
     }
 
     def is_outgrown(products: list[Powers]) -> bool:
-        return all(any(_grows_faster(rival, each) for rival in rivals) for each in products)
+        return bool(products) and all(
+            any(_grows_faster(rival, product) for rival in rivals) for product in products
+        )
 
-    positive = ((stage, _positive_products(stage)) for stage in candidates)
-    return tuple(stage for stage, each in positive if not each or not is_outgrown(each))
+    return tuple(stage for stage in candidates if not is_outgrown(_positive_products(stage)))
 
 
 def _positive_products(stage: Stage) -> list[Powers]:
@@ -161,8 +162,11 @@ def _positive_products(stage: Stage) -> list[Powers]:
 
 def _grows_faster(a: Powers, b: Powers) -> bool:
     """Return whether the ratio a / b grows without bound in all parameters."""
-    left, right, none = dict(a), dict(b), (0.0, 0.0)
-    pairs = [(left.get(name, none), right.get(name, none)) for name in left.keys() | right.keys()]
+    pairs_a, pairs_b, zero = dict(a), dict(b), (0.0, 0.0)
+    pairs = [
+        (pairs_a.get(name, zero), pairs_b.get(name, zero))
+        for name in pairs_a.keys() | pairs_b.keys()
+    ]
     return all(x >= y for x, y in pairs) and any(x > y for x, y in pairs)
 
 
@@ -282,11 +286,11 @@ def find_crossings(terms: TermSum, low: float, high: float) -> list[float]:
     are excluded.
     """
     if low < 1 < high:
-        left, right = find_crossings(terms, low, 1.0), find_crossings(terms, 1.0, high)
+        below_one, above_one = find_crossings(terms, low, 1.0), find_crossings(terms, 1.0, high)
         before, after = _find_signs(
-            terms, [math.sqrt(max([low, *left])), math.sqrt(min([high, *right]))]
+            terms, [math.sqrt(max([low, *below_one])), math.sqrt(min([high, *above_one]))]
         )
-        return [*left, *([1.0] if before != after else []), *right]
+        return [*below_one, *([1.0] if before != after else []), *above_one]
     # Logarithms of x < 1 count as 0.
     terms = {(i, j): c for (i, j), c in terms.items() if c and (high > 1 or not j)}
     start, end = math.log2(low), math.log2(high)

@@ -125,14 +125,14 @@ class TermSpace:
         coarse = cls.default()
         known = coarse.pairs()
         grid = sorted({Fraction(n, 8) for n in range(25)} | {Fraction(n, 3) for n in range(10)})
-        more = [
+        added = [
             (float(i), j / 2)
             for i in grid
             for j in range(5)
             if (i or j) and (float(i), j / 2) not in known
         ]
         prior = (1 - _FINE_PRIOR) * coarse.prior
-        return cls._from_pairs(known + more, [*prior, *([_FINE_PRIOR / len(more)] * len(more))])
+        return cls._from_pairs(known + added, [*prior, *([_FINE_PRIOR / len(added)] * len(added))])
 
     @classmethod
     def from_exponents(cls, space: TermSpace | str | Iterable[tuple[float, float]]) -> TermSpace:
@@ -242,8 +242,8 @@ def _iterate_partitions(items: Column) -> Iterator[list[Column]]:
     if len(items) == 1:
         yield [items]
         return
-    first, rest = items[:1], items[1:]
-    for groups in _iterate_partitions(rest):
+    first, others = items[:1], items[1:]
+    for groups in _iterate_partitions(others):
         for k in range(len(groups)):
             yield [*groups[:k], first + groups[k], *groups[k + 1 :]]
         yield [first, *groups]

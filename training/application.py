@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sklearn.base import clone
 
@@ -92,20 +92,10 @@ def train(
     estimator = TimePredictor("coarse", "correction") if model is None else clone(model)
     names = () if estimator.features is None else feature_set(estimator.features)
     problem = as_problem(comm, torus, routing)
-    samples = draw_samples(
-        problem,
-        n,
-        seed=seed,
-        exclude=exclude,
-        level=needed_level(names, estimator.target),
-        store_path=store_path,
-        n_jobs=n_jobs,
-        progress=progress,
-    )
-    training = train_on(
-        samples, estimator, n_splits=n_splits, seed=seed, n_jobs=n_jobs, progress=progress
-    )
-    return replace(training, problem=problem)
+    work: dict[str, Any] = {"seed": seed, "n_jobs": n_jobs, "progress": progress}
+    level = needed_level(names, estimator.target)
+    samples = draw_samples(problem, n, exclude=exclude, level=level, store_path=store_path, **work)
+    return replace(train_on(samples, estimator, n_splits=n_splits, **work), problem=problem)
 
 
 def draw_samples(

@@ -145,15 +145,17 @@ def _fit_and_forecast(
     groups: NDArray[Any] | None,
     item: tuple[Any, NDArray[np.int64], NDArray[np.int64]],
 ) -> dict[str, Any]:
-    """Fit a copy of the item's predictor to its training rows, and predict its test rows."""
+    """Fit a predictor to training rows and predict test rows, given (predictor, train, test).
+
+    Returns the columns ``forecast``, ``low`` and ``high`` of `forecast_splits`.
+    """
     predictor, train, test = item
     model, options = clone(predictor), {}
-    if coverage is None and isinstance(model, TimePredictor):
-        model.set_params(calibration_folds=0)
-    if groups is not None and isinstance(model, TimePredictor):
-        train_groups = groups[train]
-        if 1 < np.unique(train_groups).size < train.size:
-            options = {"groups": train_groups}
+    if isinstance(model, TimePredictor):
+        if coverage is None:
+            model.set_params(calibration_folds=0)
+        if groups is not None and 1 < np.unique(groups[train]).size < train.size:
+            options = {"groups": groups[train]}
     model.fit(features.iloc[train], observed[train], **options)
     forecast = {"forecast": model.predict(features.iloc[test]), "low": np.nan, "high": np.nan}
     if coverage is not None and getattr(model, "calibration_", None) is not None:
@@ -193,15 +195,15 @@ def summarise(scores: pd.DataFrame) -> pd.DataFrame:
     """
     metrics = [name for name in METRICS if name in scores.columns]
     rows = []
-    for name, group in scores.groupby("predictor", sort=False):
+    for name, scores_of_one in scores.groupby("predictor", sort=False):
         for metric in metrics:
-            values = group[metric].dropna()
+            values = scores_of_one[metric].dropna()
             low = high = np.nan
             if values.size >= INTERVAL_SPLITS:
                 low, high = np.percentile(values, [2.5, 97.5])
-            first = group.loc[group["split"] == 0, metric].mean()
+            first_score = scores_of_one.loc[scores_of_one["split"] == 0, metric].mean()
             row = {"predictor": name, "metric": metric, "mean": values.mean()}
-            rows.append(row | {"low": low, "high": high, "first_split": first})
+            rows.append(row | {"low": low, "high": high, "first_split": first_score})
     return pd.DataFrame(rows)
 
 
@@ -239,15 +241,15 @@ def rcc_gains(
     """
     wide = scores.pivot(index=list(by), columns="predictor", values="rcc")
     names = scores["predictor"].unique()
-    base = wide[names[0] if over is None else over]
-    first = scores.iloc[0]
-    ratio = float(first["n_test"] / first["n_train"]) if "split" in by else 0.0
-    rows = {name: _mean_gain((wide[name] - base).dropna(), ratio) for name in names}
+    base_rcc = wide[names[0] if over is None else over]
+    first_row = scores.iloc[0]
+    size_ratio = float(first_row["n_test"] / first_row["n_train"]) if "split" in by else 0.0
+    rows = {name: _mean_gain((wide[name] - base_rcc).dropna(), size_ratio) for name in names}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("features")
 
 
 def baseline_scores(table: pd.DataFrame, n_splits: int, seed: int) -> pd.DataFrame:
-    """Return the RCC of `BASELINES` on the splits of `repeated_splits`, in the same format."""
+    """Return the RCC of the columns in `BASELINES`, like `repeated_splits` on the same splits."""
     splits = random_splits(len(table), n_splits, seed=seed)
     observed = table["time"].to_numpy(dtype=np.float64)
     rows = [
@@ -266,7 +268,10 @@ def baseline_scores(table: pd.DataFrame, n_splits: int, seed: int) -> pd.DataFra
 
 
 def _mean_gain(gains: pd.Series[float], ratio: float = 0.0) -> dict[str, float]:
-    """Return the mean gain with its 95 % interval; ``ratio`` is that of test to training size."""
+    """Return the mean gain with its 95 % interval.
+
+    ``ratio`` is the test size over the training size for splits that share mappings, else 0.
+    """
     values, n = gains.to_numpy(dtype=np.float64), gains.size
     mean, margin = float(values.mean()), float("nan")
     if n > 1:
@@ -307,12 +312,7 @@ def problem_sizes(table: pd.DataFrame) -> pd.DataFrame:
 
 
 HoldOut = Literal["application", "kind", "torus", "size"]
-PLURALS: Mapping[str, str] = {
-    "application": "applications",
-    "kind": "kinds",
-    "torus": "tori",
-    "size": "sizes",
-}
+PLURALS = {"application": "applications", "kind": "kinds", "torus": "tori", "size": "sizes"}
 BOUNDS = {"release_bound": "release bound", "lower_bound": "lower bound"}
 """Columns that rank without learning, the better one first, and their labels."""
 BASELINES = {"coarse_time": "coarse simulation", **BOUNDS}
@@ -376,7 +376,7 @@ def hold_out(
 
 
 def _assign_groups(table: pd.DataFrame, blocks: pd.DataFrame, by: HoldOut) -> pd.Series[str]:
-    """Return the group of each sample; the kind is the pattern of its recipe or of its name."""
+    """Return the group of each sample; a kind is the pattern of its recipe, or of its name."""
     if by == "size":
         return blocks.agg(" on ".join, axis=1)
     if by != "kind":
@@ -393,7 +393,7 @@ def _assign_groups(table: pd.DataFrame, blocks: pd.DataFrame, by: HoldOut) -> pd
 
 
 def _score_block(part: pd.DataFrame) -> dict[str, object]:
-    """Return the scores of one predictor on one held-out workload and torus."""
+    """Return the scores of the forecasts of one predictor for one workload and torus."""
     n, n_train, nan = len(part), int(part["n_train"].iloc[0]), float("nan")
     observed, predicted = part["time"].to_numpy(), part["forecast"].to_numpy()
     rcc = {
@@ -489,13 +489,13 @@ def evaluate_metrics(
     if not blocks:
         raise InputError("cannot evaluate metrics: all times are equal")
     sets = _complete_sets(table, metrics)
-    done = itertools.count(1)
+    n_done = itertools.count(1)
     report = progress or (lambda done, total: None)
     mean_rcc = []
     for _, _, group in blocks:
         scores = _score_sets(group, sets, _SELECTION_SPLITS, seed + _SELECTION_SEED, n_jobs)
         mean_rcc.append(scores.groupby("predictor", sort=False)["rcc"].mean())
-        report(next(done), 2 * len(blocks))
+        report(next(n_done), 2 * len(blocks))
     best = str(pd.concat(mean_rcc, axis="columns").mean(axis="columns").idxmax())
     rows = []
     for workload, torus, group in blocks:
@@ -507,7 +507,7 @@ def evaluate_metrics(
             rcc = scores.loc[scores["predictor"] == base, "rcc"].mean()
             gain = rcc_gains(scores).loc["with"].to_dict()
             rows.append(label | {"base": base, "rcc": rcc} | gain | {"alone": alone})
-        report(next(done), 2 * len(blocks))
+        report(next(n_done), 2 * len(blocks))
     by_block = pd.DataFrame(rows)
     by_base = {
         str(base): _average_gains(rows) for base, rows in by_block.groupby("base", sort=False)
@@ -531,11 +531,7 @@ def _complete_sets(table: pd.DataFrame, metrics: Sequence[str]) -> dict[str, tup
 
 
 def _score_sets(
-    group: pd.DataFrame,
-    sets: Mapping[str, tuple[str, ...]],
-    n_splits: int,
-    seed: int,
-    n_jobs: int,
+    group: pd.DataFrame, sets: Mapping[str, tuple[str, ...]], n_splits: int, seed: int, n_jobs: int
 ) -> pd.DataFrame:
     """Score a predictor with each feature set on the same splits."""
     # Few trees suffice for a mean over many splits.
@@ -547,10 +543,8 @@ def _score_sets(
 
 
 def _average_gains(blocks: pd.DataFrame) -> dict[str, float]:
-    """Return the mean gain over blocks with its 95 % interval."""
+    """Return the mean gain over blocks with its 95 % interval; of one block, over its splits."""
     n = len(blocks)
-    gain: Mapping[Any, Any] = blocks[["gain", "low", "high"]].iloc[0].to_dict()
-    if n > 1:
-        gain = _mean_gain(blocks["gain"])
+    gain = _mean_gain(blocks["gain"]) if n > 1 else blocks.iloc[0][["gain", "low", "high"]]
     higher = int((blocks["gain"] > 0).sum())
     return {"rcc": float(blocks["rcc"].mean()), **gain, "blocks": n, "higher": higher}

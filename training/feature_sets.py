@@ -61,6 +61,7 @@ _RELATIVE = (
     "off_node_bytes_share",
 )
 _H1 = ("avg_bytes", "max_bytes", "max_FIFO")
+_H6 = ("avg_bytes_TO", "avg_buffer_AO", "avg_delay_TO", "avg_delay_AO", "sum_hops_AO", "max_FIFO")
 
 FEATURE_SETS = MappingProxyType(
     {
@@ -71,14 +72,7 @@ FEATURE_SETS = MappingProxyType(
         # As in the table of the paper; its text has max_FIFO too.
         "H4": ("avg_bytes", "max_bytes", "avg_buffer_TO"),
         "H5": ("avg_bytes_TO", "avg_buffer_TO", "avg_delay_AO", "sum_hops_AO", "max_FIFO"),
-        "H6": (
-            "avg_bytes_TO",
-            "avg_buffer_AO",
-            "avg_delay_TO",
-            "avg_delay_AO",
-            "sum_hops_AO",
-            "max_FIFO",
-        ),
+        "H6": _H6,
         "analytic": (
             "lower_bound",
             "release_bound",
@@ -183,7 +177,7 @@ def with_references(
     n_jobs: int | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> pd.DataFrame:
-    """Return features and reference times of each mapping, indexed by its name."""
+    """Return features and reference times, keys of `SIMULATED`, of each mapping by its name."""
     columns = tuple(dict.fromkeys(names))
     blocks = extract_blocks(
         problem,
@@ -222,7 +216,7 @@ def check_order(table: object, **columns: object) -> None:
 
 
 def check_times(times: object) -> None:
-    """Raise `InputError` if a time is not a finite number; scikit-learn checks the shape."""
+    """Raise `InputError` if a time is not finite; scikit-learn checks the shape and the type."""
     try:
         # Without ``dtype=object``, one string would convert all numbers to strings.
         array = np.asarray(times, dtype=object)
@@ -230,7 +224,6 @@ def check_times(times: object) -> None:
         return
     for row, value in enumerate(array if array.ndim == 1 else ()):
         if isinstance(value, complex):
-            # scikit-learn refuses complex numbers.
             return
         is_number = isinstance(value, Real)
         if not (is_number and math.isfinite(value)):

@@ -103,7 +103,7 @@ class FittedModel:
         return self.prior_prediction(X).draw(n_draws, seed)
 
     def prior_prediction(self, X: pd.DataFrame | ArrayLike) -> PriorPrediction:
-        """Return the predicted distribution of the times of mappings."""
+        """Return the predicted distribution of the times of mappings, a row of ``X`` each."""
         matrix = self._normalise(self._feature_matrix(X))
         centre, scale = self._average_trees(self.trees_, matrix)
         if self.calibration_ is not None:
@@ -170,8 +170,8 @@ def check_model(model: Model) -> None:
     columns = model.required_columns
     if not columns:
         raise InputError("model without feature names", expected="one fitted on a table")
-    known = {*FEATURES, *feature_sets.SIMULATED}
-    unknown = [name for name in columns if name not in known]
+    registered = {*FEATURES, *feature_sets.SIMULATED}
+    unknown = [name for name in columns if name not in registered]
     if unknown:
         message = "the model needs features that are not registered"
         expected = "the functions with which it was trained (--plugin FILE.py)"
@@ -211,13 +211,11 @@ def warn_of_routing(model: FittedModel, problem: MappingProblem) -> None:
 def warn_of_distance(
     model: FittedModel, table: pd.DataFrame, unseen_traffic: Sequence[str] = ()
 ) -> None:
-    """Warn of kinds of traffic without training samples, and of features far from their range."""
+    """Warn of unseen kinds of traffic, and of features far beyond their training values."""
     if unseen_traffic:
-        warnings.warn(
-            f"the model was not trained on {' or '.join(unseen_traffic)}; its intervals are not "
-            "valid there",
-            stacklevel=4,
-        )
+        kinds = " or ".join(unseen_traffic)
+        message = f"the model was not trained on {kinds}; its intervals are not valid there"
+        warnings.warn(message, stacklevel=4)
     names = [str(name) for name in model.feature_names_in_]
     values = table[names].to_numpy()
     low, high = model.feature_least_, model.feature_most_
@@ -230,12 +228,9 @@ def warn_of_distance(
     far = [name for name, share in zip(names, is_far.mean(axis=0), strict=True) if share > 0.5]
     if far:
         hint = "; the targets 'slowdown' and 'correction' extrapolate better" if has_units else ""
-        warnings.warn(
-            f"most mappings are outside the range of the training samples in {', '.join(far[:3])}"
-            f"{' and others' if len(far) > 3 else ''}: predictions and intervals may be wrong"
-            f"{hint}",
-            stacklevel=4,
-        )
+        features = ", ".join(far[:3]) + (" and others" if len(far) > 3 else "")
+        message = f"most mappings are outside the range of the training samples in {features}"
+        warnings.warn(f"{message}: predictions and intervals may be wrong{hint}", stacklevel=4)
 
 
 def warn_of_unit(times: Floats, reference: Floats, name: str) -> None:
@@ -255,10 +250,9 @@ def check_parameters(given: Mapping[str, Any]) -> None:
     check_type(given["reference"], "reference", str, "a column's name")
     whole_number(given["n_estimators"], "number of trees", 1)
     whole_number(given["calibration_folds"], "number of folds", 0)
-    if given["min_samples_leaf"] is not None:
-        whole_number(given["min_samples_leaf"], "min_samples_leaf", 1)
-    if given["max_leaf_nodes"] is not None:
-        whole_number(given["max_leaf_nodes"], "max_leaf_nodes", 2)
+    for name, minimum in (("min_samples_leaf", 1), ("max_leaf_nodes", 2)):
+        if given[name] is not None:
+            whole_number(given[name], name, minimum)
     job_count(given["n_jobs"])
     seed = given["random_state"]
     if seed is not None and not isinstance(seed, np.random.RandomState):
@@ -266,10 +260,7 @@ def check_parameters(given: Mapping[str, Any]) -> None:
 
 
 def predict_prior(
-    model: Model,
-    features: pd.DataFrame,
-    problem: MappingProblem,
-    mappings: Sequence[TaskMapping],
+    model: Model, features: pd.DataFrame, problem: MappingProblem, mappings: Sequence[TaskMapping]
 ) -> tuple[PriorPrediction, tuple[str, ...]]:
     """Return a model's prediction, and the kinds of traffic that it was not trained on.
 

@@ -83,13 +83,13 @@ def rcc_told_apart(observed: ArrayLike, predicted: ArrayLike, apart: float = 0.0
     order = np.argsort(x, kind="stable")
     x, y = x[order], y[order]
     # For each mapping, the index of the first one whose time is longer by more than the share.
-    first = np.searchsorted(x, x * (1 + apart), side="right")
-    right = pairs = 0.0
+    first_apart = np.searchsorted(x, x * (1 + apart), side="right")
+    n_right = n_pairs = 0.0
     for i in range(x.size):
-        later = y[first[i] :]
-        pairs += later.size
-        right += np.count_nonzero(later > y[i]) + np.count_nonzero(later == y[i]) / 2
-    return float(right / pairs) if pairs else float("nan")
+        later = y[first_apart[i] :]
+        n_pairs += later.size
+        n_right += np.count_nonzero(later > y[i]) + np.count_nonzero(later == y[i]) / 2
+    return float(n_right / n_pairs) if n_pairs else float("nan")
 
 
 def tau_b(observed: ArrayLike, predicted: ArrayLike) -> float:
@@ -118,10 +118,10 @@ def r2(observed: ArrayLike, predicted: ArrayLike) -> float:
     # The common scale prevents an overflow or underflow of the squares.
     unit = max(np.abs(x).max(), np.abs(y).max()) or 1.0
     x, y = x / unit, y / unit
-    total, rest = float(((x - x.mean()) ** 2).sum()), float(((x - y) ** 2).sum())
+    total, error = float(((x - x.mean()) ** 2).sum()), float(((x - y) ** 2).sum())
     if total == 0:
-        return 1.0 if rest == 0 else 0.0
-    return 1.0 - rest / total
+        return 1.0 if error == 0 else 0.0
+    return 1.0 - error / total
 
 
 def regret(observed: ArrayLike, predicted: ArrayLike, k: int = 1) -> float:
@@ -180,7 +180,7 @@ def _count_inversions(values: Floats) -> int:
 
 
 def _check_pair(observed: ArrayLike, predicted: ArrayLike) -> tuple[Floats, Floats]:
-    """Return both as arrays of equal length with two or more finite numbers."""
+    """Return both as arrays; raise `InputError` unless they are n finite numbers each, n > 1."""
     arrays = []
     for name, values in (("observed", observed), ("predicted", predicted)):
         try:

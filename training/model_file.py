@@ -66,7 +66,11 @@ class ArraySchema(NamedTuple):
 def model_file_schema(
     n_features: int, target: str, *, is_log: bool, is_calibrated: bool
 ) -> dict[str, ArraySchema]:
-    """Return the schema of the arrays in a model file, except ``metadata``."""
+    """Return the schema of each array in a model file, except ``metadata``.
+
+    ``is_log`` tells whether the residuals are of logarithms of times, ``is_calibrated`` whether the
+    file contains a calibration of the intervals.
+    """
     max_target = _MAX_TIME if target == "time" else _MAX_LOG
     max_score = _MAX_LOG if is_log else _MAX_TIME
     schema = {
@@ -95,9 +99,7 @@ def model_file_schema(
 
 
 def save_predictor(
-    model: FittedModel,
-    path: str | os.PathLike[str],
-    provenance: dict[str, Any] | None = None,
+    model: FittedModel, path: str | os.PathLike[str], provenance: dict[str, Any] | None = None
 ) -> None:
     """Write a fitted predictor to an ``.npz`` file atomically.
 
@@ -190,7 +192,7 @@ def load_fitted(path: str | os.PathLike[str]) -> FittedModel:
 
 
 def _read_content(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the metadata, after checks of its version and features, and the arrays."""
+    """Return metadata and arrays of a model file, after a check of its format and features."""
     data = files.read_limited(file, MAX_BYTES)
     if not data.startswith(_ZIP):
         raise InputError("not a model file", expected="an .npz file of toruscast train")
@@ -227,7 +229,7 @@ def _with_current_names(metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 def _build_model(metadata: dict[str, Any], arrays: dict[str, Any]) -> FittedModel:
-    """Check the content of a file, and return its model."""
+    """Return the model in the content of a file, after a check of every value."""
     parameters = metadata["parameters"]
     if not isinstance(parameters, dict) or set(parameters) != set(FittedModel.PARAMETERS):
         expected = ", ".join(FittedModel.PARAMETERS)
@@ -263,11 +265,9 @@ def _build_model(metadata: dict[str, Any], arrays: dict[str, Any]) -> FittedMode
     model.feature_importances_ = arrays["importances"]
     model.relative_ = None
     if "relative" in arrays:
-        first, second = arrays["relative"].tolist()
-        if model.target == "measured":
-            model.relative_ = TargetTransform(constant=first, slope=second)
-        else:
-            model.relative_ = TargetTransform(common=first, power=second)
+        keys = ("constant", "slope") if model.target == "measured" else ("common", "power")
+        values = zip(keys, arrays["relative"].tolist(), strict=True)
+        model.relative_ = TargetTransform(**dict(values))
     model.trees_ = Forest(*(arrays[f"tree_{name}"] for name in Forest._fields))
     _check_trees(model.trees_)
     model.calibration_ = None
@@ -317,7 +317,7 @@ def _check_trees(trees: Forest) -> None:
 
 
 def _check_forecasts(model: FittedModel) -> None:
-    """Raise `InputError` if arrays that are valid alone give predictions out of range together."""
+    """Raise `InputError` if valid arrays give predictions or intervals out of range together."""
     max_target, max_score = (
         _MAX_LOG if is_log else _MAX_TIME for is_log in (model.relative_ is not None, model.log_)
     )

@@ -243,7 +243,7 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
 def _score_held_out(
     X: Any, y: Floats, held_out: Floats, groups: ArrayLike | None
 ) -> dict[str, Any]:
-    """Return the mean RCC over groups of held-out predictions and of the release bound."""
+    """Return the mean RCC over groups of held-out predictions and of the release bound, if any."""
     if feature_sets.BOUND not in getattr(X, "columns", ()):
         return {}
     bound = X[feature_sets.BOUND].to_numpy()

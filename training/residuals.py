@@ -125,13 +125,13 @@ def fit_line(reference: Floats, times: Floats) -> tuple[float, float]:
     A second fit excludes outliers, such as disturbed runs.
     """
     columns = np.stack([np.ones(times.size), reference / reference.mean()], axis=1)
-    kept = np.ones(times.size, dtype=bool)
+    is_used = np.ones(times.size, dtype=bool)
     for _ in range(2):
         factors, _ = scipy.optimize.nnls(
-            columns[kept] / times[kept, None], np.ones(int(kept.sum()))
+            columns[is_used] / times[is_used, None], np.ones(int(is_used.sum()))
         )
         residuals = np.abs(columns @ factors / times - 1)
-        kept = residuals <= max(_OUTLIER_RATIO * float(np.median(residuals)), _OUTLIER_SHARE)
+        is_used = residuals <= max(_OUTLIER_RATIO * float(np.median(residuals)), _OUTLIER_SHARE)
     return float(factors[0]), float(factors[1] / reference.mean())
 
 
@@ -193,7 +193,10 @@ def _predict_trees(
     matrix: NDArray[np.float32],
     values: Floats,
 ) -> None:
-    """Follow each row of ``matrix`` from the root of each tree to a leaf."""
+    """Write the prediction of each tree for each row of ``matrix`` to ``values``.
+
+    Each row is followed from the root of a tree to a leaf. The first arrays are those of `Forest`.
+    """
     root = 0
     for tree in range(size.size):
         for row in range(matrix.shape[0]):
@@ -284,11 +287,8 @@ class PriorPrediction:
         needed = math.ceil(round(coverage / (1 - coverage), 6))
         n_samples = calibration.residuals.size
         if n_samples < needed:
-            warnings.warn(
-                f"{n_samples} samples are too few for intervals with coverage "
-                f"{coverage:.4g}, which need {needed}",
-                stacklevel=2,
-            )
+            intervals = f"intervals with coverage {coverage:.4g}, which need {needed}"
+            warnings.warn(f"{n_samples} samples are too few for {intervals}", stacklevel=2)
         half = calibration.quantile(coverage) * self.scale
         return np.stack([self.times(self.centre - half), self.times(self.centre + half)], axis=1)
 

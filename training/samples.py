@@ -108,7 +108,7 @@ def build_samples(
     if iterations > 1:
         settings["iterations"] = iterations
     kinds = {kind for each in sets for kind in classify_traffic(each.problem, each.mappings)}
-    given = (provenance or {}) | settings | {"kinds": sorted(kinds)}
+    run_provenance = (provenance or {}) | settings | {"kinds": sorted(kinds)}
     files = None if store_path is None else store.SampleFiles(store_path)
     tables = [] if files is None else store.drop_changed_features(files.read(), options.features)[0]
     batches = split_batches(sets, options, store.merge_values(tables))
@@ -122,7 +122,7 @@ def build_samples(
     def write_part() -> None:
         if files is not None and unwritten:
             part = pd.concat(unwritten, ignore_index=True)
-            files.add(part, store.make_provenance(part, options, given, is_new=True))
+            files.add(part, store.make_provenance(part, options, run_provenance, is_new=True))
             unwritten.clear()
 
     try:
@@ -144,7 +144,7 @@ def build_samples(
     labels = pd.concat([each.labels() for each in sets], ignore_index=True)
     columns = [*(feature.name for feature in options.features), "time"]
     table = labels.join(store.merge_values(tables)[columns], on="key")
-    stored = store.make_provenance(table, options, given, is_new=bool(batches))
+    stored = store.make_provenance(table, options, run_provenance, is_new=bool(batches))
     table.attrs["provenance"] = stored
     if files is not None:
         whole = files.join(lambda others: store.join_tables([table, *others], options.features))
@@ -168,7 +168,7 @@ class SampleBatch(NamedTuple):
 def split_batches(
     sets: Iterable[store.SampleSet], options: store.SampleOptions, stored: pd.DataFrame
 ) -> list[SampleBatch]:
-    """Return batches of the missing samples and features, each sample once."""
+    """Return batches of the samples with values missing from ``stored``, a table by key."""
     columns = [*(feature.name for feature in options.features), "time"]
     planned: set[str] = set()
     batches = []
@@ -222,16 +222,12 @@ compute and do not depend on the tie rule of routes."""
 
 @dataclass(frozen=True, eq=False)
 class SampleBlock:
-    """The samples of one problem in a table, with the placement that reproduces their mappings.
-
-    ``nodes`` caches the nodes of the tasks by mapping name. Blocks with equal placements share it.
-    """
+    """The samples of one problem in a table, with the placement that reproduces their mappings."""
 
     name: str
     problem: MappingProblem
     rows: NDArray[np.intp]
     placement: Placement
-    nodes: dict[str, NDArray[Any]]
 
     def select_rows(self, max_messages: int | None) -> NDArray[np.intp]:
         """Return evenly spaced rows with at most this many messages in total, by default all."""
@@ -274,12 +270,12 @@ def add_metrics(
     parts, n_done = [], 0
     for block in split_blocks(table, workloads, torus):
         rows_of_block = table.iloc[block.select_rows(max_messages)]
-        kept = rows_of_block.drop(columns=list(names), errors="ignore")
-        rows = list(zip(kept["mapping"], kept[checks[0]], strict=True))
+        samples = rows_of_block.drop(columns=list(names), errors="ignore")
+        rows = list(zip(samples["mapping"], samples[checks[0]], strict=True))
         task = Task(_compute_metrics, block, checks[0], seed, features)
         values = task.in_order(rows, job_count(n_jobs))
-        new = pd.DataFrame(values, columns=list(names), index=kept.index)
-        parts.append(pd.concat([kept, new], axis="columns"))
+        metrics = pd.DataFrame(values, columns=list(names), index=samples.index)
+        parts.append(pd.concat([samples, metrics], axis="columns"))
         n_done += block.rows.size
         if progress is not None:
             progress(n_done, len(table))
@@ -293,13 +289,15 @@ def split_blocks(
     workloads: Mapping[str, Workload | CommGraph] | None = None,
     torus: TorusLike | None = None,
 ) -> Iterator[SampleBlock]:
-    """Yield the samples of each workload and torus, reproduced from the provenance."""
+    """Yield the samples of each workload and torus, reproduced from the table's provenance.
+
+    ``workloads`` by name and ``torus`` take precedence over those in the provenance.
+    """
     provenance = table.attrs.get("provenance", {})
     recipes, capacity = provenance.get("workloads", {}), provenance.get("tasks_per_node")
     routing = provenance.get("routing", "deterministic")
     if isinstance(routing, list):
         raise InputError("samples of several routings", found=routing, expected="one")
-    nodes_by_key: dict[str, dict[str, NDArray[Any]]] = {}
     labels = table[["workload", "torus"]].astype(str)
     for name, torus_name in labels.drop_duplicates().itertuples(index=False, name=None):
         rows = np.flatnonzero((labels["workload"] == name) & (labels["torus"] == torus_name))
@@ -312,13 +310,7 @@ def split_blocks(
         host = _parse_torus(torus_name) if torus is None else as_torus(torus)
         problem = MappingProblem(traffic, host, routing)
         placement = Placement(problem, capacity)
-        # The inputs of strategies, which depend only on relative bytes.
-        comm = problem.comm
-        relative = comm.nbytes / (float(comm.nbytes.max(initial=1.0)) or 1.0)
-        sizes = torus_name, placement.grid, placement.capacity
-        key = store.digest(*sizes, comm.src, comm.dst, relative)
-        cache = nodes_by_key.setdefault(key, {})
-        yield SampleBlock(f"{name} on {torus_name}", problem, rows, placement, cache)
+        yield SampleBlock(f"{name} on {torus_name}", problem, rows, placement)
 
 
 def _parse_torus(text: str) -> Torus:
@@ -331,22 +323,20 @@ def _parse_torus(text: str) -> Torus:
 
 
 def _compute_metrics(
-    block: SampleBlock,
-    check: str,
-    seed: int,
-    features: Sequence[Feature],
-    row: tuple[str, float],
+    block: SampleBlock, check: str, seed: int, features: Sequence[Feature], row: tuple[str, float]
 ) -> list[float]:
-    """Reproduce the mapping of a row, compare its hops, and return its features."""
+    """Return the features of the mapping in a row, which is (name, stored value of ``check``).
+
+    The mapping is reproduced from its name. `InputError` is raised if ``check`` differs.
+    """
     problem, placement, (name, stored) = block.problem, block.placement, row
-    if name not in block.nodes:
-        try:
-            block.nodes[name], _ = place_tasks(placement, name, seed)
-        except InputError:
-            message = f"a mapping of {block.name} cannot be reproduced"
-            expected = "the name of a strategy"
-            raise InputError(message, found=name, expected=expected) from None
-    mapping = placement.mapping(block.nodes[name], name)
+    try:
+        nodes, _ = place_tasks(placement, name, seed)
+    except InputError:
+        message = f"a mapping of {block.name} cannot be reproduced"
+        expected = "the name of a strategy"
+        raise InputError(message, found=name, expected=expected) from None
+    mapping = placement.mapping(nodes, name)
     value = _CHECKS[check](dilations(problem.total, mapping), problem.comm.nbytes)
     if not np.isclose(value, stored, rtol=1e-9, atol=0.0):
         message = f"{name} of {block.name} differs from the stored mapping"

@@ -80,7 +80,7 @@ class SampleSet(NamedTuple):
 
 
 def _problem_key(problem: MappingProblem, options: SampleOptions) -> str:
-    """Return a hash of all inputs of the simulation except the mapping."""
+    """Return a hash of the inputs of a simulation, except the mapping, that affect the result."""
     workload, torus = problem.workload, problem.torus
     arrays = [
         getattr(phase, field)
@@ -140,10 +140,10 @@ def changed_features(names: Iterable[str], marks: Mapping[str, str]) -> list[str
     A file has no marks for built-in features without changes. Files of old versions have none for
     registered metrics either, which are therefore not compared.
     """
-    known = [FEATURES[name] for name in names if name in FEATURES]
+    registered = [FEATURES[name] for name in names if name in FEATURES]
     return [
         feature.name
-        for feature in known
+        for feature in registered
         if (feature.is_built_in or feature.name in marks)
         and feature_mark(feature) != marks.get(feature.name, feature.name)
     ]
@@ -240,18 +240,15 @@ def read_samples(
     table = _read_csv(path) if is_text else _read_parquet(path)
     outdated = changed_features(table.columns, table.attrs["provenance"].get("marks", {}))
     if outdated and changed == "refuse":
-        message, found = (
-            "features have changed since the samples were computed",
-            ", ".join(outdated),
-        )
+        message, found = "features have changed since the samples were computed", outdated
         expected = "new samples: --samples FILE with --comm and --torus"
-        raise InputError(message, file=path, found=found, expected=expected)
+        raise InputError(message, file=path, found=", ".join(found), expected=expected)
     files.note_read("samples", path, start, samples=len(table))
     return table
 
 
 def _read_parquet(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """Read samples, or a table made elsewhere, from a Parquet file."""
+    """Read samples from a Parquet file, which may be a table made by another program."""
     files.check_regular(path)
     with files.at_file(path):
         stream = open(path, "rb")  # noqa: PTH123, SIM115
@@ -276,7 +273,7 @@ def _read_parquet(path: str | os.PathLike[str]) -> pd.DataFrame:
 
 
 def _read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """Read a table made elsewhere from CSV; a column must have only numbers, or none."""
+    """Read a CSV table of another program; columns must have only numbers, or none."""
     text = read_text(path)
     names, rows = read_words(text, text.lines("#"), lambda names: names)
     if twice := repeated(names):
@@ -297,7 +294,7 @@ def _read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
 def _label_samples(
     table: pd.DataFrame, path: str | os.PathLike[str], lines: Sequence[int | None] = ()
 ) -> pd.DataFrame:
-    """Check a table made elsewhere, add missing labels, and drop other columns of text."""
+    """Check a table of another program, add missing labels, and drop other columns of text."""
     numbers = table.select_dtypes("number")
     if "time" not in numbers:
         expected = f"a column time of seconds, or {_EXPECTED}"
@@ -311,8 +308,8 @@ def _label_samples(
         raise InputError(message, line=line, found=times[row], expected="positive seconds")
     rows = [str(row) for row in range(len(table))]
     labels = {"workload": Path(path).stem, "torus": "unknown", "mapping": rows, "key": rows}
-    given = {name: table[name].astype(str) for name in LABELS[:-1] if name in table.columns}
-    result = _sort_columns(numbers.assign(**(labels | given)))
+    given_labels = {name: table[name].astype(str) for name in LABELS[:-1] if name in table.columns}
+    result = _sort_columns(numbers.assign(**(labels | given_labels)))
     result.attrs["provenance"] = {"source": os.fspath(path)}
     return result
 
@@ -374,7 +371,10 @@ class SampleFiles:
 
     @contextmanager
     def _lock(self) -> Iterator[bool]:
-        """Lock the files against other runs; yield whether the file system supports locks."""
+        """Lock the files against other runs, and yield whether the file system supports locks.
+
+        Each holder removes the lock file, so a lock on a removed file is not valid.
+        """
         lock = self._folder.with_suffix(".lock")
         with files.folder_to_fill(lock.parent), ExitStack() as stack:
             is_locked, is_current = True, False
@@ -385,7 +385,6 @@ class SampleFiles:
                     fcntl.flock(file, fcntl.LOCK_EX)
                 except OSError:
                     is_locked = False
-                # The previous holder removes the file.
                 with suppress(FileNotFoundError):
                     is_current = os.path.samestat(os.fstat(file.fileno()), lock.stat())
             stack.callback(lock.unlink, missing_ok=True)
@@ -512,7 +511,7 @@ def _check_labels(table: pd.DataFrame) -> None:
 
 
 def _check_values(table: pd.DataFrame) -> None:
-    """Raise unless labels are text, values are numbers, and rows with equal keys are equal."""
+    """Raise `InputError` unless labels are text, values numbers, and rows of one key equal."""
     for name in LABELS:
         bad = [value for value in table[name] if not isinstance(value, str)]
         if bad:
