@@ -207,6 +207,7 @@ def _rank_layouts(
     work: WorkerOptions,
     output: Output,
 ) -> None:
+    """Rank the layouts on one torus, print the answer and write the files."""
     targets = parse_targets(options.files, output)
     traffic = step.traffic or tc.read_hlo(step.hlo or "", **step.hlo_arguments)
     if isinstance(traffic, str):
@@ -257,9 +258,11 @@ def _rank_slices(
     work: WorkerOptions,
     output: Output,
 ) -> None:
+    """Rank the slices with the requested number of chips and print the answer."""
     n_chips = options.slices or 0
-    one_slice = ("devices", "devices_per_chip", "compare", "changes", "placements")
-    refuse_options("cannot be used with --slices", *one_slice, "files", "report", "figures")
+    # These options describe one slice.
+    names = ("devices", "devices_per_chip", "compare", "changes", "placements")
+    refuse_options("cannot be used with --slices", *names, "files", "report", "figures")
     output.check()
     traffic = step.traffic or tc.read_hlo(step.hlo or "", **step.hlo_arguments)
     with output.progress("Ranking slices") as progress:
