@@ -250,10 +250,11 @@ def _restrict_traffic(
             yield each
             continue
         groups = [row[row >= 0] for row in inner_task.ravel()[each.list_groups(axes)]]
-        field = "groups" if each.pairs is None else "pairs"
-        # A group may keep different numbers of members; a pair must keep both.
+        # Groups may keep different numbers of members. Pairs keep both members or none.
         for n in sorted({len(group) for group in groups} - {0, 1}):
-            yield replace(each, **{field: np.array([row for row in groups if len(row) == n])})
+            table = np.array([group for group in groups if len(group) == n])
+            is_groups = each.pairs is None
+            yield replace(each, groups=table) if is_groups else replace(each, pairs=table)
 
 
 def _lay_out_slice(

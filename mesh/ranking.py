@@ -441,10 +441,10 @@ def _simulate_item(item: _Item) -> float | None:
 
 def _read_nodes(layout: TaskMapping | ArrayLike, problem: MeshProblem) -> Ints:
     """Return the node at each mesh coordinate of a caller's layout, which may list coordinates."""
-    nodes = layout.node if isinstance(layout, TaskMapping) else layout
+    listed = layout.node if isinstance(layout, TaskMapping) else layout
     axes, torus = problem.axes, problem.torus
     shapes = axes.sizes, (axes.n_tasks,)
-    array = as_array(nodes, "layout", "nodes in mesh shape")
+    array = as_array(listed, "layout", "nodes in mesh shape")
     values = whole_array(array.ravel(), "node")
     if array.shape in [(*shape, torus.ndim) for shape in shapes]:
         values = values.reshape(-1, torus.ndim)
@@ -643,7 +643,7 @@ def _symmetric_orders(torus: Torus) -> Iterator[list[int]]:
 def _count_largest_box(torus: Torus, free: Bools) -> int:
     """Return the number of nodes of the largest box of free nodes, ``(n_nodes,)``."""
     grid = free.reshape(torus.shape)
-    modes = ["wrap" if wrap else "constant" for wrap in torus.wrap]
+    modes: list[Any] = ["wrap" if wrap else "constant" for wrap in torus.wrap]
     shapes = product(*(range(1, n + 1) for n in torus.shape))
     fitting = (shape for shape in shapes if math.prod(shape) <= free.sum())
     for shape in sorted(fitting, key=math.prod, reverse=True):

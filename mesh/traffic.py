@@ -312,9 +312,9 @@ def _match_axes(one: HloCollective, axes: MeshAxes) -> MeshTraffic:
         if np.array_equal(_sort_groups(groups, is_permute), sorted_groups):
             name = f"{one.name} ({'+'.join(names)})"
             return MeshTraffic(kind, one.nbytes, names, runs=one.runs, name=name)
-    field = "pairs" if is_permute else "groups"
-    name, tasks = f"{one.name} ({field})", {field: one.groups}
-    return MeshTraffic(one.kind, one.nbytes, runs=one.runs, name=name, **tasks)
+    name = f"{one.name} ({'pairs' if is_permute else 'groups'})"
+    groups, pairs = (None, one.groups) if is_permute else (one.groups, None)
+    return MeshTraffic(one.kind, one.nbytes, groups=groups, pairs=pairs, runs=one.runs, name=name)
 
 
 def _list_axis_groups(kind: str, axes: MeshAxes) -> Iterator[tuple[str, tuple[str, ...], Ints]]:
