@@ -99,7 +99,7 @@ def run(inputs: Inputs) -> Findings:
 
 STUDY = Study(
     name="small_large",
-    title="Large tori forecast from small ones",
+    title="Large tori predicted from small ones",
     text=(
         "This study trains models on small tori and tests them on large ones. The training set "
         "has six families of graphs on tori of 64 and 128 nodes. The test set has these and two "

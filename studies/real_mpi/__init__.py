@@ -5,7 +5,7 @@ from . import live, network, recorded, sums
 
 STUDY = Study(
     name="real_mpi",
-    title="Measured on real programs",
+    title="Predictions compared with measured times of MPI programs",
     text=(
         "Real MPI programs (LAMMPS twice, an all-to-all in rows and columns, and a halo "
         "exchange) ran with 16 to 19 mappings each on a 4x4 torus of network namespaces, with "
@@ -21,7 +21,7 @@ STUDY = Study(
 )
 LIVE = Study(
     name="real_mpi_live",
-    title="Traced, ranked, launched and measured on this machine",
+    title="MPI programs traced, ranked, launched and measured",
     text=(
         "Real MPI programs run on a torus of network namespaces, which the study creates, with "
         "links of 5 Mbit/s and real TCP. `toruscast trace` records each program in the default "

@@ -6,7 +6,7 @@ from .engine import missing
 
 STUDY = Study(
     name="simgrid",
-    title="SimGrid beside our simulators",
+    title="SimGrid compared with our simulators",
     text=(
         "SimGrid (Casanova, Giersch, Legrand, Quinson and Suter, J. Parallel Distrib. Comput. "
         "74, 2014) simulates connections that share links. SimGrid and our simulators get the "

@@ -5,7 +5,7 @@ from . import orders
 
 STUDY = Study(
     name="unseen",
-    title="What orders mappings of applications never seen",
+    title="Order of the mappings of unseen applications",
     text=(
         "Applications of twelve kinds are drawn at random, on tori of two to five dimensions, "
         "with short and long messages, deterministic and adaptive routing, and dependent rounds. "
