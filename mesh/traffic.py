@@ -308,8 +308,8 @@ def _match_axes(one: HloCollective, axes: MeshAxes) -> MeshTraffic:
     """Return a collective with its axes, or with its groups or pairs if no axes match."""
     is_permute = one.kind == "permute"
     sorted_groups = _sort_groups(one.groups, is_permute)
-    for kind, names, groups in _list_axis_groups(one.kind, axes):
-        if np.array_equal(_sort_groups(groups, is_permute), sorted_groups):
+    for kind, names, table in _list_axis_groups(one.kind, axes):
+        if np.array_equal(_sort_groups(table, is_permute), sorted_groups):
             name = f"{one.name} ({'+'.join(names)})"
             return MeshTraffic(kind, one.nbytes, names, runs=one.runs, name=name)
     name = f"{one.name} ({'pairs' if is_permute else 'groups'})"
