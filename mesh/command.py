@@ -196,18 +196,9 @@ def command(
         raise click.UsageError("give either --traffic or --hlo")
     if options.slices is None and machine.torus is None:
         raise click.UsageError("give either --torus or --slices")
-    rank_traffic = _rank_layouts if options.slices is None else _rank_slices
-    rank_traffic(machine, step, options, work, output)
-
-
-def _rank_layouts(
-    machine: TorusOptions,
-    step: StepOptions,
-    options: MeshOptions,
-    work: WorkerOptions,
-    output: Output,
-) -> None:
-    """Rank the layouts on one torus, print the answer and write the files."""
+    if options.slices is not None:
+        _rank_slices(options.slices, machine, step, options, work, output)
+        return
     targets = parse_targets(options.files, output)
     traffic = step.traffic or tc.read_hlo(step.hlo or "", **step.hlo_arguments)
     if isinstance(traffic, str):
@@ -252,6 +243,7 @@ def _rank_layouts(
 
 
 def _rank_slices(
+    n_chips: int,
     machine: TorusOptions,
     step: StepOptions,
     options: MeshOptions,
@@ -259,7 +251,6 @@ def _rank_slices(
     output: Output,
 ) -> None:
     """Rank the slices with the requested number of chips and print the answer."""
-    n_chips = options.slices or 0
     # These options describe one slice.
     names = ("devices", "devices_per_chip", "compare", "changes", "placements")
     refuse_options("cannot be used with --slices", *names, "files", "report", "figures")

@@ -221,7 +221,18 @@ def score_collective(
     ``bucket`` is the score of the bucket algorithm if already known. ``with_links`` keeps the
     seconds that each link is busy, ``(n_links,)``.
     """
-    score = _find_fastest_algorithm(traffic, groups, bucket)
+    if groups.n == 1:
+        score = _build_score(0.0, "none", np.zeros(groups.torus.n_links), np.zeros(1), 0.0)
+        score = replace(score, simulated=0.0)
+    elif traffic.collective not in RING_PASSES:
+        score = _score_single_round(traffic, groups)
+    else:
+        bucket = bucket or score_bucket(traffic, groups)
+        rings = [traffic.algorithm] if traffic.algorithm in _DIRECTIONS else [*_DIRECTIONS]
+        if bucket is not None and traffic.algorithm == "bucket":
+            rings = []
+        scores = [_score_ring(traffic, groups, algorithm) for algorithm in rings]
+        score = min([*scores, *filter(None, [bucket])], key=lambda each: each.time)
     if not with_links:
         return replace(score, link_seconds=np.zeros(0))
     if score.algorithm not in _DIRECTIONS:
@@ -230,25 +241,6 @@ def score_collective(
     n_rounds, message_bytes = _count_ring_rounds(traffic, groups, directions)
     seconds = groups.count_ring_messages()[directions] / groups.torus.link_bandwidth
     return replace(score, link_seconds=seconds * (n_rounds * message_bytes))
-
-
-def _find_fastest_algorithm(
-    traffic: MeshTraffic, groups: CollectiveGroups, bucket: CollectiveScore | None
-) -> CollectiveScore:
-    """Return the score of the fastest permitted algorithm; ring scores lack the link seconds."""
-    if groups.n == 1:
-        empty = _build_score(0.0, "none", np.zeros(groups.torus.n_links), np.zeros(1), 0.0)
-        return replace(empty, simulated=0.0)
-    if traffic.collective not in RING_PASSES:
-        return _score_single_round(traffic, groups)
-    bucket = bucket or score_bucket(traffic, groups)
-    if bucket is not None and traffic.algorithm == "bucket":
-        return bucket
-    rings = [traffic.algorithm] if traffic.algorithm in _DIRECTIONS else [*_DIRECTIONS]
-    scores = [_score_ring(traffic, groups, algorithm) for algorithm in rings]
-    if bucket is not None:
-        scores.append(bucket)
-    return min(scores, key=lambda score: score.time)
 
 
 def _build_score(

@@ -100,9 +100,7 @@ def build(out: str | None, only: tuple[str, ...], dry_run: bool, jobs: int, quie
             plan.build(out, block, n_jobs=jobs, progress=progress)
     origin = read_samples(out).attrs["provenance"]
     hours = sum(origin.get("processor_seconds", {}).values()) / 3600
-    click.echo(
-        f"{out} holds {origin['n_samples']} samples, which took {hours:.3g} processor hours."
-    )
+    click.echo(f"{out} has {origin['n_samples']} samples ({hours:.3g} processor hours).")
 
 
 def _chosen_blocks(only: tuple[str, ...]) -> tuple[plan.Block, ...]:
