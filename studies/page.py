@@ -49,7 +49,7 @@ def study_page(study: Study, findings: Mapping[str, Findings], commit: str) -> s
         parts += ["\n".join(drawn)] if drawn else []
     place = f"tables/{study.name}"
     parts.append(
-        f"All tables are in [{place}]({place}), with all figures and their targets in figures.csv. "
+        f"All tables are in [{place}]({place}). figures.csv lists all figures with their targets. "
         f"Figures of commit {commit}."
     )
     return "\n\n".join(parts) + "\n"

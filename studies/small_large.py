@@ -77,11 +77,11 @@ def run(inputs: Inputs) -> Findings:
         ]
     others = " and ".join(OTHERS)
     return Findings(
-        f"{MAPPINGS} mappings of each graph are simulated. Messages have {PACKETS:g} packets in "
-        "the byte-weighted mean. Each model is trained on the small tori of all six families. "
-        "The model *routes* predicts the slowdown from features of the routes. The model *coarse "
-        "simulation* predicts the correction of a simulation with longer packets, as `toruscast "
-        "train` does.\n\n"
+        f"{MAPPINGS} mappings of each graph are simulated. Messages have {PACKETS:g} packets on "
+        "average, weighted by bytes. Each model is trained on the small tori of all six "
+        "families. The model *routes* predicts the slowdown from features of the routes. The "
+        "model *coarse simulation* predicts the correction of a simulation with longer packets, "
+        "as `toruscast train` does.\n\n"
         f"The {BOUND} needs no training. Its mean RCC is {order[BOUND].mean():.3f}. The mean RCC "
         f"of *routes* is {targets[0].reached:.3f}, in the worst case {targets[1].reached:.3f} "
         "below that of the bound. The mean RCC of *coarse simulation* is "

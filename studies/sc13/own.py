@@ -60,18 +60,19 @@ def own_row(inputs: Inputs) -> Findings:
     return Findings(
         "In each block, 56 mappings are the training set and 28 are predicted, as in the paper. "
         f"The numbers are means over {_SPLITS} splits. *routes* predicts slowdowns from features "
-        "of the routes. *coarse* is the order of a coarse simulation without changes, which "
-        "toruscast uses. *sketch* adds a learned correction. *ordered* also simulates "
+        "of the routes. *coarse* is the order of a coarse simulation without a correction, as "
+        "toruscast uses it. *sketch* adds a learned correction. *ordered* also simulates "
         f"{_SIMULATED} of the 28 mappings, chosen to put as many pairs as possible in the right "
-        f"order. For {total['sketch_s']:.0%} of the time of the full simulation, RCC is "
-        f"{mean['coarse']:.3f} on average for *coarse* and {mean['sketch']:.3f} for *sketch*, "
-        f"with a minimum of {worst['sketch']:.3f} ({worst['benchmark']} {worst['size']}). For "
-        f"pairs that differ by more than {_APART:.0%} it is {mean['sketch_apart']:.3f}. *ordered* "
-        f"reaches {mean['ordered']:.3f} for {total['ordered_s']:.0%} of the time, and its first "
-        f"mapping takes {mean['ordered_regret']:.2%} longer than the fastest. If all mappings "
-        "take nearly the same time (*varies* is close to 1), effects that a coarse simulation "
-        "does not model decide their order. Messages of one packet cannot be made coarser, so "
-        "half of the iterations are simulated instead.",
+        f"order. The coarse simulation takes {total['sketch_s']:.0%} of the time of the full "
+        f"simulation. The mean RCC is {mean['coarse']:.3f} for *coarse* and {mean['sketch']:.3f} "
+        f"for *sketch*, whose minimum is {worst['sketch']:.3f} ({worst['benchmark']} "
+        f"{worst['size']}). For pairs that differ by more than {_APART:.0%}, the mean for "
+        f"*sketch* is {mean['sketch_apart']:.3f}. *ordered* takes {total['ordered_s']:.0%} of the "
+        f"time. Its mean RCC is {mean['ordered']:.3f}, and its first mapping takes "
+        f"{mean['ordered_regret']:.2%} longer than the fastest. If all mappings take nearly the "
+        "same time (*varies* is close to 1), effects that a coarse simulation does not model "
+        "decide their order. Messages of one packet cannot be made coarser, so half of the "
+        "iterations are simulated instead.",
         {"own-row": found},
         {EACH_BLOCK: found[[*shown, "ordered_s", "simulation_s"]]},
         (
