@@ -295,10 +295,9 @@ class _HloParser:
     def _parse_groups(self, number: int, instruction: _Instruction, is_message: bool) -> Ints:
         """Return the groups of a collective, or source and destination of each message."""
         name, arguments = instruction.name, instruction.arguments
-        if is_message:
-            key, expected = "source_target_pairs", "{{0,1},{1,0}}"
-            value = find_attribute(arguments, _PAIRS) or "none"
-        else:
+        key, expected = "source_target_pairs", "{{0,1},{1,0}}"
+        value = find_attribute(arguments, _PAIRS) or "none"
+        if not is_message:
             expected = "groups of one size: {{0,1},{2,3}}, [2,2]<=[4] or mesh['a'=2,'b'=2] {'a'}"
             key = "replica_groups"
             # Without a list all devices take part.

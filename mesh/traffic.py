@@ -180,11 +180,12 @@ class MeshTraffic:
         table = self.groups if self.groups is not None else self.pairs
         if table is not None:
             return table
-        return group_along_axes(np.arange(axes.n_tasks).reshape(axes.sizes), axes, self.axes)
+        return group_along_axes(axes, self.axes)
 
 
-def group_along_axes(mesh: Ints, axes: MeshAxes, names: tuple[str, ...]) -> Ints:
-    """Return the entries of a mesh in groups along some axes, the last axis varying fastest."""
+def group_along_axes(axes: MeshAxes, names: tuple[str, ...]) -> Ints:
+    """Return the tasks in groups along some axes, ``(n_groups, n)``, last axis fastest."""
+    mesh = np.arange(axes.n_tasks).reshape(axes.sizes)
     inner = [axes.index(name) for name in names]
     outer = [d for d in range(len(axes.sizes)) if d not in inner]
     size = math.prod(axes.sizes[d] for d in inner)
@@ -319,10 +320,9 @@ def _match_axes(one: HloCollective, axes: MeshAxes) -> MeshTraffic:
 
 def _list_axis_groups(kind: str, axes: MeshAxes) -> Iterator[tuple[str, tuple[str, ...], Ints]]:
     """Yield every traffic of a kind along axes: its collective, axis names, and groups or pairs."""
-    mesh = np.arange(axes.n_tasks).reshape(axes.sizes)
     for n in range(1, 2 if kind == "permute" else len(axes.names) + 1):
         for names in combinations(axes.names, n):
-            lines = group_along_axes(mesh, axes, names)
+            lines = group_along_axes(axes, names)
             if kind != "permute":
                 yield kind, names, lines
                 continue
