@@ -1,20 +1,22 @@
-"""Search for better mappings beside Scotch and Mt-KaHyPar; writes search.csv.
+"""Search for better mappings, and compare with Scotch and Mt-KaHyPar; writes search.csv.
 
-python benchmarks/search.py --out FOLDER [--spd sp.D.1024.topo] [--mark 120] [--busy 2]
-    [--only NAME ...] [--again search.csv]
+    python benchmarks/search.py --out FOLDER [--spd sp.D.1024.topo] [--mark 120] [--busy 2]
+        [--only NAME ...] [--again search.csv]
 
-Each case is searched for 3, 10 and 30 s, and for ``--mark`` seconds as what can be reached. With
-``--busy`` it is searched for 3 and 30 s again, while so many loops keep the processors busy. With
-``--again`` only the searches run: the other methods' rows are those of a search.csv before.
+Each case is searched for 3, 10 and 30 s, and for ``--mark`` seconds to find what can be reached.
+With ``--busy`` it is searched for 3 and 30 s again, while this number of loops keeps the processors
+busy. With ``--again`` only the searches run, and the rows of the other methods are those of an
+earlier search.csv.
 
-One run, the same graphs on the same torus, tasks renumbered at random. A row per case and method:
-its best value, the processor seconds of all its runs, and their number. Scotch runs 20 times, each
-with the tasks numbered anew and its strategies -cq and -cs in turn; tasks beyond a node's places go
-to the nearest node with room. SP.D is the NPB's with 1,024 tasks, captured; without ``--spd`` it is
-built from what the benchmark's source says of its multi-partition scheme: each of 32 x 32 tasks
-sends to its neighbours along rows, columns and one diagonal. KaHIP's Python package has no mapping
-onto a topology, and VieM and SharedMap are on no registry: measured in November 2026, they were
-behind Scotch or equal.
+All methods get the same graphs, with randomly renumbered tasks, and the same torus. The table has a
+row per case and method: its best value, the processor seconds of all its runs, and their number.
+Scotch runs 20 times, each time with new numbers of the tasks, and with its strategies -cq and -cs
+in turn. If Scotch puts too many tasks on a node, the extra tasks go to the nearest node with room.
+
+SP.D is the captured graph of the NPB with 1,024 tasks. Without ``--spd``, it is built from the
+multi-partition scheme in the benchmark's source: each of 32 x 32 tasks sends to its neighbours
+along rows, columns and one diagonal. KaHIP's Python package cannot map onto a topology. VieM and
+SharedMap are in no package registry; in November 2026 they were equal to Scotch or worse.
 """
 
 from __future__ import annotations
