@@ -42,11 +42,11 @@ def later_metric(inputs: Inputs) -> Findings:
         "`toruscast evaluate --samples studies/sc13/samples.parquet --plugin "
         "studies/sc13/hot_region.py` tests whether a new metric improves predictions. The metric "
         "is the size of the largest connected region of busy links, after Jha et al., NSDI'20. "
-        f"The samples are routed again, but not simulated ({len(more)} of {len(table)}). The "
+        f"The samples are routed, but not simulated again ({len(more)} of {len(table)}). The "
         f"result: it {said}. `{found.best}` is the best set of features. [ , ] is the 95 % "
         f"interval of the mean over {len(found.blocks) // len(found.gains)} workloads and hosts. "
-        "Counters that you measured are features as well. `toruscast evaluate --samples "
-        "counters.csv` reads them from a table with a column time.",
+        "`toruscast evaluate --samples counters.csv` also reads a table of your own counters, "
+        "with a column time.",
         {"later-metric": found.blocks},
         targets=(Target("seconds to judge a new metric", seconds, 60, "at most"),),
     )

@@ -151,9 +151,9 @@ def importance(inputs: Inputs) -> Findings:
     table = pd.DataFrame(rows).groupby("feature")["lost"].mean()
     table = table.sort_values(ascending=False).reset_index()
     return Findings(
-        "One feature of the predicted mappings is shuffled (5 splits, 3 shuffles each). RCC falls "
-        f"by {table['lost'][0]:.2f} if this is the lower bound, by which predicted slowdowns are "
-        f"multiplied. The next features are {', '.join(f'`{n}`' for n in table['feature'][1:4])}. "
-        "Features with the same information share their importance.",
+        "One feature is shuffled (5 splits, 3 shuffles each). RCC falls by "
+        f"{table['lost'][0]:.2f} for the lower bound, by which slowdowns are multiplied. The next "
+        f"are {', '.join(f'`{n}`' for n in table['feature'][1:4])}. Features with the same "
+        "information share their importance.",
         {"importance": table},
     )
