@@ -205,7 +205,7 @@ def hybrid_sets(inputs: Inputs, tasks: int, kind: Kind = "structured") -> Findin
         charts[f"hybrids-{tasks}"] = _beside_published(shown, tasks)
         charts[f"r2-{tasks}"] = _r2(scored)
     elif tasks == LARGE:
-        said += " The paper gives RCC .98 for Sub A2A, and 1.00 for 512 B and 4 MB."
+        said += " The paper gives RCC .98 for Sub A2A (1.00 for 512 B and 4 MB)."
     name = f"hybrids-{tasks}" + ("" if kind == "structured" else f"-{kind}")
     return Findings(
         said,

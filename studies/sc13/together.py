@@ -60,10 +60,10 @@ def mixture(inputs: Inputs) -> Findings:
     ]
     return Findings(
         f"One model is trained on two thirds of the {len(table)} samples of all benchmarks with "
-        f"messages of 16 KB and 4 MB (means over {_SPLITS} splits). The paper gives 70 wrong "
-        "pairs. `slowdown` predicts time over lower bound from features without units, and "
-        f"*level 1* does so without counters. *{_OWN}* is our own method. Wrong pairs of the best "
-        f"methods and of the prior features: {listed}.",
+        f"16 KB and 4 MB (means over {_SPLITS} splits). The paper gives 70 wrong pairs. "
+        "`slowdown` predicts time over lower bound from features without units, and *level 1* "
+        f"does so without counters. *{_OWN}* is our method. Wrong pairs of the best methods and "
+        f"of prior: {listed}.",
         {"mixture": mean},
         targets=tuple(targets),
     )
