@@ -619,7 +619,11 @@ def _move_layout(torus: Torus, nodes: Ints, available: Bools) -> Iterator[Ints]:
     coords = torus.coords[nodes.ravel()].astype(np.int64)
     seen: set[bytes] = set()
     size, is_line = np.array(torus.shape), ~np.array(torus.wrap)
-    for order in _symmetric_orders(torus):
+    dimensions = list(zip(torus.shape, torus.wrap, torus.bandwidth, strict=True))
+    orders = [*permutations(range(torus.ndim))]
+    for order in orders[:1] if torus.twist else orders:
+        if [dimensions[d] for d in order] != dimensions:
+            continue
         rotated = coords[:, order]
         for shift in product(*(range(n) for n in torus.shape)):
             shifted = rotated - rotated.min(axis=0) * is_line + shift
@@ -629,15 +633,6 @@ def _move_layout(torus: Torus, nodes: Ints, available: Bools) -> Iterator[Ints]:
             if available[moved].all() and moved.tobytes() not in seen:
                 seen.add(moved.tobytes())
                 yield moved.reshape(nodes.shape)
-
-
-def _symmetric_orders(torus: Torus) -> Iterator[list[int]]:
-    """Yield the orders of the dimensions that leave the torus the same."""
-    dimensions = list(zip(torus.shape, torus.wrap, torus.bandwidth, strict=True))
-    for order in permutations(range(torus.ndim)):
-        is_same = [dimensions[d] for d in order] == dimensions
-        if is_same and (list(order) == sorted(order) or not torus.twist):
-            yield list(order)
 
 
 def _count_largest_box(torus: Torus, free: Bools) -> int:
