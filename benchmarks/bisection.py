@@ -1,11 +1,11 @@
-"""All-to-alls against the bisection bound, on a cube and on a torus twice as long; writes CSV.
+"""Compare all-to-alls with the bisection bound, on a cube and on a longer torus; writes CSV.
 
     python benchmarks/bisection.py --out FOLDER
 
-Adaptive routing, eight packets a message, tasks on shuffled nodes so that not all of them send the
-same way at the same time, and once on nodes in order, where they do. `reached` is the bound over
-the time. For each dimension: the share of the time that its links send, and the packets in the
-buffers behind them, on average.
+Routing is adaptive, with eight packets per message. Tasks are on shuffled nodes, so that not all of
+them send in the same direction at the same time. In one case they are on the nodes in order, where
+they do. `reached` is the bound divided by the time. For each dimension, the table has the share of
+time in which its links send, and the mean number of packets in the buffers behind them.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""What bounds the packet simulator: instructions and cache misses a packet-hop; writes CSV.
+"""Count the instructions and cache misses of a packet-hop in the simulator; writes CSV.
 
     python benchmarks/cachegrind.py --out FOLDER
 
-Runs the deterministic event loop under valgrind's cachegrind (which must be installed; ten
-minutes) on two message sizes and divides the difference of the counts by that of the packet-hops,
-so that Python and the set-up hardly count. The kernels are compiled for a processor without
-vector extensions, which valgrind may not know, in a cache of their own. Beside them stand the
-nanoseconds and cycles that a packet-hop takes here without valgrind, by number of tasks, and a
-cycle and a jump in memory of this machine, measured in the same process.
+The deterministic event loop runs under valgrind's cachegrind (which must be installed) with two
+message sizes, in about ten minutes. The difference of the counts is divided by the difference of
+the packet-hops, so that Python and the set-up hardly count. The kernels are compiled into their own
+cache, for a processor without vector extensions, which valgrind may not support.
+
+The table also has the nanoseconds and cycles of a packet-hop without valgrind by number of tasks,
+and the time of a cycle and of a random memory access on this machine, measured in the same process.
 """
 
 from __future__ import annotations

@@ -1,12 +1,15 @@
-"""Measure what mappings cost at three sizes, fit a model of it, and forecast a large plan.
+"""Measure the cost of mappings at three sizes, fit a model, and predict a large plan.
 
     python benchmarks/cost.py --out FOLDER
 
-Writes cost.csv, cost-check.csv and cost-plan.csv. Every kind of work runs in a process of its own,
-on one core: a 15-point halo of 16 packets a message, 16 tasks a node, a random mapping. Seconds are
-processor seconds, the best of several runs after compilation; memory is the most of the process. In
-the model seconds grow with a power of the size, memory linearly. A model of the two smaller sizes
-is compared with what is measured at the third; that of the two larger ones forecasts the plan.
+Writes cost.csv, cost-check.csv and cost-plan.csv. Every kind of work runs in its own process, on
+one core. The traffic is a 15-point halo with 16 packets per message, 16 tasks per node and a random
+mapping. Seconds are processor seconds, the best of several runs after compilation. Memory is the
+peak of the process.
+
+The model of the seconds is a power of the size, and the model of the memory is linear. A model from
+the two smaller sizes is compared with the measurement at the third size. A model from the two
+larger sizes predicts the plan.
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
-"""Packets beside wormhole routers that move flits: random graphs on small tori; writes flits.csv.
+"""Compare packets with wormhole routers, which move flits, on small tori; writes flits.csv.
 
     python benchmarks/flits.py --out FOLDER [--cases 40]
 
-The routers are slow and obvious. Behind each link are the virtual channels of both datelines, each
-a buffer of flits that one packet has to itself from its head to its tail. A link carries a flit a
-cycle, of the channels in turn that have a flit and a credit: flits of several packets share it. A
-row is a case, with its last cycle and what `simulate` says of it, for each description of the
-buffers: the channels of the routers, and packets that do not queue.
+The simulation of the routers is slow and simple. Behind each link are the virtual channels of both
+datelines. Each channel is a buffer of flits, which belongs to one packet from its head to its tail.
+A link carries one flit per cycle, from the channels in turn that have a flit and a credit, so flits
+of several packets share the link.
+
+Each row is a case, with the last cycle of the routers and the result of `simulate` for two
+descriptions of the buffers: the channels of the routers, and packets that do not queue.
 """
 
 from __future__ import annotations

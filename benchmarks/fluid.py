@@ -2,16 +2,18 @@
 
     PYTHONPATH=. python benchmarks/fluid.py --out benchmarks/results [--adaptive]
 
-Each case is an application of `studies/unseen/graphs.py` with 30 candidates. The truth is the
-simulation with real packets. fluid.csv has for each estimate the RCC, the regret of its first
-choice, and its processor time as a share of the truth's: about four minutes. With ``--adaptive``
-all packets choose their way; adaptive.csv has the release bound as it is, with an even split over
-all shortest ways, one with the split of chunks that choose, and longer packets.
+Each case is an application of `studies/unseen/graphs.py` with 30 candidates. The correct order is
+that of the simulation with real packets. For each estimate, fluid.csv has the RCC, the regret of
+its first choice, and its processor time relative to the real packets. This takes about four
+minutes. With ``--adaptive``, all packets route adaptively. adaptive.csv then has the unchanged
+release bound, the release bound with an even split over all shortest routes, the release bound with
+the split of chunks that choose their routes, and longer packets.
 
-The fluid keeps the bytes of each message in front of each link. In a step every link takes what its
-bandwidth and the room behind it allow: from the queues by their shares, and into a full ring first
-from those that stay on it. A FIFO has one packet in the queue of its first link. Bytes with several
-ways take in each step those with the most room. A step is a part of the mean message.
+The fluid keeps the bytes of each message in front of each link. In a step, every link takes as many
+bytes as its bandwidth and the room behind it allow. It takes them from the queues in proportion to
+their sizes. Into a full ring, bytes that stay on the ring go first. A FIFO has one packet in the
+queue of its first link. Bytes with several possible links take those with most room in each step.
+The length of a step is a fraction of the mean message.
 """
 
 from __future__ import annotations

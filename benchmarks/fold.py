@@ -1,9 +1,9 @@
-"""Seconds and memory to fold a long trace into the rounds of an iteration.
+"""Measure the seconds and memory to fold a long trace into the rounds of an iteration.
 
     python benchmarks/fold.py [EVENTS] [RANKS]
 
-Every rank of a ring exchanges with its four nearest neighbours and reduces a number, again and
-again, until there are so many events.
+Every rank of a ring exchanges messages with its four nearest neighbours and reduces a number. This
+is repeated until the trace has enough events.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""Decide among candidates whose times are known, and say how well that went.
+"""Decide among candidates whose times are known, and score the decisions.
 
     python benchmarks/forecast.py --out FOLDER --kept FOLDER [--seeds 20]
 
-Writes race.csv, a row for each set of candidates, and summaries. The sets are 84 candidates of each
-of five captured applications, for each of several seeds. The loop is that of `toruscast.rank`;
-times are looked up where it would simulate. They are simulated once and kept in the folder
-``--kept``: about 20 processor minutes, and a run that was stopped goes on.
+Writes race.csv, with a row for each set of candidates, and summaries. There is a set of 84
+candidates for each of five captured applications and each of several seeds. The decisions use the
+loop of `toruscast.rank`, but look up the times instead of simulating. The times are simulated once,
+in about 20 processor minutes, and stored in the folder ``--kept``. A run that was stopped resumes
+from it.
 """
 
 from __future__ import annotations

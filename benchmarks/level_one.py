@@ -2,9 +2,10 @@
 
     python benchmarks/level_one.py --out FOLDER
 
-Processor seconds of each kernel for one mapping, the best of several profiled runs; a stream over
-256 MB in the same process gives the speed of memory. The bytes of a kernel are those that it reads
-or writes in order for a message. Updates of link runs, nodes and FIFOs at other places come on top.
+The table has the processor seconds of each kernel for one mapping, the best of several profiled
+runs. A stream over 256 MB in the same process gives the speed of the memory. The bytes of a kernel
+are those that it reads or writes sequentially for a message. Random updates of link runs, nodes and
+FIFOs are additional.
 """
 
 from __future__ import annotations

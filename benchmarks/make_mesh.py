@@ -1,11 +1,11 @@
-"""`toruscast.jax.make_mesh` beside `jax.make_mesh`, both simulated; writes make_mesh.csv.
+"""Compare `toruscast.jax.make_mesh` with `jax.make_mesh` by simulation; writes make_mesh.csv.
 
-python benchmarks/make_mesh.py --out FOLDER [--slices SLICE ...]
+    python benchmarks/make_mesh.py --out FOLDER [--slices SLICE ...]
 
-For each slice and mesh, and for what a step sends one way or another: the time of a step on the
-mesh of each, by simulated packets and by flows. Where `jax.make_mesh` refuses a mesh,
-`jax.experimental.mesh_utils.create_device_mesh(..., allow_split_physical_axes=True)` makes it.
-Devices are faked. JAX must be installed. Rows that are there already are kept.
+For each slice, mesh and kind of traffic, the table has the time of a step on both meshes, by
+simulated packets and by flows. If `jax.make_mesh` refuses a mesh,
+`jax.experimental.mesh_utils.create_device_mesh(..., allow_split_physical_axes=True)` makes it. The
+devices are fakes. JAX must be installed. Existing rows are kept.
 """
 
 from __future__ import annotations

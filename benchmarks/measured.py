@@ -1,10 +1,11 @@
-"""Learn from times that hold a constant, and say how well; writes measured.csv.
+"""Train on times that include a constant, and score the predictions; writes measured.csv.
 
-python benchmarks/measured.py --out FOLDER
+    python benchmarks/measured.py --out FOLDER
 
-The machine is a simulation of another network than the model's: other bandwidth, software and
-buffers, adaptive routing. Its times hold a constant, of computation, and noise. A random two thirds
-of 84 mappings of a halo teach, one third is forecast. Times that teach nothing end with the reason.
+A simulation takes the place of the machine. Its network differs from that of the model in
+bandwidth, software, buffers and adaptive routing. Its times include a constant for computation, and
+noise. A random two thirds of 84 mappings of a halo are the training set, and one third is
+predicted. If the times contain no information, the row has the reason.
 """
 
 from __future__ import annotations

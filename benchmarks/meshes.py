@@ -1,11 +1,11 @@
-"""Layouts of meshes beside JAX's own; writes meshes.csv.
+"""Compare layouts of meshes with JAX's own; writes meshes.csv.
 
-python benchmarks/meshes.py --out FOLDER
+    python benchmarks/meshes.py --out FOLDER
 
-For each slice and mesh, what a step sends one way or another: the time of the layout of
-`jax.experimental.mesh_utils`, of ours, of the devices in order, and of the best of all orders where
-there are at most eight devices. Devices are faked: JAX looks at their coordinates and kind. Times
-are of link loads in closed form, the same for all. JAX must be installed.
+For each slice, mesh and kind of traffic, the table has the time of the layout of
+`jax.experimental.mesh_utils`, of our layout, of the devices in order and, for at most eight
+devices, of the best of all orders. The devices are fakes, of which JAX reads the coordinates and
+the kind. All times are computed in closed form from link loads. JAX must be installed.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Which of ms2's published models come back from noisy measurements, with Extra-P beside.
+"""Fit the published models of ms2 to noisy measurements, with toruscast and Extra-P.
 
     python benchmarks/ms2.py --out FOLDER [--page PAGE] [--extrap PYTHON] [--draws N]
     python benchmarks/ms2.py --out FOLDER --small --draws 40 --extrap PYTHON
 
-For the interpreter that `--extrap` names, see `benchmarks/pmnf.py`. With `--page` two tables
-of the documentation are written from the figures. `--small` takes five values of each parameter,
-three repetitions and noise of 1, 3 and 5 %, as users measure, and writes ms2-small.csv only.
+`benchmarks/pmnf.py` explains the interpreter for `--extrap`. `--page` writes the numbers into two
+tables of the documentation. `--small` measures as typical users do, with five values of each
+parameter, three repetitions and noise of 1, 3 and 5 %. It writes only ms2-small.csv.
 """
 
 from __future__ import annotations
@@ -128,7 +128,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--page", type=Path)
     parser.add_argument("--extrap", help="interpreter of an environment with Extra-P")
-    parser.add_argument("--small", action="store_true", help="measure as users do")
+    parser.add_argument(
+        "--small", action="store_true", help="measure with few repetitions and typical noise"
+    )
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()

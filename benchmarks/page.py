@@ -2,9 +2,9 @@
 
     python benchmarks/page.py --out FOLDER
 
-Writes page.csv, a row for each size: 84 candidates of a halo exchange, 16 tasks a node. Chromium
-opens the page from disk; it can be used when the picture of the torus is drawn. Processor seconds
-are those of making the page, the answer aside.
+Writes page.csv, with a row for each size: 84 candidates of a halo exchange with 16 tasks per node.
+Chromium opens the page from disk. The page can be used when the picture of the torus is drawn.
+Processor seconds are those of making the page, without those of the answer.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Measure what each part of `toruscast._llvm` and bare kernels save, and write CSV.
+"""Measure what each part of `toruscast._llvm` saves compared with plain numba kernels.
 
     python benchmarks/plain_numba.py --out FOLDER
 
-Writes plain_numba.csv: for every part the processor seconds of the same work with the part and with
-what `numba.njit` alone offers, the bytes of machine code, and the seconds of compiling both. Each
-variant runs in a process of its own with kernels of its own; the variants take turns, and the best
-time of a variant counts.
+Writes plain_numba.csv. For every part it has the processor seconds of the same work with this part
+and with `numba.njit` alone, the bytes of machine code, and the seconds of compiling both. Each
+variant runs in its own process with its own kernels. The variants take turns, and the best time of
+a variant counts.
 """
 
 from __future__ import annotations

@@ -1,21 +1,21 @@
-"""Plan runs on measured and simulated times from random starts, a random order beside it.
+"""Plan runs on measured and simulated times from random starts, and in a random order.
 
     python benchmarks/plan.py --out FOLDER [--data FOLDER]
 
-Measured: the emulated torus of `--data`, one repetition a run, drawn at random, or the mean of a
-mapping's repetitions. Simulated: two captured applications and four generated ones of 64 tasks, 84
-candidates each; a run is the time on a network whose FIFOs follow another rule than the one that
-the plan simulates, and a constant as large as the median of them all, times noise. Octrees are
-planned from predictions alone, on a machine that takes half as long again as the simulated network,
-and a constant.
+Measured times are those of the emulated torus in `--data`. A run is a random repetition of a
+mapping, or the mean of its repetitions. Simulated times are those of two captured applications and
+four generated ones with 64 tasks and 84 candidates each. A run is the time on a network whose rule
+for FIFOs differs from that of the plan, plus a constant as large as the median of all times, times
+noise. Octrees are planned only from predictions, on a machine that takes 1.5 times as long as the
+simulated network, plus a constant.
 
-A start is three mappings drawn at random; then the plan chooses, until it has enough or a quarter
-of the mappings have been run. The random order runs that many mappings, each once, and takes the
-least time. An answer is right if its mean is no longer than the least by more than two standard
-errors of their difference (measured), or than the noise of a run (simulated; some come late under
-an operating system); regret is by how much
-it is longer. Answers that the plan calls enough are kept if they are right or within its goal.
-Writes plan.csv, a row a case.
+A start consists of three random mappings. Then the plan chooses mappings until it ends, or until a
+quarter of the mappings have run. The random order runs as many mappings, each once, and chooses the
+one with the shortest time. An answer is right if its mean exceeds the shortest mean by at most two
+standard errors of their difference (measured times) or by at most the noise of a run (simulated
+times, some of which come late because of an operating system). The regret is by how much it is
+longer. If the plan ended by itself, its answer keeps the promise if it is right or within the
+plan's goal. Writes plan.csv, with a row for each case.
 """
 
 from __future__ import annotations

@@ -1,22 +1,23 @@
-"""Fit known functions and real measurements, with Extra-P beside, and write CSV.
+"""Fit known functions and real measurements with toruscast and Extra-P, and write CSV.
 
     python benchmarks/pmnf.py --out FOLDER [--seed N] [--extrap PYTHON] [--page PAGE]
     python benchmarks/pmnf.py --out FOLDER --real FOLDER [--extrap PYTHON] [--page PAGE]
 
-With `--real`, real measurements are fitted instead of drawn ones, by a power law too. `--page`
-writes the figures, with those of Extra-P, into the tables of the documentation page.
+With `--real`, real measurements are fitted instead of random functions, also by a power law.
+`--page` writes the numbers, with those of Extra-P, into the tables of the documentation page.
 
-Extra-P 4.2.5 needs an older numpy than toruscast, so that it runs in its own environment
-(`python -m venv peer && peer/bin/pip install extrap==4.2.5`), whose interpreter `--extrap` names;
-this script starts itself there and hands it the same data. Processor seconds are those of the fits
-of all call paths, with one thread, after the program and the data are loaded; of short ones the
-middle of five.
+Extra-P 4.2.5 needs an older numpy than toruscast, so it runs in its own environment (`python -m
+venv peer && peer/bin/pip install extrap==4.2.5`). `--extrap` names the interpreter of this
+environment, in which this script starts itself with the same data. Processor seconds are those of
+the fits of all call paths with one thread, after the program and the data are loaded. For short
+fits, they are the median of five.
 
-Cases: 1000 functions of one parameter (5 points), 1000 of two (25), 100 of three (125), five
-repetitions each; `bs` and `cs` are the same functions measured at 10 and 15 points, and `ds` are
-100 functions of four parameters measured at 20 points. A function is a
-constant and one or two terms, each with a tenth of the value at the largest point at least. A noise
-of n multiplies each repetition by 1 + n U(-1, 1), or by 1 + n N(0, 1) / sqrt(3) for the normal law.
+The cases are 1000 functions of one parameter (5 points), 1000 of two (25 points) and 100 of three
+(125 points), with five repetitions each. `bs` and `cs` are the same functions measured at 10 and 15
+points, and `ds` are 100 functions of four parameters measured at 20 points. A function is a
+constant and one or two terms, each of which is at least a tenth of the value at the largest point.
+A noise of n multiplies each repetition by 1 + n U(-1, 1), or by 1 + n N(0, 1) / sqrt(3) for normal
+noise.
 """
 
 # The number of threads is fixed before numpy is loaded.

@@ -1,12 +1,12 @@
-"""What each part of the scaling fitter is worth: errors without it, and write CSV.
+"""Measure the errors of the scaling fitter without each of its parts, and write CSV.
 
     python benchmarks/pmnf_ablations.py --out FOLDER --real FOLDER [--seed N] [--page PAGE]
 
-Functions are drawn as in `benchmarks/pmnf.py`, with noise of 2 and 10 %, and the largest values of
-real measurements are held out. An error is the median at four times the largest values, over the
-cases a, b and c (whole grids), bs, cs and ds (few points, on lines) and points drawn from the grids
-of b and c (scattered), joined by their geometric mean. A part stays in the fitter if an error rises
-by more than 5 % without it.
+Functions are drawn as in `benchmarks/pmnf.py`, with noise of 2 and 10 %. For real measurements, the
+largest values are held out. Each error is the median at four times the largest values. It is the
+geometric mean over the cases a, b and c (whole grids), over bs, cs and ds (few points, on lines),
+or over points drawn from the grids of b and c (scattered). A part stays in the fitter if an error
+increases by more than 5 % without it.
 """
 
 from __future__ import annotations

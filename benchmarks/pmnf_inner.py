@@ -1,10 +1,10 @@
-"""Hold other values out of the real measurements than the largest of the first parameter.
+"""Hold out other values of the real measurements than the largest of the first parameter.
 
     python benchmarks/pmnf_inner.py --out FOLDER --real FOLDER [--extrap PYTHON]
 
-The measurements with the largest value of the first parameter are left out altogether; of the rest
-the largest value of each parameter in turn is predicted from the others, by toruscast, a power law
-and Extra-P (see `pmnf.py`). Such errors tell ways to predict apart by other values than those of
+The measurements with the largest value of the first parameter are not used at all. From the others,
+the largest value of each parameter in turn is held out and predicted by toruscast, a power law and
+Extra-P (see `pmnf.py`). These errors compare methods of prediction without using the values of
 `pmnf.py --real`, which are the ones that count.
 """
 

@@ -2,12 +2,13 @@
 
     python benchmarks/posterior.py --out FOLDER
 
-84 candidates of each application of the study of unseen graphs that is quick to simulate are
-simulated with real packets and with 4, 8 and 16 in one. coarse.csv has the root mean square of the
-errors of coarse times, the part that all candidates share and the part of each, and the latter over
-the width that the posterior expects. kernels.csv has, for many kernels of the prior error, how
-likely the times are that the loop did not simulate, and the share of these in 90 % intervals.
-loop.csv has what the loop found and spent. About half an hour.
+For each application of the study of unseen graphs that is fast to simulate, 84 candidates are
+simulated with real packets, and with 4, 8 and 16 packets merged into one. coarse.csv has the root
+mean square of the errors of coarse times, the part that all candidates share, the part of each
+candidate, and the ratio of the latter to the width that the posterior expects. kernels.csv has, for
+many kernels of the prior error, the likelihood of the times that the loop did not simulate, and the
+share of these times in 90 % intervals. loop.csv has the results and the costs of the loop. This
+takes about half an hour.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Measure what `toruscast rank` costs: `make rank`, 10,000 candidates, and the way it did before.
+"""Measure the cost of `toruscast rank`: `make rank`, 10,000 candidates, and the former method.
 
     python benchmarks/rank.py --out FOLDER
 
-Writes rank.csv, a row for each way: processor and wall seconds, most memory, and the simulated time
-of its best mapping. Before, 168 other mappings were simulated to learn from, and all candidates
-with longer packets. The model trained on them, and tested on 20 splits, forecast the candidates;
-`--check` simulated these too. Each way runs once before it is measured, so that the kernels are
-compiled.
+Writes rank.csv, with a row for each method: processor and wall seconds, peak memory, and the
+simulated time of its best mapping. The former method simulated 168 other mappings as a training
+set, and all candidates with longer packets. The model trained on them, and tested on 20 splits,
+predicted the candidates, and `--check` simulated the candidates too. Each method runs once before
+it is measured, so that the kernels are compiled.
 """
 
 from __future__ import annotations

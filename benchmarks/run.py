@@ -1,14 +1,16 @@
-"""Measure the kernels and write CSV: one row a case, with machine, versions and sizes.
+"""Measure the kernels and write CSV: one row per case, with machine, versions and sizes.
 
     python benchmarks/run.py --out FOLDER [--large]
 
-Processor seconds of this process (one core), best of several runs after compilation. A peer is
-another way to the same result, a limit what this machine's memory allows; both are measured in the
-same process. `walk` visits every link of every route, compiled too; `networkx` finds a shortest
-path for one message after the other; `numpy` works out the hops of all messages at once. The limit
-is the time of the bytes that a message reads and writes in order, at the speed of a stream. Link
-loads add the messages of tasks whose nodes are near each other, which lie far apart, and a
-message's updates at random places of as much memory as the runs of a block of nodes fill.
+Processor seconds are those of this process (one core), the best of several runs after compilation.
+A peer is another implementation of the same result, and a limit is the time that this machine's
+memory allows. Both are measured in the same process. The peer `walk` visits every link of every
+route, and is compiled too. `networkx` finds a shortest path for one message after another. `numpy`
+computes the hops of all messages at once.
+
+The limit is the time to stream the bytes that a message reads and writes sequentially. For link
+loads it also includes the messages of tasks on neighbouring nodes, which are far apart in memory,
+and the random updates of a message in as much memory as the link runs of a block of nodes need.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Compare searches with Scotch, SharedMap and Mt-KaHyPar; writes search.csv.
 
-python benchmarks/search.py --out FOLDER [--spd sp.D.1024.topo] [--mark 120] [--busy 2]
-    [--only NAME ...] [--again search.csv]
+    python benchmarks/search.py --out FOLDER [--spd sp.D.1024.topo] [--mark 120] [--busy 2]
+        [--only NAME ...] [--again search.csv]
 
 Each case is searched for 2, 10 and 30 s, and for ``--mark`` seconds to see what can be reached.
 With ``--busy``, it is searched for 2 and 30 s once more while that many loops occupy the

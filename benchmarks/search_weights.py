@@ -1,14 +1,16 @@
-"""Fit the weights of the search's energy, so that it orders mappings as the simulated time does.
+"""Fit the weights of the search's energy to the order of simulated times.
 
-python benchmarks/search_weights.py --out FOLDER
+    python benchmarks/search_weights.py --out FOLDER
 
-For each captured graph, tasks renumbered, 60 mappings of the strategies and what short annealing
-makes of the best: their simulated times, and the energies by a grid of powers and shares of
-hop-bytes. Writes search-weights.csv: Kendall's tau between energy and time of all mappings and of
-the better half, a row per graph and weights, with hop-bytes alone beside them, and the mean over
-graphs. Then search-goals.csv: the weights that the runs of a search should have, chosen one after
-the other so that the best of them for each graph is as good as can be, and what weights fit on the
-other graphs give for a graph.
+For each captured graph, the tasks are renumbered, and 60 mappings are made by the strategies and by
+short annealing of the best ones. They are simulated, and their energies are computed for a grid of
+powers and shares of hop-bytes.
+
+search-weights.csv has a row per graph and weights with Kendall's tau between energy and time, for
+all mappings and for the better half, with the tau of hop-bytes alone, and the mean over graphs.
+search-goals.csv has the weights that the runs of a search should use. They are chosen one after
+another, so that the best of them for each graph is as good as possible. It also has the results for
+a graph with the weights that are best for the other graphs.
 """
 
 from __future__ import annotations

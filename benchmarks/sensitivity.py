@@ -1,14 +1,14 @@
-"""How far the simulated times depend on what is not known, and on coarsening; writes CSV.
+"""Measure how simulated times depend on unknown constants and on coarsening; writes CSV.
 
     python benchmarks/sensitivity.py --out FOLDER
 
-`buffers.csv`: the 84 candidates of `make rank` at several buffer depths: how the lower bound
-and the sketch rank them, and how the same machine with a hop of 41 instead of 40 ns does, which
-tells how much of the order is chance. `coarsening.csv`: the time of coarser packets over that of
-real ones, by pattern and message size. `error-targets.csv`: the same of packets that an error of
-3 % chooses, and what the choice costs. `flows.csv`: messages that flow against real packets that
-have more or less room. `flow-errors.csv`: messages that flow with several errors against exact
-rates.
+`buffers.csv`: for the 84 candidates of `make rank` and several buffer depths, the order by the
+lower bound, by a coarse simulation, and by the same machine with a hop of 41 instead of 40 ns,
+which shows how much of the order is chance. `coarsening.csv`: the ratio of the time with coarser
+packets to the time with real ones, by pattern and message size. `error-targets.csv`: the same ratio
+for the coarsening that an error of 3 % chooses, and the cost of the choice. `flows.csv`: flows
+compared with real packets that have small or large buffers. `flow-errors.csv`: flows with several
+errors compared with exact rates.
 """
 
 from __future__ import annotations

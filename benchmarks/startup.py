@@ -2,9 +2,9 @@
 
     python benchmarks/startup.py --out FOLDER
 
-Writes startup.csv, a row for each command and call: exit code, processor seconds (user and
-system), modules imported, which of the packages that take long to start, and kernels compiled. The
-first call finds no kept kernels but those of a wheel, if one is installed (see `kernels`). Rows of
+Writes startup.csv, with a row for each command and call: exit code, processor seconds (user and
+system), modules imported, the slow packages among them, and kernels compiled. Before the first
+call, there are no compiled kernels except those of an installed wheel (see `kernels`). Rows of
 another source of kernels stay in the file.
 """
 

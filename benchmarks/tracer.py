@@ -1,10 +1,10 @@
-"""What recording costs real programs: their loops with and without the tracer; tracer.csv.
+"""Measure the cost of recording for the loops of real programs; writes tracer.csv.
 
     python benchmarks/tracer.py --out FOLDER [--pairs 7] [--only NAME ...]
 
-On the emulated 4x4 torus of the study of real programs, in the default order. A pair is a run with
-the tracer and one without, which of them first by chance; the share is the median over the pairs of
-the one time over the other, with the quartiles beside it.
+The programs run on the emulated 4x4 torus of the study of real programs, in the default order. A
+pair is a run with the tracer and a run without it, in random order. The share is the median over
+the pairs of the ratio of the two times, and its quartiles are given too.
 """
 
 from __future__ import annotations

@@ -2,13 +2,15 @@
 
     python benchmarks/validation.py --data FOLDER --out FOLDER
 
-FOLDER holds `flit-level`, `flow-level` and `emulated-torus`, each with its README; folders that are
-absent are skipped. The outputs are validation.csv (a row for each case and mapping),
-validation-summary.csv, and validation-flows.csv for the flow simulator. All constants come from the
-engine's description or source, except the two datelines of the flit-level cases: that engine can
-have one or two, and its description does not say which. Only one common factor of the times is
-fitted, for the error alone. The flow-level cases are simulated as flows here too. Random ties are
-averaged over 64 seeds. Seconds are those of one run on an idle machine.
+FOLDER contains `flit-level`, `flow-level` and `emulated-torus`, each with its README. Absent
+folders are skipped. The outputs are validation.csv (a row for each case and mapping),
+validation-summary.csv, and validation-flows.csv for the flow simulator.
+
+All constants come from the description or the source of the engine, except the two datelines of the
+flit-level cases. That engine can have one or two, and its description does not say which. Only one
+common factor of the times is fitted, and only for the error. The flow-level cases are also
+simulated as flows. Random ties are averaged over 64 seeds. Seconds are those of one run on an idle
+machine.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Slices of so many chips, ranked for steps of public models; writes which_slice.csv.
+"""Rank slices with the same number of chips for public models; writes which_slice.csv.
 
-python benchmarks/which_slice.py --out FOLDER
+    python benchmarks/which_slice.py --out FOLDER
 
-What a step sends follows from a model's published sizes: weights and gradients in two bytes,
-gathered twice and reduced once a layer along `fsdp`; activations of all tokens of a group gathered
-and reduced along `tensor` four times a layer and way; each token sent to two experts and back along
-`expert`, forwards and backwards.
+The traffic of a step follows from the published sizes of a model. Along `fsdp`, weights and
+gradients of two bytes are gathered twice and reduced once per layer. Along `tensor`, the
+activations of all tokens of a group are gathered and reduced four times per layer, forwards and
+backwards. Along `expert`, each token is sent to two experts and back, forwards and backwards.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Measure what workers gain and cost: the same 84 simulations by threads, processes and a cluster.
+"""Measure the speed-up and the cost of threads, processes and a cluster.
 
     python benchmarks/workers.py --out FOLDER [--rounds N]
 
-Every way does the work in turn, `--rounds` times; a row holds the least seconds of a way. One
-process is the command's own; two start, import and load kernels within their first round, and are
-there in the others. The cluster is a scheduler and two worker processes of this machine. `share` is
-the processor time of the simulations over the seconds of the workers: what is missing to 1 went
-into the overhead, or to other programs.
+Every kind of worker runs the same 84 simulations in turn, `--rounds` times. A row has its shortest
+time. One process is that of the command itself. Two processes start, import modules and load
+kernels in their first round, and exist already in the other rounds. The cluster is a scheduler and
+two worker processes on this machine. `share` is the processor time of the simulations divided by
+the seconds of the workers. The rest is overhead or time of other programs.
 """
 
 from __future__ import annotations

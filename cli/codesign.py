@@ -86,15 +86,14 @@ class _ApplicationOptions:
         "NAME|FILE",
     )
     metric: tuple[tuple[str, str], ...] = multi_option(
-        "Metric of the measurements for a requirement, such as bytes_used=VmPeak. May be given "
-        "several times.",
+        "Metric of the measurements for a requirement, such as bytes_used=VmPeak.",
         "REQUIREMENT=NAME",
         type=read_pair,
         needs=("app",),
     )
     callpath: str | None = option("Call path of the measurements to use.", "NAME", needs=("app",))
     printed: bool = option(
-        "Use the published models as printed, without corrections of a damaged table.",
+        "Use the published models as printed, without corrections.",
         default=False,
     )
 
@@ -122,7 +121,9 @@ class _ApplicationOptions:
 @dataclass(frozen=True)
 class _UpgradeOptions:
     processes: float | None = option("Processes before the upgrade.  [default: 1e5]", "N")
-    memory: float | None = option("Memory per process before it.  [default: 1e12]", "BYTES")
+    memory: float | None = option(
+        "Memory per process before the upgrade.  [default: 1e12]", "BYTES"
+    )
     upgrade: tuple[NamedNumbers, ...] = multi_option(
         "Factors of processes and of memory per process.  [default: "
         "A=2,1 (double racks), B=2,0.5 (double sockets), C=1,2 (double memory)]",
@@ -139,7 +140,7 @@ class _UpgradeOptions:
 
 @sub_command("upgrade", command)
 def upgrade(source: _ApplicationOptions, options: _UpgradeOptions, output: Output) -> None:
-    """Ratios of a process's requirements after an upgrade to those before.
+    """Compute a process's requirements after an upgrade, relative to those before it.
 
     The problem fills the memory before and after. The table also has the growth of the ratio with
     constant logarithms and, for the default base, the published value.
@@ -214,7 +215,7 @@ class _SystemOptions:
 
 @sub_command("systems", command)
 def systems(source: _ApplicationOptions, options: _SystemOptions, output: Output) -> None:
-    """Largest problem and shortest wall time on each system.
+    """Find the largest problem and the shortest wall time on each system.
 
     The wall time is that of the requirement that takes longest at the full rate of the system, for
     the largest problem that fits on all systems.
@@ -273,14 +274,15 @@ def _tabulate_systems(table: pd.DataFrame) -> tuple[Table, list[str]]:
 @dataclass(frozen=True)
 class _ShareOptions:
     system: NamedNumbers = option(  # noqa: RUF009
-        "Processes, bytes per process, and optionally rates, as for systems.",
+        "Number of processes, bytes per process, and optionally rates, as for codesign systems.",
         "NAME=P,M,..",
         type=named_numbers_reader(2, 6),
         required=True,
         group="Machine",
     )
     of: Literal["processes", "memory"] = option(
-        "Give each application its own processes, or run both on all and divide the memory.",
+        "Give each application its own processes, or run both on all processes and divide the "
+        "memory.",
         default="processes",
     )
     shares: Sequence[float] = option(
@@ -293,7 +295,7 @@ class _ShareOptions:
 
 @sub_command("share", command)
 def share(source: _ApplicationOptions, options: _ShareOptions, output: Output) -> None:
-    """Largest problems of two applications that share a system.
+    """Find the largest problems of two applications that share a system.
 
     \b
     toruscast codesign share --app kripke --app milc --system now=1e5,4e9,5e10
@@ -309,7 +311,7 @@ def share(source: _ApplicationOptions, options: _ShareOptions, output: Output) -
 
 @sub_command("models", command)
 def models(source: _ApplicationOptions, output: Output) -> None:
-    """Show requirement models with their notes."""
+    """Print the models of requirements, with notes."""
     output.check()
     applications = source.read()
     rows = [

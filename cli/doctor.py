@@ -49,7 +49,7 @@ def command(
     graphs: GraphFileOptions,
     output: Output,
 ) -> int:
-    """Report the format, the content and the faults of each FILE.
+    """Report the format, the content and the errors of each FILE.
 
     Exit status: 0 if all files can be used, 2 otherwise.
     """

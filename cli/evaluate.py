@@ -41,9 +41,8 @@ MAX_MESSAGES = 2**23
 @dataclass(frozen=True)
 class _EvaluateOptions:
     sets: tuple[str, ...] = multi_option(
-        "A feature set, features joined by commas, or a sum such as prior+mine. "
-        "Gains are relative to the first.  [default: all sets that the samples contain, or all "
-        "columns]",
+        "Feature set, features joined by commas, or a sum such as prior+mine. Gains are relative "
+        "to the first --features.  [default: all sets that the samples contain, or all columns]",
         "SET",
         "--features",
     )
@@ -54,19 +53,19 @@ class _EvaluateOptions:
         rare=True,
     )
     level: int | None = option(
-        "Features to compute with --comm; 2 adds those of the simulator.  [default: as --features "
-        "need]",
+        "Level of the features to compute with --comm. 2 adds those of the simulator.  [default: "
+        "as --features need]",
         type=click.IntRange(1, 2),
         rare=True,
     )
     baseline: Literal["pmnf"] | None = option(
-        "Compare with a scaling model in message size, nodes and lower bound. Samples must have "
-        "several sizes; it is also trained on the smaller ones alone.",
+        "Compare with a scaling model of message size, nodes and lower bound. Samples must have "
+        "several sizes. The model is also trained on the smaller sizes alone.",
         rare=True,
     )
     hold_out: Literal["application", "kind", "torus", "size"] | None = option(
         "Instead of random splits, hold out each workload, kind of traffic or torus in turn, or "
-        "the largest size, and train on the rest."
+        "the largest size, and train on the other samples."
     )
     splits: int = splits_option()
 

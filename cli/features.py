@@ -46,7 +46,8 @@ DEFAULT_COLUMNS = (
 @dataclass(frozen=True)
 class _FeatureOptions:
     level: int = option(
-        "1: features of the routes; 2: also those of the simulator, and the simulated time.",
+        "Level: 1 for features of the routes, 2 to add those of the simulator and the simulated "
+        "time.",
         default=1,
         type=click.IntRange(1, 2),
     )
@@ -69,7 +70,7 @@ def command(
     work: WorkOptions,
     output: Output,
 ) -> None:
-    """Compute the named features of mappings, with a row per mapping and a column per feature.
+    """Compute features of mappings, with a row per mapping and a column per feature.
 
     \b
     toruscast features --list

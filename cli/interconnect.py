@@ -43,7 +43,8 @@ class _WhatIfOptions:
     interconnect: str | None = option("Only runs on this interconnect.", "NAME")
     latency: float | None = option("Add an interconnect with this latency.", "SECONDS")
     bandwidth: float | None = option(
-        "... and with this bandwidth (inf: infinite). A constant that is not given is unchanged.",
+        "Bandwidth of the added interconnect (inf: infinite). If only one of the two is given, "
+        "the other is unchanged.",
         "BYTES/S",
     )
     alpha: float | None = option("Use this constant without a fit.", "N", needs=("beta",))

@@ -125,7 +125,7 @@ class _CalibrateOptions:
     files: tuple[str, ...] = argument("FILE...", nargs=-1)
     torus: str = option(TorusOptions.TORUS, "TORUS", required=True, group="Machine")
     between: tuple[int, int] = option(
-        "Nodes of the two processes, if a file does not state them.",
+        "Nodes of the two processes, if the files do not contain them.",
         "A B",
         default=(0, 1),
         type=click.Tuple([int, int]),
@@ -134,8 +134,8 @@ class _CalibrateOptions:
     check: bool = option("Hold out every fifth time and predict it.", default=False)
     target: str | None = option("Write the machine file.", "FILE.toml", "--write", group="Output")
     comm: tuple[str, ...] = multi_option(
-        "Communication graph of a program that ran with --mappings. Its times weight networks with "
-        "different rules, which microbenchmarks cannot distinguish.",
+        "Communication graph of a program that ran with --mappings. Its times show how probable "
+        "networks with different rules are, which microbenchmarks cannot distinguish.",
         "FILE|NAME",
         group="Input",
         needs=("mappings",),

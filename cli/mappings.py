@@ -209,8 +209,9 @@ class MappingFile:
 
     GROUP: ClassVar = "Output"
     out: str | None = option(
-        "Write the fastest mapping, for a launcher by its suffix or --out-format. search updates "
-        "it as it improves; rank writes all candidates to a FOLDER/.",
+        "Write the fastest mapping. The suffix or --out-format selects the format of a launcher. "
+        "search updates the file when it finds a faster mapping. rank writes all candidates if "
+        "this is a FOLDER/.",
         "FILE",
     )
     out_format: str | None = option(

@@ -51,7 +51,7 @@ class _LaunchOptions(_ProgramArguments):
         group="Machine",
     )
     tasks_per_node: int | None = option(
-        "Tasks per host.  [default: as the job states, or the minimum]", group="Mappings"
+        "Tasks per host.  [default: the number in the job, or the minimum]", group="Mappings"
     )
     seconds: float = search_time_option()
     out: str | None = option(
@@ -206,7 +206,7 @@ class _TraceOptions(_ProgramArguments):
         group="Output",
     )
     region: str = option(
-        "Part of the trace that is read later: the repeated iteration, all, the part between "
+        "Part of the run to use as traffic: the repeated iteration, all, the part between "
         "MPI_Pcontrol(1) and MPI_Pcontrol(0) (marked), or seconds such as 2.5-4.",
         default="iteration",
     )

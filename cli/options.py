@@ -327,10 +327,12 @@ def mapping_option(help: str, default: str | None = None, **settings: Any) -> An
     return option(help, "FILE|STRATEGY", default=default, group="Mappings", **settings)
 
 
-def plugin_option(purpose: str = f", selected by --features {PLUGIN_SET}", **settings: Any) -> Any:
+def plugin_option(
+    purpose: str = f" (--features {PLUGIN_SET} selects them)", **settings: Any
+) -> Any:
     """Declare a Python file that registers features; ``purpose`` continues the help."""
     return option(
-        f"RUNS THE CODE of this Python file, which registers your own features{purpose}. Use only "
+        f"RUNS THE CODE of this Python file, which registers features{purpose}. Use only "
         "files that you trust.",
         "FILE.py",
         **settings,
@@ -339,7 +341,7 @@ def plugin_option(purpose: str = f", selected by --features {PLUGIN_SET}", **set
 
 def splits_option() -> Any:
     """Declare the number of random splits."""
-    text = "Random splits: two thirds of the samples train, one third tests."
+    text = "Number of random splits into a training set (two thirds of the samples) and a test set."
     return option(text, "N", default=50, group="Input")
 
 
@@ -355,7 +357,7 @@ def search_time_option(help: str = "Duration of the search in seconds.") -> Any:
 
 def times_option(subject: str, **settings: Any) -> Any:
     """Declare a file of measured times; ``subject`` begins the help."""
-    text = f"{subject}. A line 'mapping,time' per run, in seconds."
+    text = f"{subject}. The file has a line 'mapping,time' per run, in seconds."
     return option(text, "FILE.csv", "--times", group="Input", **settings)
 
 
@@ -365,9 +367,9 @@ class FormatOptions:
 
     RARE: ClassVar = True
     form: tuple[str, ...] = multi_option(
-        "Format of a graph or mapping file that does not identify its format, such as matrix or "
-        "rank-order, listed by 'toruscast formats'. Give graph=NAME and mapping=NAME where both "
-        "are needed.",
+        "Format of a graph or mapping file that cannot be recognised, such as matrix or "
+        "rank-order, listed by 'toruscast formats'. If both files need it, give graph=NAME and "
+        "mapping=NAME.",
         "NAME",
         "--format",
         group="Input",
@@ -406,23 +408,23 @@ class HloOptions:
     GROUP: ClassVar = "Input"
     RARE: ClassVar = True
     trips: tuple[tuple[str, int], ...] = multi_option(
-        "Iterations of all loops, or of the loop NAME, whose trip count a compiled program (HLO) "
-        "does not state. The default is 1.",
+        "Iterations of all loops, or of the loop NAME, whose trip count is not in a compiled "
+        "program (HLO). The default is 1.",
         "[NAME=]N",
         type=read_named_count,
         needs=_PROGRAM_OPTIONS,
     )
     branches: tuple[tuple[str, int], ...] = multi_option(
-        "Branch, from 0, that the conditional NAME of a compiled program takes. The default is the "
-        "branch that sends most bytes.",
+        "Number of the branch (from 0) that the conditional NAME of a compiled program takes. "
+        "The default is the branch that sends most bytes.",
         "NAME=K",
         "--branch",
         type=read_named_count,
         needs=_PROGRAM_OPTIONS,
     )
     ragged_bytes: str | None = option(
-        "Bytes that each device sends in a ragged all-to-all of a compiled program, evenly to all "
-        "others. Without it the operation is not counted.",
+        "Bytes that each device sends in a ragged all-to-all of a compiled program, evenly "
+        "divided between all other devices. Without it, the operation is not counted.",
         "SIZE",
         needs=_PROGRAM_OPTIONS,
     )
@@ -447,19 +449,19 @@ class GraphFileOptions(FormatOptions, HloOptions):
         "Part of Open MPI monitoring output to read.", default="all"
     )
     iterations: float | None = option(
-        "Application steps that the graph covers; traffic is divided by it. The default is 1 for "
-        "files, and known for shipped datasets.",
+        "Number of application steps in the graph. The traffic is divided by it. The default is "
+        "1 for files, and known for shipped datasets.",
         "N",
         type=POSITIVE,
     )
     columns: Mapping[str, str] = option(
-        "Columns of a table, such as src=Source,dst=Target,nbytes=Bytes. In a list of edges "
-        "columns have numbers.",
+        "Columns of a table, such as src=Source,dst=Target,nbytes=Bytes. In a list of edges, "
+        "give the numbers of the columns.",
         "NAME=COLUMN,...",
         default=dict,
     )
     duplicates: Literal["refuse", "sum"] = option(
-        "Whether to sum the edges of a task pair that has several.", default="refuse"
+        "Whether to sum the edges of a task pair if there are several.", default="refuse"
     )
     collectives: Mapping[str, str] = option(
         "Algorithms of the collectives in a trace, such as allreduce=rabenseifner.",
@@ -514,13 +516,13 @@ class AllocationOptions(TorusOptions):
 
     RARE: ClassVar = True
     allocation: str | None = option(
-        "Nodes of the job: a number or coordinates per line, a CSV with a column node, or a table "
-        "of hosts. Other nodes still route traffic.",
+        "Nodes of the job: one number or one row of coordinates per line, a CSV with a column "
+        "node, or a table of hosts. The other nodes of the torus still route traffic.",
         "FILE",
     )
     slow_links: str | None = option(
-        "Slow and missing links: a line link,bandwidth each, in bytes per second, 0 for missing. "
-        'A link is a number or a label such as "(0,2,1) +Z".',
+        "Slow and missing links: one line link,bandwidth for each, in bytes per second, with 0 "
+        'for a missing link. A link is a number or a label such as "(0,2,1) +Z".',
         "FILE.csv",
     )
 
@@ -535,7 +537,8 @@ class TrafficOptions(AllocationOptions, GraphFileOptions):
     GROUP: ClassVar = "Input"
     comms: tuple[str, ...] = multi_option(
         "Communication graph: a file such as lines of src dst bytes [messages], or a shipped "
-        "dataset such as lammps-lj-512. Several are phases with a barrier between them.",
+        "dataset such as lammps-lj-512. If given several times, each graph is a phase, with a "
+        "barrier between phases.",
         "FILE|NAME",
         "--comm",
     )
@@ -550,8 +553,8 @@ class TrafficOptions(AllocationOptions, GraphFileOptions):
         "Tasks of the collective.  [default: one per node]", needs=("collective",), rare=True
     )
     dependent: bool = option(
-        "The graphs are dependent rounds: each task waits for its own messages of a round instead "
-        "of at a barrier.",
+        "Treat the graphs as dependent rounds: a task waits for its own messages of a round, "
+        "instead of at a barrier.",
         default=False,
         rare=True,
     )
@@ -574,11 +577,11 @@ class MappingFileOptions(FormatOptions):
     GROUP: ClassVar = "Mappings"
     RARE: ClassVar = True
     tasks_per_node: int | None = option(
-        "Maximum tasks per node.  [default: as the mapping file states, or the minimum]", "N"
+        "Maximum tasks per node.  [default: the number in the mapping file, or the minimum]", "N"
     )
     hosts: str | None = option(
-        "Table of host names and nodes, such as a CSV host,x,y,z, for mapping files that name "
-        "hosts or number them in the order of an allocation.",
+        "Table of host names and nodes, such as a CSV host,x,y,z. It is needed for mapping files "
+        "that name hosts, or that number them in the order of an allocation.",
         "FILE",
         needs=("mappings", "mapping", "against", "out", "script"),
     )
@@ -622,10 +625,9 @@ class CandidateOptions(MappingFileOptions):
         "FILE|FOLDER",
     )
     candidates: int | Literal["orders"] | None = option(
-        "Instead of --mappings: N mappings, the permutations of the dimensions and placements by "
-        "the traffic before disturbed and random ones; or orders, the rank orders of the machine's "
-        "launcher, such as rank-map-bynode on Fugaku.  "
-        "[default: 84]",
+        "Instead of --mappings: N mappings, beginning with permutations of the dimensions and "
+        "placements by the traffic, then perturbed and random ones. Or orders: the rank orders "
+        "of the machine's launcher, such as rank-map-bynode on Fugaku.  [default: 84]",
         f"N|{ORDERS}",
         type=CANDIDATE_COUNT,
         excludes=("mappings",),
@@ -647,7 +649,7 @@ class SampleSourceOptions(MappingFileOptions):
         group="Input",
     )
     times: str | None = times_option(
-        "Learn from measured times of --mappings instead",
+        "Train on measured times of --mappings instead",
         needs=("mappings",),
         excludes=("number", "samples"),
     )
@@ -655,9 +657,10 @@ class SampleSourceOptions(MappingFileOptions):
         MEASURED_HELP, "FILE|FOLDER", needs=("times",), group="Input"
     )
     samples: str | None = option(
-        "File of samples. With --comm, simulated samples are stored there, and an interrupted run "
-        "resumes from it; otherwise the samples are read from it. A table made elsewhere, CSV or "
-        "Parquet, needs a column time (s); its other columns of numbers are features.",
+        "File of samples. With --comm, simulated samples are stored in it, and an interrupted "
+        "run resumes from it. Without --comm, samples are read from it. A table from another "
+        "program (CSV or Parquet) needs a column time in seconds. Its other columns of numbers "
+        "are features.",
         "FILE",
         group="Input",
     )
@@ -681,8 +684,8 @@ class WorkerOptions:
         excludes=("jobs", "cluster"),
     )
     cluster: str | None = option(
-        "Dask cluster to use instead: the address of its scheduler, such as tcp://host:8786, or a "
-        "file that starts one, such as slurm.toml.",
+        "Dask cluster to use instead: the address of its scheduler, such as tcp://host:8786, or "
+        "a file that starts a cluster, such as slurm.toml.",
         "ADDRESS|FILE.toml",
         excludes=("jobs",),
     )
@@ -703,7 +706,8 @@ class WorkOptions(WorkerOptions, SeedOptions):
 
     RARE: ClassVar = True
     routing: Routing = option(  # noqa: RUF009
-        "Dimension order, minimal adaptive, or by_size: adaptive for phases of long messages.",
+        "Routing: deterministic (dimension order), adaptive (minimal), or by_size (adaptive for "
+        "phases with long messages).",
         default="deterministic",
     )
 

@@ -40,7 +40,7 @@ _SHARE = click.FloatRange(min=1e-4, max=1)
 @dataclass(frozen=True)
 class _RunOptions:
     GROUP: ClassVar = "Work"
-    times: str | None = times_option("Runs so far; the file may not exist yet")
+    times: str | None = times_option("Times of the runs so far, in a file that may not exist yet")
     batch: int = option(
         "Number of mappings to suggest, or to run before choosing again.", "K", default=1
     )
@@ -62,8 +62,8 @@ class _RunOptions:
         rare=True,
     )
     run_cost: float | None = option(
-        "Stop when the next run is expected to reduce the time of the chosen mapping by fewer "
-        "seconds than this.",
+        "Stop when the next run is expected to shorten the time of the chosen mapping by less "
+        "than this.",
         "SECONDS",
         type=click.FloatRange(min=0),
         needs=("times",),
@@ -78,9 +78,9 @@ class _ScriptOptions(MappingFile):
         "Write the next mappings into this folder, or the best one when the runs suffice.", "FOLDER"
     )
     script: str | None = option(
-        "RUNS THIS COMMAND for each chosen mapping, with its file in place of {map}, which needs "
-        "no quotes. The command prints its seconds last, such as 1.25; they are appended to "
-        "--times at once. A repeated command resumes from --times.",
+        f"RUNS THIS COMMAND for each chosen mapping. {map} is replaced by the mapping file, and "
+        "needs no quotes. The last line that the command prints is its time in seconds, such as "
+        "1.25, which is appended to --times at once. A repeated command resumes from --times.",
         "'CMD {map}'",
         "--run",
         group="Work",

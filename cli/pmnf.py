@@ -89,14 +89,16 @@ def command() -> None:
 class _ComposeOptions:
     expressions: tuple[str, ...] = argument("EXPRESSION...", nargs=-1)
     task: tuple[tuple[str, str], ...] = multi_option(
-        "Model of a sequential task, such as qsort='0.03899 n log2(n)', or a file of pmnf fit "
-        "--json with the call path NAME.",
+        "Model of a sequential task, such as qsort='0.03899 n log2(n)', or a file from pmnf fit "
+        "--json that has the call path NAME.",
         "NAME=FORMULA|FILE",
         type=read_pair,
         group="Input",
     )
     at: tuple[Point, ...] = multi_option(
-        "Point to predict, or with --range the other parameters.", "NAME=VALUE,..", type=read_point
+        "Point to predict. With --range: the values of the other parameters.",
+        "NAME=VALUE,..",
+        type=read_point,
     )
     span: tuple[str, float, float] | None = option(
         "Find the slowest stage of each part of this range.",
@@ -106,7 +108,7 @@ class _ComposeOptions:
         excludes=("workers", "against"),
     )
     workers: int | None = option(
-        "Give N more workers to the slowest stages, with the gain of each.", needs=("at",)
+        "Add N workers, each to the slowest stage, and list the gain of each.", needs=("at",)
     )
     against: str | None = option(
         "Add the error relative to this model, in percent.", "FORMULA", needs=("at",)
@@ -216,12 +218,12 @@ class _FitOptions:
         "Distribution of the noise of repetitions.", default="auto"
     )
     select: Literal["evidence", "loo", "kfold"] = option(
-        "Criterion: the evidence of a model, or its error in leave-one-out or five-fold "
-        "cross-validation.",
+        "Criterion for the choice of a model: its evidence, or its error in leave-one-out or "
+        "five-fold cross-validation.",
         default="evidence",
     )
     negative: float = option(
-        "Prior probability, at most 0.5, of a negative coefficient in the evidence. It is low "
+        "Prior probability (at most 0.5) of a negative coefficient in the evidence. It is low "
         "because costs add up. Logarithms have either sign with equal probability.",
         "P",
         default=0.05,
@@ -238,18 +240,18 @@ class _MeasurementOptions:
     file: str = argument("FILE")
     callpath: str | None = option("Only call paths whose name contains this.", "TEXT")
     value: tuple[str, ...] = multi_option(
-        "Column with the measured values; 'rep*', or several times one column, for repetitions "
-        "side by side. For Caliper or Thicket: metric of the profiles.  [default: value]",
+        "Column with the measured values, or 'rep*' or several columns for repetitions in one "
+        "row. For Caliper or Thicket: the metric of the profiles.  [default: value]",
         "COLUMN",
     )
     parameter: tuple[str, ...] = multi_option(
-        "Number in the metadata of Caliper or Thicket profiles that is a parameter, such as "
+        "Entry in the metadata of Caliper or Thicket profiles that is a parameter, such as "
         "p=mpi.world.size.",
         "[P=]NAME",
     )
     absent: Literal["merge", "omit", "zero"] | None = option(
-        "For a call path that is missing in some runs: merge it into its parent, omit the points, "
-        "or count 0.  [default: merge for profiles, else omit]"
+        "How to treat a call path that some runs lack: merge it into its parent, omit these "
+        "points, or count 0.  [default: merge for profiles, else omit]"
     )
     reduce: Literal["mean", "max", "sum"] | None = option(
         "Aggregate over the processes of a run, in profiles and in tables with a column process.  "
@@ -292,7 +294,7 @@ class _TopOptions:
 @dataclass(frozen=True)
 class _ChartOptions:
     at: Point | None = option(  # noqa: RUF009
-        "Values of all parameters but one in the charts, which were measured.",
+        "Measured values of all parameters but one, for the charts.",
         "NAME=VALUE,..",
         type=read_point,
     )

@@ -38,7 +38,8 @@ class _BudgetOptions:
     GROUP: ClassVar = "Work"
     RARE: ClassVar = True
     goal: Literal["fastest", "order"] = option(
-        "Simulate to find the fastest candidate, or to find the order of all.", default="fastest"
+        "Goal of the simulations: the fastest candidate, or the order of all candidates.",
+        default="fastest",
     )
     simulations: int | None = option(
         "Maximum number of candidates to simulate with real packets.  [default: 30, or all for "
@@ -68,21 +69,21 @@ class _RankOptions:
         show_default=False,
         rare=True,
     )
-    plugin: str | None = plugin_option(
-        ", for a --model that uses them", needs=("model",), rare=True
-    )
+    plugin: str | None = plugin_option(", which --model uses", needs=("model",), rare=True)
     times: str | None = times_option(
-        "Learn from measured times of some of --mappings instead of a model", needs=("mappings",)
+        "Learn from measured times of some of the --mappings instead of using a model",
+        needs=("mappings",),
     )
     check: bool = option(
-        "Simulate all candidates afterwards, order them by simulated time, and score the "
+        "Simulate all candidates at the end, order them by simulated time, and score the "
         "prediction.",
         default=False,
     )
     top: int = top_option(10)
     coords: str | None = option(
-        "Nodes of a non-contiguous job on Fugaku: a line X Y Z a b c for each, with the last "
-        "dimension of --torus fastest. The candidates are the rank orders of the launcher.",
+        "Nodes of a non-contiguous job on Fugaku: a line X Y Z a b c for each node, with the "
+        "last dimension of --torus fastest. The candidates are then the rank orders of the "
+        "launcher.",
         "FILE",
         group="Machine",
         rare=True,

@@ -31,7 +31,7 @@ from .problem import load_problem
 class _SearchOptions(MappingFileOptions):
     GROUP: ClassVar = "Mappings"
     mappings: tuple[str, ...] = multi_option(
-        "Your mappings; the gain is relative to the best of them.", "FILE|FOLDER"
+        "Your mappings. The gain is relative to the best of them.", "FILE|FOLDER"
     )
     seconds: float = search_time_option(
         "Duration of the search in seconds. Ctrl-C ends it with the best mapping so far."
@@ -44,8 +44,7 @@ class _SearchOptions(MappingFileOptions):
         rare=True,
     )
     partitioners: tuple[str, ...] = multi_option(
-        "Start also from the mapping of this program, which must be installed. May be given "
-        "several times.",
+        "Start also from the mapping of this program, which must be installed.",
         type=click.Choice(["scotch", "mt-kahypar"]),
         group="Answer",
         rare=True,
@@ -61,7 +60,7 @@ def command(
     best: MappingFile,
     output: Output,
 ) -> None:
-    """Search for a faster mapping than yours and those of all strategies.
+    """Search for a mapping that is faster than yours and those of all strategies.
 
     Simulated annealing of the loads of links, FIFOs and receivers finds candidates. The best are
     compared as in 'toruscast rank', and the winners are simulated.

@@ -77,7 +77,7 @@ class _MappingOptions(CandidateOptions):
         excludes=("mappings", "candidates"),
     )
     candidates: int | Literal["orders"] | None = option(
-        "Instead: rank the N candidate mappings of 'toruscast rank', or the rank orders of the "
+        "Rank the N candidate mappings of 'toruscast rank' instead, or the rank orders of the "
         "machine's launcher.",
         f"N|{ORDERS}",
         type=CANDIDATE_COUNT,
@@ -103,13 +103,14 @@ class _MappingOptions(CandidateOptions):
 class _PacketOptions:
     GROUP: ClassVar = "Work"
     flows: bool = option(
-        "Simulate flows that share links instead of packets: the duration does not grow with the "
-        "bytes. Routes are in dimension order, and buffers are unlimited.",
+        "Simulate flows that share links instead of packets. The duration of the simulation then "
+        "does not depend on the bytes. Routes are in dimension order, and buffers are unlimited.",
         default=False,
         group="Answer",
     )
     coarsening: int | None = option(
-        "Let a simulated packet represent up to N real ones: faster, less exact.  [default: 1]",
+        "Let a simulated packet represent up to N real packets, which is faster and less "
+        "accurate.  [default: 1]",
         excludes=("error",),
         rare=True,
     )

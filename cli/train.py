@@ -28,16 +28,18 @@ from .slow import training_application
 class _TrainOptions:
     out: str = option("The model file.", "FILE.npz", required=True, group="Output")
     features: str = option(
-        "Feature set or features to learn from. A table without the default set: all columns.",
+        "Feature set or features to train on. By default all columns, if a table lacks the "
+        "default set.",
         "SET|NAME,NAME",
         "--features",
         default="coarse",
     )
     plugin: str | None = plugin_option()
     target: Literal["correction", "slowdown", "time"] | None = option(
-        "Learn the ratio of the time to that of a coarse simulation (correction) or to its lower "
-        "bound (slowdown), which transfer to other sizes, or the time.  [default: correction with "
-        "features of the coarse simulation, slowdown with the set 'relative', else time]"
+        "Quantity to predict: the ratio of the time to that of a coarse simulation (correction) "
+        "or to its lower bound (slowdown), or the time. The ratios also apply to other sizes.  "
+        "[default: correction with features of the coarse simulation, slowdown with the set "
+        "'relative', else time]"
     )
     splits: int = splits_option()
 

@@ -26,7 +26,7 @@ _MIN_GAIN, _MIN_DIFFERENCE = 0.01, 1e-6
 def answer(found: MeshLayouts, *, setting: str = "") -> Answer:
     """Return the recommended layout, its gain, and what slows a step down."""
     head, badge = _headline(found)
-    notes, sections = _notes(found), _sections(found)
+    notes, sections = _write_notes(found), _build_sections(found)
     file = None
     if found.ids.size <= _MAX_PAGE_DEVICES:
         file = File("mesh.py", found.jax_program(), "JAX program", comes_first=True)
@@ -39,7 +39,7 @@ def answer(found: MeshLayouts, *, setting: str = "") -> Answer:
         badge=badge,
         notes=notes,
         sections=sections,
-        content=_content(found),
+        content=_build_content(found),
         table=Table(found.collective_rows(found.best), ()),
         file=file,
         omitted=found.problem.omitted,
@@ -52,22 +52,25 @@ def answer(found: MeshLayouts, *, setting: str = "") -> Answer:
 
 
 def _headline(found: MeshLayouts) -> tuple[Headline, str]:
+    """Return the headline, and the badge with the number of layouts."""
     best, baseline = found.best, found.compared or found.default
-    against = _rank_candidates(found)[0].baseline_name
+    baseline_name = _rank_candidates(found)[0].baseline_name
     gain = 1 - best.time / baseline.time if baseline.time else 0.0
     all_or_some = "all " if found.all_considered else ""
     badge = f"{best.source}, best of {all_or_some}{counted(found.considered, 'layout')}"
     if gain >= _MIN_GAIN:
         source = " (predicted)" * ("predicted" in (best.source, baseline.source))
-        change = compare_times(best.time, baseline.time, against)
-        rest = f": {seconds(best.time)} per step{source}, {change}"
-        return Headline("Use ", "layout 1", rest), badge
+        change = compare_times(best.time, baseline.time, baseline_name)
+        message = f": {seconds(best.time)} per step{source}, {change}"
+        return Headline("Use ", "layout 1", message), badge
     is_faster = gain > _MIN_DIFFERENCE
-    rest = f"layout 1 takes {percent(gain)} less" if is_faster else "no layout is faster"
-    return Headline("Keep ", against, f": {seconds(baseline.time)} per step; {rest}"), badge
+    reason = f"layout 1 takes {percent(gain)} less" if is_faster else "no layout is faster"
+    message = f": {seconds(baseline.time)} per step; {reason}"
+    return Headline("Keep ", baseline_name, message), badge
 
 
-def _notes(found: MeshLayouts) -> list[str]:
+def _write_notes(found: MeshLayouts) -> list[str]:
+    """Return sentences about the best layout, and about the times and the idle devices."""
     best = found.best
     scope = "the full enumeration" if found.all_considered else "part of the enumeration"
     notes = [
@@ -80,9 +83,9 @@ def _notes(found: MeshLayouts) -> list[str]:
         change = compare_times(best.time, found.default.time, found.default_name)
         notes.append(f"It takes {change}.")
     if best.source == "predicted":
-        why = "run at the same time" if found.problem.overlap else "have too many messages"
-        what = ", ".join(map(shown_name, found.not_simulated))
-        notes.append(f"The time is not simulated because these collectives {why}: {what}.")
+        reason = "run at the same time" if found.problem.overlap else "have too many messages"
+        labels = ", ".join(map(shown_name, found.not_simulated))
+        notes.append(f"The time is not simulated because these collectives {reason}: {labels}.")
     if found.idle:
         used = f"{found.axes.n_tasks} of {counted(found.devices.nodes.size, 'device')}"
         notes.append(f"The mesh uses {used}; {found.idle} stay idle.")
@@ -91,7 +94,8 @@ def _notes(found: MeshLayouts) -> list[str]:
     return notes
 
 
-def _sections(found: MeshLayouts) -> list[Section]:
+def _build_sections(found: MeshLayouts) -> list[Section]:
+    """Return the sections of the terminal and the page: layouts, collectives, chips and links."""
     sections = []
     if found.ids.size <= _MAX_TERMINAL_DEVICES:
         program = Sentence(found.jax_program().rstrip(), unwrapped=True)
@@ -115,13 +119,14 @@ def _sections(found: MeshLayouts) -> list[Section]:
 
 
 def _draw_chips(found: MeshLayouts) -> list[Section]:
+    """Return pictures of the best layout and the baseline: the chips along each axis."""
     if found.torus.n_nodes > _MAX_DRAWN:
         return []
-    ranking, named = _rank_candidates(found)
+    ranking, candidates = _rank_candidates(found)
     return [
         Section(
             f"Position of the chips along each axis: {ranking.names[i]}",
-            [_chip_chart(found, named[i], k, suffix) for k in range(len(found.axes.names))],
+            [_chip_chart(found, candidates[i], k, suffix) for k in range(len(found.axes.names))],
             "Each cell is a chip at its coordinates. Darker chips are farther along the axis. "
             "Chips of the same colour hold the same shard.",
             wide=False,
@@ -136,7 +141,7 @@ def _order(found: MeshLayouts) -> str:
 
 
 def _compare_with_bound(found: MeshLayouts) -> list[str]:
-    """Return how much longer a step takes than the lower bound over all layouts, if known."""
+    """Return a sentence that compares the time with its lower bound over all layouts, if known."""
     bounds = [row["bound"] for row in found.collective_rows(found.best)]
     bound = (max if found.problem.overlap else math.fsum)(bounds)
     if not bound > 0:
@@ -185,6 +190,7 @@ def layouts(found: MeshLayouts) -> Table:
 
 
 def _collective_chart(found: MeshLayouts) -> Chart:
+    """Return bars of each collective's time: best layout, default, and lower bound."""
     rows = found.collective_rows(found.best)
     baseline = found.collective_rows(found.default)
     scale, unit = time_unit([max(row["time"] for row in (*rows, *baseline))])
@@ -219,6 +225,7 @@ def _collective_table(found: MeshLayouts) -> Table:
 
 
 def _list_reasons(found: MeshLayouts) -> list[str]:
+    """Return a sentence about the hops and shared links of each collective, and the slowest one."""
     rows = found.collective_rows(found.best)
     slowest = max(rows, key=lambda row: row["share"])
     reasons = [f"{shown_name(row['what'])}: {row['why']}." for row in rows]
@@ -229,6 +236,7 @@ def _list_reasons(found: MeshLayouts) -> list[str]:
 
 
 def _chip_chart(found: MeshLayouts, layout: RankedLayout, axis: int, suffix: str) -> Chart:
+    """Return a picture of the chips, shaded by their coordinate along an axis."""
     position = np.full(found.torus.n_nodes, -1)
     coordinate = np.indices(layout.nodes.shape)[axis]
     position[layout.nodes.ravel()] = coordinate.ravel()
@@ -241,15 +249,18 @@ def _chip_chart(found: MeshLayouts, layout: RankedLayout, axis: int, suffix: str
     )
 
 
-def _list_link_uses(found: MeshLayouts, most: int) -> list[LinkUse]:
+def _list_link_uses(found: MeshLayouts, max_layouts: int) -> list[LinkUse]:
+    """Return the seconds that each link is busy: best layout first, then yours, then the others."""
     ranking, layouts = _rank_candidates(found)
     order = sorted(range(len(layouts)), key=lambda i: (i != ranking.best, i != ranking.yours))
     return [
-        LinkUse(ranking.names[i], layouts[i].time, layouts[i].link_seconds()) for i in order[:most]
+        LinkUse(ranking.names[i], layouts[i].time, layouts[i].link_seconds)
+        for i in order[:max_layouts]
     ]
 
 
-def _content(found: MeshLayouts) -> dict[str, object]:
+def _build_content(found: MeshLayouts) -> dict[str, object]:
+    """Return the content of the JSON output."""
     return {
         "torus": str(found.torus),
         "axes": dict(zip(found.axes.names, found.axes.sizes, strict=True)),

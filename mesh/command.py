@@ -196,17 +196,9 @@ def command(
         raise click.UsageError("give either --traffic or --hlo")
     if options.slices is None and machine.torus is None:
         raise click.UsageError("give either --torus or --slices")
-    rank_traffic = _rank_layouts if options.slices is None else _rank_slices
-    rank_traffic(machine, step, options, work, output)
-
-
-def _rank_layouts(
-    machine: TorusOptions,
-    step: StepOptions,
-    options: MeshOptions,
-    work: WorkerOptions,
-    output: Output,
-) -> None:
+    if options.slices is not None:
+        _rank_slices(options.slices, machine, step, options, work, output)
+        return
     targets = parse_targets(options.files, output)
     traffic = step.traffic or tc.read_hlo(step.hlo or "", **step.hlo_arguments)
     if isinstance(traffic, str):
@@ -251,15 +243,17 @@ def _rank_layouts(
 
 
 def _rank_slices(
+    n_chips: int,
     machine: TorusOptions,
     step: StepOptions,
     options: MeshOptions,
     work: WorkerOptions,
     output: Output,
 ) -> None:
-    n_chips = options.slices or 0
-    one_slice = ("devices", "devices_per_chip", "compare", "changes", "placements")
-    refuse_options("cannot be used with --slices", *one_slice, "files", "report", "figures")
+    """Rank the slices with the requested number of chips and print the answer."""
+    # These options describe one slice.
+    names = ("devices", "devices_per_chip", "compare", "changes", "placements")
+    refuse_options("cannot be used with --slices", *names, "files", "report", "figures")
     output.check()
     traffic = step.traffic or tc.read_hlo(step.hlo or "", **step.hlo_arguments)
     with output.progress("Ranking slices") as progress:

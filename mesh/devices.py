@@ -39,11 +39,11 @@ from toruscast.text import counted
 from toruscast.typing import Ints
 from toruscast.validation import whole_array, whole_number
 
-from .hlo import parse_numbers, transpose_iota
+from .hlo_groups import parse_numbers, transpose_iota
 
 # Beginnings of the names of machines whose devices are numbered in C order.
 _IN_C_ORDER = ("trainium", "galaxy")
-# Names of the dimension of devices in a chip. The first letter that is not in use is taken.
+# Names of the dimension of devices in a chip. The first letter that no other dimension has is used.
 _DEVICE_LETTERS = "CUVWXYZIJ"
 _PRINTED_DEVICE = re.compile(r"\b\w*Device\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
 # Newer versions print the number, process, coordinates and core of a device.
@@ -230,10 +230,13 @@ class ListedDevice(NamedTuple):
 
 
 def parse_device_list(source: Source, torus: Torus) -> list[ListedDevice]:
-    """Return the devices of a file, sorted by number if the numbers are in the names."""
+    """Return the devices of a file, sorted by number if the file gives the numbers as names.
+
+    The last dimension of a torus that counts the devices of a chip is the core.
+    """
     text = source.text
     rows: list[ListedDevice] = []
-    named = False
+    is_named = False
     slices = set()
     parse = _parse_objects if _DEVICE_OBJECTS.match(source.start[:4096]) else _parse_printed
     for index, (line, device) in enumerate(parse(text)):
@@ -244,7 +247,7 @@ def parse_device_list(source: Source, torus: Torus) -> list[ListedDevice]:
         parts = re.findall(r"-?[0-9]{1,9}", str(device.get("coords", "")))
         core = str(device.get("core_on_chip", 0)).strip()
         by_name = re.fullmatch(r"\w+:([0-9]{1,9})", str(device.get("name", "")).strip())
-        named |= by_name is not None and "id" not in device
+        is_named |= by_name is not None and "id" not in device
         number = str(device.get("id", by_name[1] if by_name else index)).strip()
         if (
             not parts
@@ -263,7 +266,7 @@ def parse_device_list(source: Source, torus: Torus) -> list[ListedDevice]:
         expected = "equally many coordinates"
         raise text.fault("devices of different dimensions", rows[0].line, None, expected)
     # A list of attributes is in machine order, not in rank order.
-    return sorted(rows, key=lambda row: row.number) if named else rows
+    return sorted(rows, key=lambda row: row.number) if is_named else rows
 
 
 def read_device_list(source: Source, options: MappingOptions) -> TaskMapping:
@@ -299,24 +302,26 @@ def read_devices(path: str | os.PathLike[str], torus: TorusLike) -> Devices:
 
 
 def _parse_printed(text: TextFile) -> list[tuple[int, dict[str, Any]]]:
+    """Return line and attributes of each device that Python prints."""
     # Unify the printed forms of JAX's versions.
     words = _WRAPPED_DEVICE.sub(r"\1, slice_index=\2)", text.data.decode())
     words = _SHORT_DEVICE.sub(r"TpuDevice(id=\1, coords=(\2), core_on_chip=\3)", words).replace(
         "TPU_", "Device"
     )
-    found: list[tuple[int, dict[str, Any]]] = []
+    devices: list[tuple[int, dict[str, Any]]] = []
     line, before = 1, 0
     for match in _PRINTED_DEVICE.finditer(words):
         line += words.count("\n", before, match.start())
         before = match.start()
-        found.append((line, dict(_ATTRIBUTE.findall(match[1]))))
-    opened = len(re.findall(r"\b\w*Device\b", words))
-    if opened != len(found):
-        raise text.fault("truncated device list", line, f"{len(found)} of {opened}")
-    return found
+        devices.append((line, dict(_ATTRIBUTE.findall(match[1]))))
+    n_begun = len(re.findall(r"\b\w*Device\b", words))
+    if n_begun != len(devices):
+        raise text.fault("truncated device list", line, f"{len(devices)} of {n_begun}")
+    return devices
 
 
 def _parse_objects(text: TextFile) -> list[tuple[int, dict[str, Any]]]:
+    """Return line 1 and the attributes of each device in JSON or Python objects."""
     words = text.data.decode()
     if '"' not in words:
         # Python's quotes, brackets and constants differ from those of JSON.
@@ -353,7 +358,7 @@ def _is_one_list(start: bytes) -> bool:
 
 
 def list_device_nodes(torus: Torus, cores: int) -> tuple[Ints, Ints]:
-    """Return node and slot of each device number; the cores of a chip are consecutive."""
+    """Return node and slot of each device number; the cores of a chip have consecutive numbers."""
     nodes = default_devices(torus).nodes
     return np.repeat(nodes, cores), np.tile(np.arange(cores), nodes.size)
 
@@ -362,17 +367,17 @@ def read_ids(source: Source, options: MappingOptions) -> TaskMapping:
     """Return the mapping of device numbers: task i runs on the i-th device."""
     if source.start.startswith(_NPY):
         text, array = TextFile(os.fspath(source.path)), array_of_npy(source.data, source.path)
-        content, bare = array.tolist(), f"{array.dtype} {array.ravel()[:4].tolist()}"
+        content, listed = array.tolist(), f"{array.dtype} {array.ravel()[:4].tolist()}"
     else:
         text = source.text
         words = re.sub(r"dtype\s*=\s*\w+", "", text.data.decode())
         program = _PROGRAM_IDS.search(words)
-        bare = program[1] if program else words
-        bare = bare.strip().removeprefix("array").strip().removeprefix("(").rstrip("), \n")
-        if "," not in bare:
+        listed = program[1] if program else words
+        listed = listed.strip().removeprefix("array").strip().removeprefix("(").rstrip("), \n")
+        if "," not in listed:
             # NumPy separates numbers by blanks.
-            bare = re.sub(r"(?<=[\d\]])\s+(?=[\d\[])", ",", bare)
-        content = text.json(bare if bare.startswith("[") else f"[{bare}]")
+            listed = re.sub(r"(?<=[\d\]])\s+(?=[\d\[])", ",", listed)
+        content = text.json(listed if listed.startswith("[") else f"[{listed}]")
     # Rows of different lengths become an array of lists.
     ids = np.array(content, dtype=object).ravel()
     if not (
@@ -382,25 +387,25 @@ def read_ids(source: Source, options: MappingOptions) -> TaskMapping:
         expected = "an array of whole numbers, such as [[0,2],[1,3]]"
         if any(isinstance(number, list) for number in ids):
             expected = "rows of the same length"
-        raise text.fault("bad device list", 1, bare[:60], expected)
+        raise text.fault("bad device list", 1, listed[:60], expected)
     return _map_ids(text, ids.astype(np.int64), options)
 
 
 def read_sharding(source: Source, options: MappingOptions) -> TaskMapping:
-    """Return the mapping of a sharding: task i runs on its i-th device."""
+    """Return the mapping of a sharding: task i runs on the i-th device of the sharding."""
     text = source.text
     number, line = text.first_line()
     words = text.data.decode()
     forms = (_SHARDING, _SHARDY_MESH, _TORCH_MESH, _TORCH_STRIDES)
-    found = [match for form in forms for match in form.finditer(words)]
-    if len(found) != 1:
+    matches = [match for form in forms for match in form.finditer(words)]
+    if len(matches) != 1:
         expected = "one sharding, such as {devices=[4,2]<=[2,4]T(1,0)}"
         raise text.fault("bad sharding", number, line[:60], expected)
-    match = found[0]
+    match = matches[0]
     if match.re in (_TORCH_MESH, _TORCH_STRIDES):
         if not re.fullmatch(r"\s*(\w+\s*=)?\s*", words.replace(match[0], "")):
             raise text.fault("text besides the mesh", number, line[:60], match[0][:60])
-        return _map_ids(text, _torch_ids(text, match), options)
+        return _map_ids(text, _parse_torch_ids(text, match), options)
     if match.re is _SHARDY_MESH:
         sizes, iota, permutation, listed = match[1], None, None, match[2]
     else:
@@ -420,7 +425,8 @@ def read_sharding(source: Source, options: MappingOptions) -> TaskMapping:
     return _map_ids(text, ids, options)
 
 
-def _torch_ids(text: TextFile, match: re.Match[str]) -> Ints:
+def _parse_torch_ids(text: TextFile, match: re.Match[str]) -> Ints:
+    """Return the device numbers of a mesh of PyTorch: a list, or sizes and strides."""
     if match.re is _TORCH_MESH:
         return np.array(parse_numbers(match[1]), dtype=np.int64)
     sizes = [int(size.rpartition("=")[2][:9]) for size in match[1].split(",")]
@@ -433,7 +439,7 @@ def _torch_ids(text: TextFile, match: re.Match[str]) -> Ints:
 
 
 def _map_ids(text: TextFile, ids: Ints, options: MappingOptions) -> TaskMapping:
-    """Return the mapping of device numbers, with the nodes of a host table if given."""
+    """Return the mapping of device numbers, whose nodes are those of the host table if given."""
     number = text.first_line()[0] if text.data else 1
     if options.hosts is not None:
         return mapping_from_hosts(text, options, [number] * ids.size, list(map(str, ids.tolist())))
@@ -475,7 +481,10 @@ def read_layout(name: str, torus: Torus, devices: Devices | None = None) -> Task
 
 
 def _is_id_file(source: Source) -> bool:
-    """Return whether a file is an array, a program, or a line of numbers in no mapping format."""
+    """Return whether a file has device numbers: an array, a program, or a line of numbers.
+
+    A line of numbers that is a mapping format is not device numbers.
+    """
     if source.start.startswith(_NPY):
         return True
     if not _PROGRAM_OR_LINE.match(source.start):

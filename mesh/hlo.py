@@ -1,9 +1,8 @@
 """Read the collectives of a compiled program, and how often a step runs them, from HLO text.
 
-Groups are lists, a transposed iota, or axes of a mesh. The grammar of meshes follows XLA's printers
-(mesh_and_axis.cc, replica_group.cc, 2025 and 2026): ``mesh['a'=2,'b'=4],
-device_ids=([4,2]T(1,0)) {'a','b':(1)2}``, earlier ``@mesh<a=2,b=4>(...)``. The patterns were
-written from programs that JAX 0.4 to 0.10 compiled.
+A program is a list of computations. A computation is a list of instructions, and some of these run
+other computations: loops, conditionals, calls and fusions. The patterns were written from programs
+that JAX 0.4 to 0.10 compiled.
 """
 
 from __future__ import annotations
@@ -13,11 +12,10 @@ import os
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
-from itertools import accumulate, pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,8 +32,10 @@ from toruscast.text import closest
 from toruscast.typing import Ints
 from toruscast.validation import check_type, real_number, whole_number
 
-# Opcodes that are counted, and their collective. A broadcast passes the buffer along its group, as
-# NCCL's ring does.
+from .hlo_groups import count_bytes, find_attribute, list_arrays, parse_groups, split_tuple
+
+# Collectives that are counted, by opcode. A broadcast passes the buffer from device to device along
+# its group, like the ring of NCCL.
 KINDS = {
     "all-reduce": "allreduce",
     "all-gather": "allgather",
@@ -68,7 +68,7 @@ select select-and-scatter set-dimension-size shift-left shift-right-arithmetic
 shift-right-logical shuffle sign sine sinh slice sort sqrt stochastic-convert subtract tan tanh
 topk trace transpose triangular-solve tuple tuple-select xor
 """
-# Attributes and names of other instructions and custom calls that communicate.
+# Attributes, and names of other instructions and custom calls, that indicate communication.
 _SIGNS = ("replica_groups=", "source_target_pairs=", "channel_id=", '"has_communication"')
 _COMMUNICATES = re.compile(
     r"all[-_]?(?:reduce|gather|to[-_]?all)|reduce[-_]?scatter|collective|ppermute|psum|bcast"
@@ -83,7 +83,7 @@ _COMMENT = re.compile(r"/\*(?>[^*/]|\*(?!/)|/(?!\*))*+\*/")
 _TABLES = re.compile(r"\s*(?:FileNames|FunctionNames|FileLocations|StackFrames|[0-9]+ [\"{].*)?")
 _HEAD = re.compile(r"\b(num_partitions|replica_count)\s*=\s*([0-9]{1,9})")
 # Maximum bytes of a collective, devices in all groups, trips of a loop, and runs of a computation.
-# Real programs stay well below.
+# Real programs stay far below them.
 _MAX_BYTES = 1e18
 _MAX_LISTED = 2**24
 _MAX_TRIPS, _MAX_RUNS = 10**12, 10**15
@@ -125,14 +125,15 @@ class _Instruction(NamedTuple):
     is_root: bool
     name: str
     type: str
-    opcode: str
-    rest: str  # of the line, from the first operand on
+    opcode: str  # without -start
+    is_start: bool
+    arguments: str  # text after the opening parenthesis: operands, then attributes
 
 
 class _Call(NamedTuple):
     name: str
     opcode: str
-    called: list[str]
+    callees: list[str]
     trips: int | None  # None for a loop with unknown trip count
 
 
@@ -157,7 +158,7 @@ class _HloParser:
         self.text, self.options = text, options
         self.counts = dict.fromkeys(("num_partitions", "replica_count"), 1)
         # Name of the current computation, and of the one that starts the program.
-        self.where, self.entry, self.is_open = "", "", False
+        self.computation, self.entry, self.is_open = "", "", False
         self.defined: dict[str, None] = {}
         self.conditions: set[str] = set()  # computations that end loops
         self.collectives: list[tuple[str, HloCollective]] = []
@@ -171,12 +172,16 @@ class _HloParser:
         self.bodies: dict[str, list[_Instruction]] = {}
         # Groups by their text. Programs repeat the same groups, and sharing them limits the memory.
         self.groups: dict[tuple[str, bool], Ints] = {}
+        # Trip counts that the user gives, by the name of the loop; an empty name is all loops.
+        trips: Any = {} if options.trips is None else options.trips
+        self.trips = trips if isinstance(trips, Mapping) else {"": trips}
 
     @property
     def n_devices(self) -> int:
         return math.prod(self.counts.values())
 
     def add_line(self, number: int, line: str) -> None:
+        """Record the instruction, or the start or end of a computation, in a line."""
         if line.lstrip().startswith("HloModule"):
             if "" in self.defined:
                 expected = "one HloModule, so a file for each program"
@@ -184,14 +189,16 @@ class _HloParser:
             self.counts |= {key: int(value) for key, value in _HEAD.findall(line)}
             self.defined[""] = None
         elif match := _INSTRUCTION.match(line):
-            one = _Instruction(bool(match[1]), *match.groups()[1:])
+            root, name, array_type, opcode, arguments = match.groups()
+            base, is_start = opcode.removesuffix("-start"), opcode.endswith("-start")
             # Asynchronous instructions are counted at their start.
-            if not one.opcode.endswith("-done"):
-                self._add_instruction(number, one, one.opcode.removesuffix("-start"))
+            if not opcode.endswith("-done"):
+                instruction = _Instruction(bool(root), name, array_type, base, is_start, arguments)
+                self._add_instruction(number, instruction)
         elif line.endswith("{") and (match := re.match(r"\s*(ENTRY\s+)?%?([\w.-]+)", line)):
-            self.where, self.is_open = match[2], True
-            self.defined[self.where] = None
-            self.entry = self.where if match[1] else self.entry
+            self.computation, self.is_open = match[2], True
+            self.defined[self.computation] = None
+            self.entry = self.computation if match[1] else self.entry
         elif line.lstrip().startswith("}"):
             self.is_open = False
         elif _TABLES.fullmatch(line) or line.lstrip().startswith("//"):
@@ -202,150 +209,164 @@ class _HloParser:
         else:
             self.options.omit("line", f"line {number}", reason="unsupported")
 
-    def _add_instruction(self, number: int, one: _Instruction, opcode: str) -> None:
-        self.defined[self.where] = None
-        called: list[str] = []
-        for key, name, several in _CALLED.findall(one.rest):
-            called += re.findall(r"[\w.-]+", name or several)
+    def _add_instruction(self, number: int, instruction: _Instruction) -> None:
+        """Record the calls, the omission and the collective of an instruction."""
+        computation = self.computation
+        _, _, _, opcode, _, arguments = instruction
+        self.defined[computation] = None
+        callees: list[str] = []
+        for key, name, several in _CALLED.findall(arguments):
+            callees += re.findall(r"[\w.-]+", name or several)
             self.conditions |= {name} if key == "condition" else set()
-        if called:
+        if callees:
             trips: int | None = 1
             if opcode == "while":
-                known = _TRIPS.search(one.rest)
+                known = _TRIPS.search(arguments)
                 trips = int(known[1]) if known else None
-            self.calls[self.where].append(_Call(one.name, opcode, called, trips))
-        if (omission := self._find_omission(one, opcode)) is not None:
-            self.omitted[self.where].append(omission)
+            self.calls[computation].append(_Call(instruction.name, opcode, callees, trips))
+        if (omission := self._find_omission(instruction)) is not None:
+            self.omitted[computation].append(omission)
         elif opcode in KINDS:
-            self.collectives.append((self.where, self._parse_collective(number, one, opcode)))
-        if self.where != self.entry and (opcode == "all-reduce" or self.where in self.bodies):
-            self.bodies.setdefault(self.where, []).append(one)
+            self.collectives.append((computation, self._parse_collective(number, instruction)))
+        if computation != self.entry and (opcode == "all-reduce" or computation in self.bodies):
+            self.bodies.setdefault(computation, []).append(instruction)
 
-    def _find_omission(self, one: _Instruction, opcode: str) -> Omission | None:
-        """Return the omission if an instruction sends unknown bytes, or to unknown devices."""
+    def _find_omission(self, instruction: _Instruction) -> Omission | None:
+        """Return the omission if an instruction sends unknown bytes, or to unknown devices.
+
+        Channels of sends and receives are recorded, because `build_step` matches them.
+        """
+        _, name, _, opcode, _, arguments = instruction
         reason = "unsupported"
         self.has_ragged |= opcode == "ragged-all-to-all"
         nbytes: float | None = None
-        target = _TARGET.search(one.rest) if opcode == "custom-call" else None
+        target = _TARGET.search(arguments) if opcode == "custom-call" else None
         what = f"{opcode} {target[1]}" if target else opcode
         if opcode in ("send", "recv", "infeed"):
-            size = count_bytes(next(iter(split_tuple(one.type)), ""))
+            size = count_bytes(next(iter(split_tuple(instruction.type)), ""))
             nbytes = None if math.isnan(size) else size
-        if opcode in ("infeed", "outfeed") or "is_host_transfer=true" in one.rest:
+        if opcode in ("infeed", "outfeed") or "is_host_transfer=true" in arguments:
             reason = "to or from the host"
-        elif opcode == "send" and find_attribute(one.rest, _PAIRS) is None:
+        elif opcode == "send" and find_attribute(arguments, _PAIRS) is None:
             reason = "without receivers"
         elif opcode == "send":
-            self.sent_channels.add(find_attribute(one.rest, "channel_id"))
+            self.sent_channels.add(find_attribute(arguments, "channel_id"))
             return None
         elif opcode == "recv":
-            found = Omission(opcode, one.name, nbytes=nbytes, reason="without a sender")
-            self.received.append((find_attribute(one.rest, "channel_id"), self.where, found))
+            omission = Omission(opcode, name, nbytes=nbytes, reason="without a sender")
+            channel = find_attribute(arguments, "channel_id")
+            self.received.append((channel, self.computation, omission))
             return None
         elif opcode == "ragged-all-to-all" and self.options.ragged_bytes is None:
             reason = "--ragged-bytes sets it"
         else:
-            has_sign = _COMMUNICATES.search(what) or any(sign in one.rest for sign in _SIGNS)
+            has_sign = _COMMUNICATES.search(what) or any(sign in arguments for sign in _SIGNS)
             is_known = opcode in (*KINDS, *_RUN, *_COMPUTE.split())
             if is_known or (opcode == "custom-call" and not has_sign):
                 return None
-        return Omission(what, one.name, nbytes=nbytes, reason=reason)
+        return Omission(what, name, nbytes=nbytes, reason=reason)
 
-    def _parse_collective(self, number: int, one: _Instruction, opcode: str) -> HloCollective:
-        kind, shape = KINDS[opcode], one.type
-        groups = self._find_groups(number, one, opcode in ("collective-permute", "send"))
+    def _parse_collective(self, number: int, instruction: _Instruction) -> HloCollective:
+        """Return the collective of an instruction, with its bytes and the devices of its groups."""
+        _, name, array_type, opcode, is_start, arguments = instruction
+        kind = KINDS[opcode]
+        groups = self._parse_groups(number, instruction, opcode in ("collective-permute", "send"))
         if not groups.size:
-            return HloCollective(one.name, kind, 0.0, groups)
-        groups = _expand_groups(groups, kind, one.rest, self.counts)
+            return HloCollective(name, kind, 0.0, groups)
+        groups = _expand_groups(groups, kind, arguments, self.counts)
         if 1 < self.n_devices <= (last := int(groups.max())):
             expected = f"0 to {self.n_devices - 1}, the devices of the program"
-            raise self.text.fault(f"device of {one.name} out of range", number, last, expected)
-        if opcode == "send" or one.opcode.endswith("-start"):
-            shape = _result_type(kind, shape)
-        nbytes = count_bytes(shape)
+            raise self.text.fault(f"device of {name} out of range", number, last, expected)
+        if opcode == "send" or is_start:
+            array_type = _select_result_type(kind, array_type)
+        nbytes = count_bytes(array_type)
         if opcode == "ragged-all-to-all":
             nbytes = real_number(self.options.ragged_bytes, "bytes of a ragged all-to-all", 0)
         if not nbytes <= _MAX_BYTES:
             expected = f"arrays such as f32[8], of at most {_MAX_BYTES:.0e} bytes"
-            raise self.text.fault(f"bad type of {one.name}", number, shape[:60], expected)
+            raise self.text.fault(f"bad type of {name}", number, array_type[:60], expected)
         if opcode == "collective-broadcast":
             groups = np.stack([groups[:, :-1], groups[:, 1:]], axis=-1).reshape(-1, 2)
         # The result of an all-gather is the whole buffer, that of a reduce-scatter is one piece.
         if kind == "reduce_scatter":
             nbytes *= groups.shape[1]
-        return HloCollective(one.name, kind, nbytes, groups)
+        return HloCollective(name, kind, nbytes, groups)
 
-    def _find_groups(self, number: int, one: _Instruction, is_message: bool) -> Ints:
+    def _parse_groups(self, number: int, instruction: _Instruction, is_message: bool) -> Ints:
         """Return the groups of a collective, or source and destination of each message."""
+        name, arguments = instruction.name, instruction.arguments
         key, expected = "source_target_pairs", "{{0,1},{1,0}}"
-        words = find_attribute(one.rest, _PAIRS) or "none"
+        value = find_attribute(arguments, _PAIRS) or "none"
         if not is_message:
             expected = "groups of one size: {{0,1},{2,3}}, [2,2]<=[4] or mesh['a'=2,'b'=2] {'a'}"
             key = "replica_groups"
             # Without a list all devices take part.
-            words = find_attribute(one.rest, key) or "{}"
-        if (words, is_message) in self.groups:
-            return self.groups[words, is_message]
-        groups = parse_groups(words, 0 if is_message else self.n_devices)
-        if is_message and words.replace(" ", "") == "{}":
+            value = find_attribute(arguments, key) or "{}"
+        if (value, is_message) in self.groups:
+            return self.groups[value, is_message]
+        groups = parse_groups(value, 0 if is_message else self.n_devices)
+        if is_message and value.replace(" ", "") == "{}":
             groups = np.zeros((0, 2), dtype=np.int64)
         if groups is None or (is_message and groups.shape[1] != 2):
-            raise self.text.fault(f"bad {key} of {one.name}", number, words[:60], expected)
+            raise self.text.fault(f"bad {key} of {name}", number, value[:60], expected)
         columns = groups.T if is_message else groups.reshape(1, -1)
         if any(np.unique(column).size < column.size for column in columns):
-            raise self.text.fault(f"duplicate device in {key} of {one.name}", number, words[:60])
-        self.groups[words, is_message] = groups
+            raise self.text.fault(f"duplicate device in {key} of {name}", number, value[:60])
+        self.groups[value, is_message] = groups
         if sum(each.size for each in self.groups.values()) > _MAX_LISTED:
             expected = f"at most {_MAX_LISTED} devices in all groups together"
-            raise self.text.fault("groups too large", number, words[:60], expected)
+            raise self.text.fault("groups too large", number, value[:60], expected)
         return groups
 
     def build_step(self) -> HloStep:
-        for channel, where, omission in self.received:
+        """Return the collectives with their runs in a step; add the omissions to the options."""
+        for channel, computation, omission in self.received:
             if channel not in self.sent_channels:
-                self.omitted[where].append(omission)
+                self.omitted[computation].append(omission)
         self._find_missing_computations()
         self._mark_reduce_scatters()
         runs = self._count_runs()
-        for where, omitted in self.omitted.items():
-            for each in omitted if runs[where] else ():
-                nbytes = None if each.nbytes is None else each.nbytes * runs[where]
+        for computation, omissions in self.omitted.items():
+            for each in omissions if runs[computation] else ():
+                nbytes = None if each.nbytes is None else each.nbytes * runs[computation]
                 self.options.omitted.append(replace(each, nbytes=nbytes))
         merged: dict[Hashable, HloCollective] = {}
-        for where, one in self.collectives:
-            if runs[where]:
+        for computation, one in self.collectives:
+            if runs[computation]:
                 key = one.kind, one.nbytes, one.groups.shape, one.groups.tobytes()
                 first = merged.setdefault(key, replace(one, runs=0))
-                merged[key] = replace(first, runs=first.runs + runs[where])
+                merged[key] = replace(first, runs=first.runs + runs[computation])
         collectives = tuple(merged.values())
-        listed = max((int(each.groups.max(initial=-1)) + 1 for each in collectives), default=0)
-        merged_omissions = merge_omissions(self.options.omitted)
-        return HloStep(max(self.n_devices, listed), collectives, merged_omissions)
+        n_listed = max((int(each.groups.max(initial=-1)) + 1 for each in collectives), default=0)
+        omitted = merge_omissions(self.options.omitted)
+        return HloStep(max(self.n_devices, n_listed), collectives, omitted)
 
     def _find_missing_computations(self) -> None:
-        calls = [(where, call) for where, several in self.calls.items() for call in several]
-        for where, call in calls:
-            for name in call.called:
-                is_known = name in self.defined or name in self.conditions
-                if not is_known and (call.opcode in _RUN[:-1] or _COMMUNICATES.search(name)):
-                    reason = f"computation {name} is missing"
-                    self.omitted[where].append(Omission(call.opcode, call.name, reason=reason))
+        """Add an omission for each call of a computation that the text lacks and that may send."""
+        for computation, calls in self.calls.items():
+            for call in calls:
+                for name in call.callees:
+                    is_known = name in self.defined or name in self.conditions
+                    if not is_known and (call.opcode in _RUN[:-1] or _COMMUNICATES.search(name)):
+                        reason = f"computation {name} is missing"
+                        omission = Omission(call.opcode, call.name, reason=reason)
+                        self.omitted[computation].append(omission)
 
     def _mark_reduce_scatters(self) -> None:
         """Replace the all-reduces of fusions that keep only slices of the result."""
         calls = (call for several in self.calls.values() for call in several)
-        fused = {name for call in calls if call.opcode == "fusion" for name in call.called}
-        for i, (where, one) in enumerate(self.collectives):
-            if one.kind == "allreduce" and where in fused:
-                is_named = where.startswith("all-reduce-scatter")
-                if is_named or _keeps_only_slices(one, self.bodies.get(where, ())):
-                    self.collectives[i] = where, replace(one, kind="reduce_scatter")
+        fused = {name for call in calls if call.opcode == "fusion" for name in call.callees}
+        for i, (computation, one) in enumerate(self.collectives):
+            if one.kind == "allreduce" and computation in fused:
+                is_named = computation.startswith("all-reduce-scatter")
+                if is_named or _keeps_only_slices(one, self.bodies.get(computation, ())):
+                    self.collectives[i] = computation, replace(one, kind="reduce_scatter")
 
     def _sort_computations(self) -> list[str]:
         """Return the computations, each after those that it runs."""
         graph = {
-            where: [name for call in self.calls.get(where, ()) for name in call.called]
-            for where in self.defined
+            computation: [name for call in self.calls.get(computation, ()) for name in call.callees]
+            for computation in self.defined
         }
         try:
             return [*TopologicalSorter(graph).static_order()]
@@ -354,93 +375,104 @@ class _HloParser:
             raise InputError("computations that run each other", found=found) from None
 
     def _count_runs(self) -> Counter[str]:
-        """Return the runs of each computation in a step; record assumed trips and branches."""
+        """Return the runs of each computation in a step; record assumed trips and branches.
+
+        The bytes of a computation include those of the computations that it runs.
+        """
         options, order = self.options, self._sort_computations()
-        trips: Mapping[str, int] = {}
-        if options.trips is not None:
-            trips = options.trips if isinstance(options.trips, Mapping) else {"": options.trips}
         nbytes = dict.fromkeys(order, 0.0)
-        for where, one in self.collectives:
-            nbytes[where] += one.total_bytes
-        sends = {where for where in order if nbytes[where]} | {*self.omitted}
-        unsized = {w for w, each in self.omitted.items() if any(o.nbytes is None for o in each)}
+        for computation, one in self.collectives:
+            nbytes[computation] += one.total_bytes
+        sends = {computation for computation in order if nbytes[computation]} | {*self.omitted}
+        unsized = {key for key, some in self.omitted.items() if any(x.nbytes is None for x in some)}
         # Calls that send something: the caller, the computations that run, and how often.
-        plan: list[tuple[str, _Call, list[str], int]] = []
-        for where in order:
-            for call in self.calls.get(where, ()):
-                if sends.isdisjoint(call.called):
-                    continue
-                sends.add(where)
-                names, n = call.called, call.trips
-                if call.opcode == "conditional":
-                    largest = max(range(len(names)), key=lambda k: nbytes[names[k]])
-                    branch = options.branches.get(call.name, largest)
-                    branch = whole_number(branch, f"branch of {call.name}", 0, len(names) - 1)
-                    names = [names[branch]]
-                if n is None:
-                    n = trips.get(call.name, trips.get("", 1))
-                    n = whole_number(n, f"trips of {call.name}", 1, _MAX_TRIPS)
-                plan.append((where, call, names, n))
-                nbytes[where] += n * sum(nbytes[name] for name in names)
-                unsized |= set() if unsized.isdisjoint(names) else {where}
-        inside = {name for _, call, _, _ in plan for name in call.called}
-        runs = Counter([self.entry] if self.entry else [w for w in order if w not in inside])
+        counted: list[tuple[str, _Call, list[str], int]] = []
+        for caller in order:
+            for call in self.calls.get(caller, ()):
+                if not sends.isdisjoint(call.callees):
+                    sends.add(caller)
+                    callees, trips = self._choose_callees(call, nbytes)
+                    counted.append((caller, call, callees, trips))
+                    nbytes[caller] += trips * sum(nbytes[name] for name in callees)
+                    unsized |= set() if unsized.isdisjoint(callees) else {caller}
+        called = {name for _, call, _, _ in counted for name in call.callees}
+        runs = Counter([self.entry] if self.entry else self.defined.keys() - called)
         loops, conditionals = list[str](), list[str]()
-        for caller, call, names, n in reversed(plan):
+        for caller, call, callees, trips in reversed(counted):
             if not runs[caller]:
                 continue
-            for name in names:
-                runs[name] += runs[caller] * n
+            for name in callees:
+                runs[name] += runs[caller] * trips
                 if runs[name] > _MAX_RUNS:
                     expected = f"at most {_MAX_RUNS:.0e} runs in a step"
                     raise InputError(f"{name} runs too often", expected=expected)
             if call.trips is None:
                 loops.append(call.name)
-                if not {call.name, ""} & {*trips}:
-                    known = unsized.isdisjoint(names)
-                    size = runs[caller] * sum(nbytes[name] for name in names) if known else None
+                if self.trips.keys().isdisjoint((call.name, "")):
+                    is_sized = unsized.isdisjoint(callees)
+                    size = (
+                        runs[caller] * sum(nbytes[name] for name in callees) if is_sized else None
+                    )
                     reason = "unknown trip count; --trips N sets it"
                     options.omit("loop", call.name, size, reason, effect="counted once")
             elif call.opcode == "conditional":
                 conditionals.append(call.name)
-                reason = f"{call.name}={call.called.index(names[0])} is counted; --branch chooses"
-                for k, other in enumerate(call.called):
-                    if other != names[0] and call.name not in options.branches:
+                branch = call.callees.index(callees[0])
+                reason = f"{call.name}={branch} is counted; --branch chooses"
+                for k, other in enumerate(call.callees):
+                    if other != callees[0] and call.name not in options.branches:
                         size = None if other in unsized else runs[caller] * nbytes[other]
                         options.omit("branch", f"{call.name}={k} {other}", size, reason)
         # Trips without a name apply to all loops.
-        named = {*trips} - ({""} if loops else set())
+        named = {*self.trips} - ({""} if loops else set())
         _check_names(named, loops, "loop with unknown trip count", "--trips")
         _check_names(options.branches, conditionals, "conditional that sends", "--branch")
         if options.ragged_bytes is not None and not self.has_ragged:
             raise InputError("no ragged-all-to-all in the program", expected="no --ragged-bytes")
         return runs
 
+    def _choose_callees(self, call: _Call, nbytes: Mapping[str, float]) -> tuple[list[str], int]:
+        """Return the computations that a call runs, and how often.
 
-def _check_names(given: Iterable[str], known: Sequence[str], what: str, option: str) -> None:
-    for name in given:
+        A conditional runs the branch that sends most bytes, unless the user chooses another.
+        """
+        callees, trips = call.callees, call.trips
+        if call.opcode == "conditional":
+            largest = max(range(len(callees)), key=lambda k: nbytes[callees[k]])
+            branch = self.options.branches.get(call.name, largest)
+            branch = whole_number(branch, f"branch of {call.name}", 0, len(callees) - 1)
+            callees = [callees[branch]]
+        if trips is None:
+            trips = self.trips.get(call.name, self.trips.get("", 1))
+            trips = whole_number(trips, f"trips of {call.name}", 1, _MAX_TRIPS)
+        return callees, trips
+
+
+def _check_names(names: Iterable[str], known: Sequence[str], what: str, option: str) -> None:
+    """Raise `InputError` if an option names something that the program does not have."""
+    for name in names:
         if name not in known:
             expected = closest(str(name), known) or f"no {option}"
             raise InputError(f"no {what}", found=name or None, expected=expected)
 
 
-def _keeps_only_slices(one: HloCollective, body: Sequence[_Instruction]) -> bool:
+def _keeps_only_slices(allreduce: HloCollective, body: Sequence[_Instruction]) -> bool:
     """Return whether a computation uses an all-reduce of n devices only by slices of an n-th."""
-    whole: dict[str, int] = {}  # instructions with the whole result, and their elements
+    n_elements: dict[str, int] = {}  # of instructions that have the whole result
     is_sliced = False
     for each in body:
-        operands = (part.split()[-1].lstrip("%") for part in split_tuple(f"({each.rest}"))
-        inputs = [whole[operand] for operand in operands if operand in whole]
-        size = sum(count for _, count in _list_arrays(each.type))
+        operands = (part.split()[-1].lstrip("%") for part in split_tuple(f"({each.arguments}"))
+        inputs = [n_elements[operand] for operand in operands if operand in n_elements]
+        size = sum(count for _, count in list_arrays(each.type))
         is_slice = each.opcode in ("slice", "dynamic-slice")
-        if inputs and is_slice and one.groups.shape[1] * size <= max(inputs):
+        if inputs and is_slice and allreduce.groups.shape[1] * size <= max(inputs):
             is_sliced = True
-        elif inputs or each.name == one.name:
+        elif inputs or each.name == allreduce.name:
             # Other instructions may pass all elements on, or take an array from a tuple.
             keeps_all = size in (inputs or [size]) or each.opcode == "get-tuple-element"
             if each.is_root or not keeps_all:
                 return False
-            whole[each.name] = size
+            n_elements[each.name] = size
     return is_sliced
 
 
@@ -464,167 +496,12 @@ def _expand_groups(groups: Ints, kind: str, line: str, counts: dict[str, int]) -
     return (groups * partitions + partition[:, None, None]).reshape(-1, groups.shape[1])
 
 
-def _result_type(kind: str, shape: str) -> str:
+def _select_result_type(kind: str, array_type: str) -> str:
     """Return the type of the result from that of a -start instruction, which has operands too."""
-    items = split_tuple(shape)
+    items = split_tuple(array_type)
     if kind == "permute":
-        return items[0] if items else shape
-    return shape if kind == "allreduce" or len(items) < 2 else items[1]
-
-
-_ARRAY = re.compile(r"(?<![a-z0-9])([a-z][a-z0-9]*+)\[([<=0-9,\s]*)\]")
-_BITS = re.compile(r"[a-z]+([0-9]+)")
-_MAX_ELEMENTS = 10**30
-_SPECIAL_BYTES = {"pred": 1.0, "token": 0.0, "opaque": 0.0}
-
-
-def split_tuple(text: str) -> list[str]:
-    """Return the items of a tuple type, or the type itself if it is not a tuple."""
-    text = text.strip()
-    if not text.startswith("("):
-        return [text]
-    depths = list(accumulate((letter in "([{") - (letter in ")]}") for letter in text))
-    end = depths.index(0) if 0 in depths else len(text)
-    commas = (at for at in range(end) if text[at] == "," and depths[at] == 1)
-    parts = (text[low + 1 : high].strip() for low, high in pairwise([0, *commas, end]))
-    return [part for part in parts if part]
-
-
-def count_bytes(text: str) -> float:
-    """Return the bytes of all arrays of a type, up to about 1e30; NaN without known arrays."""
-    sizes = [count * _element_bytes(kind) for kind, count in _list_arrays(text)]
-    return sum(sizes) if sizes else math.nan
-
-
-def _list_arrays(text: str) -> Iterator[tuple[str, int]]:
-    for kind, dims in _ARRAY.findall(text):
-        count = 1
-        # Cut longer numbers, which are not sizes, so that the product stays small.
-        for digits in re.findall("[0-9]+", dims):
-            count = min(count * int(digits[:20]), _MAX_ELEMENTS)
-        yield kind, count
-
-
-def _element_bytes(kind: str) -> float:
-    # The first number in a name is the bits: f8e4m3fn has 8.
-    bits = _BITS.match(kind)
-    return _SPECIAL_BYTES.get(kind, int(bits[1][:4]) / 8 if bits else math.nan)
-
-
-_IOTA = re.compile(r"\[([0-9,]+)\]\s*<=\s*\[([0-9,]+)\]\s*(?:T\(([0-9,]+)\))?")
-_LISTED = re.compile(r"\{([0-9,\s]*)\}")
-_BRACED = re.compile(r"\{(?:[^{}]|\{[^{}]*+\})*+\}|\w+")
-# A list of devices may contain a permutation in parentheses.
-_DEVICES = r"((?:[^()]|\([^()]*\))*+)"
-_MESH = re.compile(
-    r"@?mesh[\[<]([^\]>]*)[\]>]"
-    rf"(?:\s*,\s*device_ids=\({_DEVICES}\)|\(devices={_DEVICES}\))?\s*\{{([^}}]*)\}}"
-)
-_MAXIMAL = re.compile(r"@?maximal_mesh[\[<]device_id=([0-9]+)[\]>]\s*\{\s*\}")
-_AXIS = re.compile(r"['\"]?([^'\"=:]+)['\"]?\s*(?:=([0-9]+)|:\(([0-9]+)\)([0-9]+))?")
-# Real programs have shorter lists of devices.
-_MAX_DEVICES = 2**20
-
-
-def find_attribute(line: str, key: str) -> str | None:
-    """Return the value of ``key=`` in a line, up to the end of its brackets; None if absent."""
-    match = re.search(rf"\b{key}\s*=\s*\"?", line)
-    if match is None:
-        return None
-    rest = line[match.end() :]
-    values = (form.match(rest) for form in (_IOTA, _MESH, _MAXIMAL, _BRACED))
-    return next((value[0] for value in values if value), rest)
-
-
-def parse_groups(text: str, n_devices: int) -> Ints | None:
-    """Return the devices of each group, ``(n_groups, n)``; None if the text has another form.
-
-    An empty list is one group of all devices.
-    """
-    text = text.strip()
-    if mesh := _MESH.fullmatch(text):
-        return _group_mesh_axes(mesh[1], mesh[2] or mesh[3] or "", mesh[4])
-    if maximal := _MAXIMAL.fullmatch(text):
-        return np.array([parse_numbers(maximal[1])])
-    if iota := _IOTA.fullmatch(text):
-        shape, order = parse_numbers(iota[1]), transpose_iota(iota[2], iota[3])
-        fits = len(shape) == 2 and order is not None and math.prod(shape) == order.size
-        return order.reshape(shape) if order is not None and fits else None
-    if not re.fullmatch(r"\{[\s0-9,{}]*\}", text):
-        return None
-    inner = text[1:-1].strip()
-    if not inner:
-        return np.arange(n_devices)[None] if 0 < n_devices <= _MAX_DEVICES else None
-    rows = [parse_numbers(each) for each in _LISTED.findall(inner)]
-    if not rows or len({len(row) for row in rows}) != 1 or not rows[0]:
-        return None
-    return np.array(rows, dtype=np.int64)
-
-
-def transpose_iota(sizes: str, permutation: str | None) -> Ints | None:
-    """Return device numbers of these sizes in C order, transposed; None if that is impossible."""
-    dims = parse_numbers(sizes)
-    order = parse_numbers(permutation) if permutation else list(range(len(dims)))
-    if sorted(order) != list(range(len(dims))) or not 0 < math.prod(dims) <= _MAX_DEVICES:
-        return None
-    return np.arange(math.prod(dims)).reshape(dims).transpose(order).ravel()
-
-
-def _group_mesh_axes(mesh: str, devices: str, axes: str) -> Ints | None:
-    """Return groups along axes of a mesh, the last axis varying fastest; None for other text."""
-    sizes: dict[str, int] = {}
-    for part in filter(None, mesh.split(",")):
-        match = _AXIS.fullmatch(part.strip())
-        if match is None or match[2] is None or match[1] in sizes:
-            return None
-        sizes[match[1]] = parse_numbers(match[2])[0]
-    n = math.prod(sizes.values())
-    if not sizes or not 0 < n <= _MAX_DEVICES or (order := _parse_device_order(devices, n)) is None:
-        return None
-    # 'b':(2)4 is the part of axis b from product 2 to 8 of its factors. Cut each axis at both ends.
-    cuts = {name: {1, size} for name, size in sizes.items()}
-    wanted: list[tuple[str, int, int]] = []
-    for part in filter(None, axes.split(",")):
-        match = _AXIS.fullmatch(part.strip())
-        if match is None or match[1] not in sizes or match[2] is not None:
-            return None
-        low, high = 1, sizes[match[1]]
-        if match[3]:
-            low = parse_numbers(match[3])[0]
-            high = low * (parse_numbers(match[4])[0] or high)
-        wanted.append((match[1], low, high))
-        cuts[match[1]] |= {low, high}
-    pieces = [(name, *pair) for name in sizes for pair in pairwise(sorted(cuts[name]))]
-    pieces += [(name, 1, 1) for name, size in sizes.items() if size == 1]
-    if any(low == 0 or high % low for _, low, high in pieces):
-        return None
-    inner = [place for each in wanted for place, piece in enumerate(pieces) if piece == each]
-    if len(set(inner)) != len(wanted):
-        return None
-    outer = [place for place in range(len(pieces)) if place not in inner]
-    shape = [high // low for _, low, high in pieces]
-    width = math.prod(shape[place] for place in inner)
-    return order.reshape(shape).transpose([*outer, *inner]).reshape(-1, width)
-
-
-def _parse_device_order(devices: str, n: int) -> Ints | None:
-    text = devices.replace(" ", "")
-    if not text:
-        return np.arange(n)
-    permuted = re.fullmatch(r"(?:\[[0-9,]+\]<=)?\[([0-9,]+)\](?:T\(([0-9,]+)\))?", text)
-    if permuted:
-        order = transpose_iota(permuted[1], permuted[2])
-        return order if order is not None and order.size == n else None
-    listed = re.fullmatch(r"(?:\[[0-9,]+\])?([0-9,]+)", text)
-    numbers = np.array(parse_numbers(listed[1]) if listed else [], dtype=np.int64)
-    return numbers if sorted(numbers.tolist()) == list(range(n)) else None
-
-
-def parse_numbers(text: str) -> list[int]:
-    """Return the whole numbers of a text that are not part of a name."""
-    numbers = re.findall(r"(?<![\w\"])[0-9]+(?![\w\"])", text)
-    # Longer numbers are out of range for a device, and slow to convert.
-    return [int(word) if len(word) < 10 else 10**9 for word in numbers]
+        return items[0] if items else array_type
+    return array_type if kind == "allreduce" or len(items) < 2 else items[1]
 
 
 _START = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s|//[^\n]*+\n)*+HloModule\s")
@@ -643,6 +520,7 @@ def read(source: Source, options: GraphOptions) -> Workload:
 
 
 def _build_phase(one: HloCollective, n_tasks: int, options: GraphOptions) -> CommGraph:
+    """Return the messages of all runs of a collective in a step, by the chosen algorithm."""
     if one.kind == "permute":
         src, dst = one.groups.T
         sizes = np.full(src.size, one.nbytes * one.runs)

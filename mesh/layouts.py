@@ -1,6 +1,8 @@
 """Layouts: the node of a torus for each coordinate of a logical mesh, and the time of a step.
 
-`LayoutScorer` scores a collective once for all layouts that place its axes alike.
+A split divides the dimensions of the torus into pieces, and gives each mesh axis some of them. The
+axis then walks over the nodes of its pieces in some order. The time of a collective depends only on
+the layout of its own axes, so `LayoutScorer` scores it once for all splits that share this layout.
 """
 
 from __future__ import annotations
@@ -62,54 +64,43 @@ def split_dimensions(shape: Sequence[int], sizes: Sequence[int]) -> Iterator[tup
 
     An axis gets at most one piece of a dimension. The splits with the fewest cuts come first.
     """
-    taken: list[list[DimensionPart]] = [[] for _ in sizes]
 
-    def split(dimension: int, left: tuple[int, ...]) -> Iterator[tuple[Pieces, ...]]:
+    def split(
+        dimension: int, remaining: tuple[int, ...], pieces: tuple[Pieces, ...]
+    ) -> Iterator[tuple[Pieces, ...]]:
         if dimension == len(shape):
-            if all(size == 1 for size in left):
-                yield tuple(tuple(pieces) for pieces in taken)
+            if all(size == 1 for size in remaining):
+                yield pieces
             return
-        for parts in _list_factorisations(shape[dimension], left):
-            stride, rest = 1, list(left)
+        for parts in _list_factorisations(shape[dimension], remaining):
+            stride, sizes_left, longer = 1, [*remaining], [*pieces]
             for axis, size in parts:
-                taken[axis].append(DimensionPart(dimension, stride, size))
+                longer[axis] = (*longer[axis], DimensionPart(dimension, stride, size))
                 stride *= size
-                rest[axis] //= size
-            yield from split(dimension + 1, tuple(rest))
-            for axis, _ in parts:
-                taken[axis].pop()
+                sizes_left[axis] //= size
+            yield from split(dimension + 1, tuple(sizes_left), tuple(longer))
 
-    yield from split(0, tuple(sizes))
+    yield from split(0, tuple(sizes), ((),) * len(sizes))
 
 
 @lru_cache(10_000)
-def _list_factorisations(size: int, left: tuple[int, ...]) -> list[tuple[tuple[int, int], ...]]:
-    """Return the cuts of a dimension as (axis, size), each axis at most once, fewest first."""
+def _list_factorisations(
+    size: int, axis_sizes: tuple[int, ...]
+) -> list[tuple[tuple[int, int], ...]]:
+    """Return the ways to divide a dimension into pieces, given as (axis, size), fewest first.
+
+    An axis occurs at most once in a way, and the size of its piece divides that of the axis.
+    """
     if size == 1:
         return [()]
     found: list[tuple[tuple[int, int], ...]] = []
-    for axis, axis_size in enumerate(left):
+    for axis, axis_size in enumerate(axis_sizes):
         for part in divisors(math.gcd(size, axis_size)):
             if part > 1:
-                others = tuple(1 if a == axis else n for a, n in enumerate(left))
+                others = tuple(1 if a == axis else n for a, n in enumerate(axis_sizes))
                 tails = _list_factorisations(size // part, others)
                 found += [((axis, part), *tail) for tail in tails]
     return sorted(found, key=len)
-
-
-def find_repeating_part(torus: Torus, pieces: Pieces) -> Torus:
-    """Return the part of a torus after which the lines along some pieces repeat.
-
-    No route between nodes of a line leaves it. It is the whole torus if routes along a dimension
-    depend on other dimensions.
-    """
-    if not has_separable_routes(torus):
-        return torus
-    shape = [1] * torus.ndim
-    for dimension, stride, size in pieces:
-        shape[dimension] = max(shape[dimension], stride * size)
-    # The part is at most half of a ring or all of it, so shortest routes stay inside.
-    return cut_box(torus, tuple(shape))
 
 
 class GridWalk(NamedTuple):
@@ -125,7 +116,7 @@ def list_walks(sizes: Sequence[int]) -> list[GridWalk]:
         return [GridWalk("in order", np.zeros((1, 0), dtype=np.int64))]
     if len(sizes) == 1:
         line = np.arange(sizes[0])[:, None]
-        # Out over the even cells and back over the odd ones, in steps of at most two.
+        # Walk out over the even cells and back over the odd ones, in steps of at most two.
         folded = np.concatenate([line[::2], line[1::2][::-1]])
         return [GridWalk("in order", line), GridWalk("folded", folded)][: 2 if sizes[0] > 3 else 1]
     found = []
@@ -157,7 +148,7 @@ class AxisLayout:
         return np.asarray(self.walk.cells @ np.array(strides, dtype=np.int64))
 
     def describe(self, torus: Torus) -> str:
-        """Return a phrase to follow the name of the axis, such as "loops over 4x2 blocks in XY"."""
+        """Return a phrase that follows the axis name, such as "loops over 4x2 blocks in XY"."""
         if not self.pieces:
             return "has one device"
         blocks = [piece for piece in self.pieces if piece.stride == 1]
@@ -193,7 +184,7 @@ def _ordinal(number: int) -> str:
 def list_axis_lines(torus: Torus, layouts: Sequence[AxisLayout]) -> Ints:
     """Return the nodes of every group along some axes, ``(n_groups, n)``, last axis fastest.
 
-    The first node of a group has position 0 in each piece of these axes.
+    Groups begin at the nodes with position 0 in every piece of these axes.
     """
     offsets = np.zeros(1, dtype=np.int64)
     for layout in layouts:
@@ -217,10 +208,10 @@ def build_mesh(torus: Torus, layouts: Sequence[AxisLayout]) -> Ints:
 
 
 def cut_walks(torus: Torus, axes: MeshAxes, available: Ints) -> Iterator[tuple[Ints, str]]:
-    """Yield meshes cut from walks over all available nodes, with a description each.
+    """Yield meshes cut from walks over all available nodes, each with a description.
 
-    A walk is a snake or a loop over the torus. It is cut into the axes in any order. A smaller mesh
-    takes the first nodes.
+    A walk is a snake or a loop over the torus. Its nodes, or the first of them for a smaller mesh,
+    fill the mesh with the axes in every order.
     """
     if torus.n_nodes == 1:
         yield np.zeros(axes.sizes, dtype=np.int64), "one device"
@@ -248,9 +239,9 @@ def cut_walks(torus: Torus, axes: MeshAxes, available: Ints) -> Iterator[tuple[I
 
 
 def find_boxes(torus: Torus, n: int, available: Ints) -> Iterator[tuple[Torus, Ints]]:
-    """Yield boxes of n available nodes, each as a torus of its own with its nodes.
+    """Yield boxes of n available nodes, each as a torus together with its nodes in the whole torus.
 
-    Each shape yields the first box whose nodes are all available. The most compact shapes come
+    For each shape this is the first box whose nodes are all available. The most compact shapes come
     first.
 
     Examples
@@ -307,7 +298,7 @@ class RankedLayout(PickledByFields):
 
     @property
     def description(self) -> str:
-        """Where the axes lie, in words."""
+        """The pieces and the walk of each axis in words, or the name."""
         if self.name or not isinstance(self.placement, tuple):
             return self.name
         pairs = zip(self.problem.axes.names, self.placement, strict=True)
@@ -324,11 +315,9 @@ class RankedLayout(PickledByFields):
         simulated = all(score.simulated is not None for score in self.scores)
         return "simulated" if simulated and not self.problem.overlap else "predicted"
 
+    @lazy
     def link_seconds(self) -> Floats:
-        """Return the seconds that each link is busy in a step, ``(n_collectives, n_links)``.
-
-        They are in closed form, with all runs of a collective together.
-        """
+        """Seconds in closed form that each link is busy in a step, ``(n_collectives, n_links)``."""
         rows = []
         for traffic in self.problem.traffic:
             groups = self.problem.groups(traffic, self.nodes)
@@ -337,8 +326,8 @@ class RankedLayout(PickledByFields):
         return np.stack(rows)
 
 
-# The fastest layouts. The key has the rounded logarithms of the times of each collective and of the
-# step, so only layouts with different times are kept.
+# The fastest layouts. Keys are the rounded logarithms of the times of each collective and of the
+# step, so that layouts with equal times are kept once.
 _LayoutsByTimes = dict[tuple[int, ...], RankedLayout]
 
 
@@ -349,8 +338,8 @@ class LayoutScorer:
     problem: MeshProblem
     # Host of each node. If given, the nodes of a host must form a box of the mesh.
     hosts: Ints | None = None
-    # Caches: the best walk of an axis over pieces, scores of collectives (by their number, and of
-    # all-to-alls by bytes and nodes), and the walks over pieces.
+    # Caches: the fastest walk of an axis over pieces, collective scores by index and pieces,
+    # all-to-all scores by bytes and nodes, and all walks over pieces.
     _best: dict[tuple[int, Pieces], AxisLayout] = field(default_factory=dict)
     _scores: dict[tuple[int, tuple[Pieces, ...]], CollectiveScore] = field(default_factory=dict)
     _alltoall: dict[tuple[float, tuple[int, ...], bytes], CollectiveScore] = field(
@@ -362,45 +351,30 @@ class LayoutScorer:
         """Return the layout with these nodes, in mesh shape."""
         problem = self.problem
         pairs = ((traffic, problem.groups(traffic, mesh)) for traffic in problem.traffic)
-        scores = tuple(self._score_on_torus(traffic, groups) for traffic, groups in pairs)
+        scores = tuple(self._score(traffic, groups) for traffic, groups in pairs)
         return RankedLayout(problem, scores, mesh, name)
 
     def score_split(self, split: Split) -> RankedLayout:
         """Return the layout of axes on these pieces, each with its fastest walk."""
         layouts = tuple(self._choose_walk(axis, pieces) for axis, pieces in enumerate(split))
-        numbers = range(len(self.problem.traffic))
-        scores = tuple(self._score_along_axes(i, layouts) for i in numbers)
+        indices = range(len(self.problem.traffic))
+        scores = tuple(self._score_along_axes(i, layouts) for i in indices)
         return RankedLayout(self.problem, scores, layouts)
-
-    def _score_on_torus(
-        self, traffic: MeshTraffic, groups: CollectiveGroups, bucket: CollectiveScore | None = None
-    ) -> CollectiveScore:
-        """Score a collective, with the busiest link of the whole torus."""
-        torus = self.problem.torus
-        found = self._score(traffic, groups, bucket, with_links=self.problem.overlap)
-        if groups.torus is torus:
-            return found
-        # Find the link in the first repetition of the part.
-        node, port = divmod(found.busiest_link, 2 * torus.ndim)
-        first = int(torus.node(groups.torus.coords[node])) * 2 * torus.ndim
-        return replace(found, busiest_link=first + port)
 
     def _score(
         self,
         traffic: MeshTraffic,
         groups: CollectiveGroups,
         bucket: CollectiveScore | None = None,
-        *,
-        with_links: bool = False,
     ) -> CollectiveScore:
+        """Score a collective; an all-to-all is scored once for all orders of its members."""
+        with_links = self.problem.overlap
         if traffic.collective != "alltoall":
             return score_collective(traffic, groups, bucket, with_links=with_links)
-        # The order of the groups and the order within a group do not matter.
         nodes = np.sort(groups.nodes, axis=1)
         key = (traffic.nbytes, groups.torus.shape, nodes[np.argsort(nodes[:, 0])].tobytes())
         if key not in self._alltoall:
-            links = self.problem.overlap
-            self._alltoall[key] = score_collective(traffic, groups, with_links=links)
+            self._alltoall[key] = score_collective(traffic, groups, with_links=with_links)
         return self._alltoall[key]
 
     def _choose_walk(self, axis: int, pieces: Pieces) -> AxisLayout:
@@ -409,20 +383,21 @@ class LayoutScorer:
         if key in self._best:
             return self._best[key]
         name = self.problem.axes.names[axis]
-        own = {i: t for i, t in enumerate(self.problem.traffic) if t.axes == (name,)}
+        along_axis = {i: t for i, t in enumerate(self.problem.traffic) if t.axes == (name,)}
         walks = self._list_axis_layouts(pieces)
         if self.hosts is not None:
             walks = [walk for walk in walks if self._keeps_hosts_in_runs(walk[0])] or walks
-        buckets = {i: score_bucket(traffic, walks[0][1]) for i, traffic in own.items()}
+        # The bucket algorithm takes equally long for all walks.
+        buckets = {i: score_bucket(traffic, walks[0][1]) for i, traffic in along_axis.items()}
         times = [
-            sum(t.runs * self._score(t, groups, buckets[i]).time for i, t in own.items())
-            for _, groups in (walks if own else walks[:1])
+            sum(t.runs * self._score(t, groups, buckets[i]).time for i, t in along_axis.items())
+            for _, groups in (walks if along_axis else walks[:1])
         ]
         # Times may differ only by rounding; then prefer the simplest walk.
         best = next(i for i, time in enumerate(times) if time <= min(times) * (1 + 1e-9))
         layout, groups = walks[best]
-        for i, traffic in own.items():
-            self._scores[i, (pieces,)] = self._score_on_torus(traffic, groups, buckets[i])
+        for i, traffic in along_axis.items():
+            self._scores[i, (pieces,)] = self._score(traffic, groups, buckets[i])
         self._best[key] = layout
         return layout
 
@@ -435,30 +410,39 @@ class LayoutScorer:
         return bool((changes == fewest).all())
 
     def _build_groups(self, layouts: Sequence[AxisLayout]) -> CollectiveGroups:
-        """Return groups along axes, on the whole torus only if collectives share the links."""
-        part = self.problem.torus
-        if not self.problem.overlap:
-            pieces = tuple(piece for layout in layouts for piece in layout.pieces)
-            part = find_repeating_part(part, pieces)
-        return CollectiveGroups(list_axis_lines(part, layouts), part)
+        """Return groups along axes, in the smallest box of the torus whose copies hold all groups.
+
+        It is the whole torus if collectives share links, or if groups could route between copies.
+        """
+        torus = self.problem.torus
+        if not self.problem.overlap and has_separable_routes(torus):
+            box = [1] * torus.ndim
+            for dimension, stride, size in (piece for each in layouts for piece in each.pieces):
+                box[dimension] = max(box[dimension], stride * size)
+            # A box spans all of a ring or at most half of it, so shortest routes stay inside.
+            torus = cut_box(torus, tuple(box))
+        return CollectiveGroups(list_axis_lines(torus, layouts), torus)
 
     def _list_axis_layouts(self, pieces: Pieces) -> list[tuple[AxisLayout, CollectiveGroups]]:
+        """Return every walk over the pieces, and the groups of an axis with this walk."""
         if pieces not in self._walks:
             walks = list_walks([piece.size for piece in pieces])
             layouts = [AxisLayout(pieces, walk) for walk in walks]
             self._walks[pieces] = [(layout, self._build_groups([layout])) for layout in layouts]
         return self._walks[pieces]
 
-    def _score_along_axes(self, number: int, layouts: Sequence[AxisLayout]) -> CollectiveScore:
-        problem, traffic = self.problem, self.problem.traffic[number]
-        own = [layouts[problem.axes.index(name)] for name in traffic.axes] or layouts
-        key = (number, tuple(layout.pieces for layout in own))
+    def _score_along_axes(self, index: int, layouts: Sequence[AxisLayout]) -> CollectiveScore:
+        """Score the collective with this index, from the layouts of all axes."""
+        problem, traffic = self.problem, self.problem.traffic[index]
+        if traffic.axes:
+            layouts = [layouts[problem.axes.index(name)] for name in traffic.axes]
+        key = (index, tuple(layout.pieces for layout in layouts))
         if key not in self._scores:
             if traffic.axes:
-                groups = self._build_groups(own)
+                groups = self._build_groups(layouts)
             else:
-                groups = problem.groups(traffic, build_mesh(problem.torus, own))
-            self._scores[key] = self._score_on_torus(traffic, groups)
+                groups = problem.groups(traffic, build_mesh(problem.torus, layouts))
+            self._scores[key] = self._score(traffic, groups)
         return self._scores[key]
 
 
@@ -474,8 +458,8 @@ def rank_layouts(
     """Return the number of scored layouts, and the n fastest that differ in their times.
 
     Layouts are splits of the dimensions if the mesh fills the torus, and cuts of walks. Workers
-    score blocks of layouts; the result does not depend on their number. ``is_over`` ends the search
-    early.
+    score blocks of layouts. The result does not depend on their number. The search ends early when
+    ``is_over`` returns True.
     """
     torus, axes = scorer.problem.torus, scorer.problem.axes
     splits: Iterator[Split] = iter(())
@@ -483,16 +467,16 @@ def rank_layouts(
         splits = islice(split_dimensions(torus.shape, axes.sizes), max_splits + 1)
     blocks = list(iter(lambda: list(islice(splits, _BLOCK)), []))
     task = Task(_rank_splits, scorer, n, is_over)
-    found = task.in_order(blocks, n_jobs, progress=progress)
+    scored = task.in_order(blocks, n_jobs, progress=progress)
     walks = cut_walks(torus, axes, devices.nodes)
-    found.append(_keep_fastest(scorer, (scorer.score_mesh(*walk) for walk in walks), n, is_over))
+    scored.append(_keep_fastest(scorer, (scorer.score_mesh(*walk) for walk in walks), n, is_over))
     if axes.n_tasks < torus.n_nodes:
-        found.append(_keep_fastest(scorer, _rank_in_boxes(scorer, devices, n), n))
+        scored.append(_keep_fastest(scorer, _rank_in_boxes(scorer, devices, n), n))
     fastest: _LayoutsByTimes = {}
-    for _, some in found:
-        for times, layout in some.items():
+    for _, layouts in scored:
+        for times, layout in layouts.items():
             fastest.setdefault(times, layout)
-    return sum(number for number, _ in found), [*_take_fastest(fastest, n).values()]
+    return sum(number for number, _ in scored), [*_take_fastest(fastest, n).values()]
 
 
 def _rank_splits(
@@ -507,20 +491,23 @@ def _keep_fastest(
     n: int,
     is_over: Callable[[], bool] | None = None,
 ) -> tuple[int, _LayoutsByTimes]:
-    """Return the number of scored layouts, and the n fastest that differ in their times."""
-    number, fastest = 0, _LayoutsByTimes()
+    """Return the number of scored layouts, and the n fastest by their times.
+
+    Layouts that separate the nodes of a host are skipped.
+    """
+    n_scored, fastest = 0, _LayoutsByTimes()
     if is_over is not None:
         layouts = takewhile(lambda _: not is_over(), layouts)
     for count, layout in enumerate(layouts, start=1):
         if scorer.hosts is not None and not keeps_hosts_together(layout.nodes, scorer.hosts):
             continue
-        number = count
+        n_scored = count
         times = (*scorer.problem.collective_times(layout.scores), layout.time)
         key = tuple(round(float(np.log(t)) / TIME_TOLERANCE) if t else 0 for t in times)
         fastest.setdefault(key, layout)
         if len(fastest) > 50 * n:
             fastest = _take_fastest(fastest, n)
-    return number, _take_fastest(fastest, n)
+    return n_scored, _take_fastest(fastest, n)
 
 
 def _take_fastest(fastest: _LayoutsByTimes, n: int) -> _LayoutsByTimes:
@@ -529,14 +516,15 @@ def _take_fastest(fastest: _LayoutsByTimes, n: int) -> _LayoutsByTimes:
 
 
 def _rank_in_boxes(scorer: LayoutScorer, devices: Devices, n: int) -> Iterator[RankedLayout]:
+    """Yield the n fastest splits of each box that the mesh fills, scored on the whole torus."""
     axes, torus = scorer.problem.axes, scorer.problem.torus
     for box, nodes in islice(find_boxes(torus, axes.n_tasks, devices.nodes), _BOXES):
         hosts = None if scorer.hosts is None else scorer.hosts[nodes]
-        inside = LayoutScorer(replace(scorer.problem, torus=box), hosts)
+        box_scorer = LayoutScorer(replace(scorer.problem, torus=box), hosts)
         splits = list(islice(split_dimensions(box.shape, axes.sizes), _SPLITS_IN_BOX))
         corner = ",".join(map(str, torus.coords[nodes[0]].tolist()))
         size = "x".join(map(str, box.shape))
-        for layout in _rank_splits(inside, n, None, splits)[1].values():
+        for layout in _rank_splits(box_scorer, n, None, splits)[1].values():
             name = f"{layout.description}, in the {size} box at ({corner})"
             yield scorer.score_mesh(nodes[layout.nodes], name)
 
@@ -551,7 +539,7 @@ def keeps_hosts_together(mesh: Ints, hosts: Ints) -> bool:
     >>> [keeps_hosts_together(mesh, hosts) for mesh in meshes]
     [True, False]
     """
-    # The nodes of a host form a box if they fill the box from their lowest to highest coordinates.
+    # They do if they fill the box from their lowest to their highest coordinates.
     _, host, count = np.unique(hosts[mesh].ravel(), return_inverse=True, return_counts=True)
     box = np.ones(count.size, dtype=np.int64)
     for coords in np.unravel_index(np.arange(mesh.size), mesh.shape):

@@ -43,8 +43,8 @@ KINDS = {
     "TPU7": "tpu7x",
     "TPU v7x": "tpu7x",
 }
-# A function of the devices of a slice and the sizes of the mesh in it. It returns the indices of
-# the devices in the framework's own mesh, or None if the framework has no layout.
+# Function of a slice's devices and the sizes of a mesh. It returns the index of the device at each
+# coordinate of the framework's own mesh, or None if the framework cannot make the mesh.
 FrameworkLayout = Callable[[Sequence[Any], tuple[int, ...]], Ints | None]
 
 
@@ -53,8 +53,8 @@ class DeviceSlice:
     """The devices of one slice; a node of its torus is a device."""
 
     torus: Torus
-    devices: Devices  # indices in the list, and nodes
-    hosts: Ints  # of each node; -1 without a device
+    devices: Devices  # index of each device in the caller's list, and its node
+    hosts: Ints  # host of each node, -1 without a device
 
 
 def group_by_slice(
@@ -62,9 +62,9 @@ def group_by_slice(
     all_devices: Sequence[Any] | None = None,
     torus: TorusLike | None = None,
 ) -> list[DeviceSlice]:
-    """Return the slices of listed devices, sorted by slice number.
+    """Return the slices of a list of devices, sorted by slice number.
 
-    ``all_devices`` are those of the whole slices, if the list lacks some.
+    If the list lacks some devices of a slice, ``all_devices`` has them too.
     """
     if not devices:
         raise InputError("no devices", expected="one or more")
@@ -88,98 +88,104 @@ def lay_out_mesh(
 ) -> Ints:
     """Return the index of the device at each mesh coordinate of the fastest layout.
 
-    Times are in closed form. Several slices cut the axes so that the fewest bytes cross slices.
-    Without traffic they cut the first possible axis.
+    Times are in closed form. If the mesh needs several slices, its axes are divided between them
+    where the fewest bytes cross. Without traffic the first possible axis is divided.
     """
     if isinstance(traffic, Mapping | list | tuple) and not traffic:
         traffic = None
     axes, sends = resolve_traffic(traffic, axes)
     chosen, cuts = _choose_slices(slices, axes, () if traffic is None else sends)
     inner = MeshAxes(axes.names, tuple(n // c for n, c in zip(axes.sizes, cuts, strict=True)))
-    inside = tuple(sends if len(chosen) == 1 else _restrict_traffic(sends, axes, inner))
-    whole = np.empty([n for pair in zip(cuts, inner.sizes, strict=True) for n in pair], np.int64)
-    known: dict[Hashable, Ints] = {}
+    inner_sends = tuple(sends if len(chosen) == 1 else _restrict_traffic(sends, axes, inner))
+    # Each axis is two dimensions here: the slices along it, and the positions within a slice.
+    mesh_ids = np.empty([n for pair in zip(cuts, inner.sizes, strict=True) for n in pair], np.int64)
+    layouts: dict[Hashable, Ints] = {}  # equal slices get the same layout
     for coords, each in zip(product(*map(range, cuts)), chosen, strict=True):
         hosts = each.hosts if keep_hosts_together else None
-        own_devices = [devices[i] for i in each.devices.ids] if framework_layout else []
-        default = framework_layout and framework_layout(own_devices, inner.sizes)
+        slice_devices = [devices[i] for i in each.devices.ids] if framework_layout else []
+        default = framework_layout and framework_layout(slice_devices, inner.sizes)
         arrays = (each.devices.nodes, hosts, default)
         key = (each.torus, *(None if array is None else array.tobytes() for array in arrays))
-        if key not in known:
-            known[key] = _lay_out_slice(each, inner, inside, hosts, default)
+        if key not in layouts:
+            layouts[key] = _lay_out_slice(each, inner, inner_sends, hosts, default)
         index = tuple(part for cut in coords for part in (cut, slice(None)))
-        whole[index] = each.devices.ids[known[key]]
-    return whole.reshape(axes.sizes)
+        mesh_ids[index] = each.devices.ids[layouts[key]]
+    return mesh_ids.reshape(axes.sizes)
 
 
 def _attribute(device: Any, name: str, default: Any = None) -> Any:
-    found = device.get(name) if isinstance(device, Mapping) else getattr(device, name, None)
-    return default if found is None else found
+    value = device.get(name) if isinstance(device, Mapping) else getattr(device, name, None)
+    return default if value is None else value
 
 
 def _read_coords(device: Any) -> list[int]:
+    """Return the coordinates of a device and, as the last entry, its core."""
     coords = _attribute(device, "coords")
     try:
-        found = [int(number) for number in coords]
+        numbers = [int(number) for number in coords]
     except (TypeError, ValueError):
         raise InputError(
             "device without coordinates",
             found=device,
             expected="coords such as (0, 1, 0), or a torus with its sizes, such as tpu_v5e:4x4",
         ) from None
-    return [*found, int(_attribute(device, "core_on_chip", 0))]
+    return [*numbers, int(_attribute(device, "core_on_chip", 0))]
 
 
 def _build_slice(
     devices: Sequence[Any],
-    own: Sequence[int],
+    indices: Sequence[int],
     number: object,
     all_devices: Sequence[Any] | None,
     torus: TorusLike | None,
 ) -> DeviceSlice:
-    """Return the slice of the devices with indices ``own``."""
+    """Return the slice with a number, from the indices of its devices in the list."""
     # A single word is a machine. Its sizes follow from the coordinates.
     if torus is not None and not (isinstance(torus, str) and torus.strip().isidentifier()):
         torus = as_torus(torus)
-    if isinstance(torus, Torus) and all(_attribute(devices[i], "coords") is None for i in own):
-        return _build_slice_by_ids(devices, own, torus)
-    rows = [_read_coords(devices[i]) for i in own]
-    whole = rows
+    if isinstance(torus, Torus) and all(_attribute(devices[i], "coords") is None for i in indices):
+        return _build_slice_by_ids(devices, indices, torus)
+    rows = [_read_coords(devices[i]) for i in indices]
+    slice_rows = rows
     if all_devices is not None:
         in_slice = (each for each in all_devices if _attribute(each, "slice_index", 0) == number)
-        whole = [_read_coords(each) for each in in_slice]
-    if len({len(row) for row in (*rows, *whole)}) > 1:
+        slice_rows = [_read_coords(each) for each in in_slice]
+    if len({len(row) for row in (*rows, *slice_rows)}) > 1:
         raise InputError("devices of different dimensions", expected="equally many coordinates")
     if not isinstance(torus, Torus):
-        torus = _infer_torus(torus or _find_machine(devices[own[0]]), whole)
-        rows = (np.array(rows) - np.min(whole, axis=0)).tolist()
+        torus = _infer_torus(torus or _find_machine(devices[indices[0]]), slice_rows)
+        rows = (np.array(rows) - np.min(slice_rows, axis=0)).tolist()
     if not has_device_dimension(torus):
         if any(row[-1] for row in rows):
-            torus = split_chips(torus, 0, 1 + max(row[-1] for row in whole))
+            torus = split_chips(torus, 0, 1 + max(row[-1] for row in slice_rows))
         else:
             rows = [row[:-1] for row in rows]
     if has_device_dimension(torus):
         # Two-dimensional slices list a third coordinate that is 0.
         rows = [[*row[: torus.ndim - 1], *row[-1:], *row[torus.ndim - 1 : -1]] for row in rows]
-    return _add_hosts(torus, find_devices(torus, rows, own), devices)
+    return _add_hosts(torus, find_devices(torus, rows, indices), devices)
 
 
-def _build_slice_by_ids(devices: Sequence[Any], own: Sequence[int], torus: Torus) -> DeviceSlice:
-    torus = split_chips(torus, len(own))
-    if len(own) != torus.n_nodes:
+def _build_slice_by_ids(
+    devices: Sequence[Any], indices: Sequence[int], torus: Torus
+) -> DeviceSlice:
+    """Return a whole slice of devices without coordinates, numbered by their ids."""
+    torus = split_chips(torus, len(indices))
+    if len(indices) != torus.n_nodes:
         expected = f"coordinates, or the {torus.n_nodes} devices of {torus} (without TPUs: "
         expected += f"XLA_FLAGS=--xla_force_host_platform_device_count={torus.n_nodes})"
-        found = counted(len(own), "device")
+        found = counted(len(indices), "device")
         raise InputError("devices without coordinates", found=found, expected=expected)
-    order = np.array(sorted(own, key=lambda i: int(_attribute(devices[i], "id", i))))
+    order = np.array(sorted(indices, key=lambda i: int(_attribute(devices[i], "id", i))))
     nodes, rank = default_devices(torus).nodes, np.argsort(order)
     return _add_hosts(torus, Devices(np.sort(order), nodes[rank]), devices)
 
 
-def _add_hosts(torus: Torus, found: Devices, devices: Sequence[Any]) -> DeviceSlice:
+def _add_hosts(torus: Torus, located: Devices, devices: Sequence[Any]) -> DeviceSlice:
+    """Return the slice of devices with known nodes; its hosts are the processes of the devices."""
     hosts = np.full(torus.n_nodes, -1, dtype=np.int64)
-    hosts[found.nodes] = [int(_attribute(devices[i], "process_index", 0)) for i in found.ids]
-    return DeviceSlice(torus, found, hosts)
+    hosts[located.nodes] = [int(_attribute(devices[i], "process_index", 0)) for i in located.ids]
+    return DeviceSlice(torus, located, hosts)
 
 
 def _find_machine(device: Any) -> str:
@@ -191,23 +197,22 @@ def _find_machine(device: Any) -> str:
 
 
 def _infer_torus(name: str, rows: Sequence[Sequence[int]]) -> Torus:
-    """Return the slice of a machine with devices at these coordinates, the last one the core."""
+    """Return the slice of a machine from its devices' coordinates; the last column is the core."""
     machine = Machine.from_name(name)
-    size = np.ptp(np.array(rows), axis=0) + 1
-    known = machine.shapes.dimensions
-    n_dims = max((d for d in known if d <= len(size) - 1), default=len(size) - 1)
-    return machine(tuple(int(each) for each in size[:n_dims]))
+    *sizes, _ = (np.ptp(np.array(rows), axis=0) + 1).tolist()
+    n_dims = max((d for d in machine.shapes.dimensions if d <= len(sizes)), default=len(sizes))
+    return machine(tuple(sizes[:n_dims]))
 
 
 def _choose_slices(
     slices: Sequence[DeviceSlice], axes: MeshAxes, sends: Sequence[MeshTraffic]
 ) -> tuple[Sequence[DeviceSlice], tuple[int, ...]]:
-    """Return the fewest slices that hold equal parts of the mesh, and the cuts of each axis."""
+    """Return the fewest slices that hold equal parts of the mesh, and the parts of each axis."""
     for n in range(1, len(slices) + 1):
-        share, rest = divmod(axes.n_tasks, n)
+        share, remainder = divmod(axes.n_tasks, n)
         large = [each for each in slices if each.devices.nodes.size >= share]
         options = _list_slice_cuts(n, axes)
-        if rest == 0 and len(large) >= n and options:
+        if remainder == 0 and len(large) >= n and options:
             return large[:n], min(
                 options, key=lambda cuts: sum(_count_bytes_between(t, axes, cuts) for t in sends)
             )
@@ -218,7 +223,7 @@ def _choose_slices(
 
 
 def _list_slice_cuts(n: int, axes: MeshAxes) -> list[tuple[int, ...]]:
-    """Return every way to cut axes between n slices, cuts of the first axis first."""
+    """Return the numbers of parts that divide the axes between n slices, first axis first."""
     options = product(*([d for d in divisors(n) if size % d == 0] for size in axes.sizes))
     return sorted((cuts for cuts in options if math.prod(cuts) == n), reverse=True)
 
@@ -237,42 +242,40 @@ def _count_bytes_between(traffic: MeshTraffic, axes: MeshAxes, cuts: Sequence[in
 def _restrict_traffic(
     sends: Sequence[MeshTraffic], axes: MeshAxes, inner: MeshAxes
 ) -> Iterator[MeshTraffic]:
-    number = np.full(axes.sizes, -1, dtype=np.int64)
-    number[tuple(map(slice, inner.sizes))] = np.arange(inner.n_tasks).reshape(inner.sizes)
+    """Yield the traffic between the tasks of the first slice, whose mesh has the axes ``inner``."""
+    inner_task = np.full(axes.sizes, -1, dtype=np.int64)
+    inner_task[tuple(map(slice, inner.sizes))] = np.arange(inner.n_tasks).reshape(inner.sizes)
     for each in sends:
         if each.axes:
             yield each
             continue
-        rows = number.ravel()[each.list_groups(axes)]
-        kept = [row[row >= 0] for row in rows]
-        if each.pairs is not None:
-            kept = [row for row in kept if len(row) == 2]
-            if kept:
-                yield replace(each, pairs=np.array(kept))
-            continue
-        for n in sorted({len(row) for row in kept} - {0, 1}):
-            yield replace(each, groups=np.array([row for row in kept if len(row) == n]))
+        groups = [row[row >= 0] for row in inner_task.ravel()[each.list_groups(axes)]]
+        # Groups may keep different numbers of members. Pairs keep both members or none.
+        for n in sorted({len(group) for group in groups} - {0, 1}):
+            table = np.array([group for group in groups if len(group) == n])
+            is_groups = each.pairs is None
+            yield replace(each, groups=table) if is_groups else replace(each, pairs=table)
 
 
 def _lay_out_slice(
-    own: DeviceSlice,
+    device_slice: DeviceSlice,
     axes: MeshAxes,
     sends: tuple[MeshTraffic, ...],
     hosts: Ints | None,
     default: Ints | None,
 ) -> Ints:
-    """Return the index in the slice of the device at each mesh coordinate.
+    """Return the index in the slice of the device at each mesh coordinate of the fastest layout.
 
-    ``default`` is the framework's own layout, which is kept unless another is faster.
+    ``default``, the framework's own layout, is returned unless another is faster.
     """
     if not sends:
         _, sends = resolve_traffic(None, axes)
-    nodes = own.devices.nodes
+    nodes = device_slice.devices.nodes
     answer = mesh(
-        own.torus,
+        device_slice.torus,
         axes,
         sends,
-        devices=own.devices,
+        devices=device_slice.devices,
         compare=None if default is None else nodes[default],
         hosts=hosts,
         top=1,
@@ -282,4 +285,4 @@ def _lay_out_slice(
         is_allowed = hosts is None or keeps_hosts_together(nodes[default], hosts)
         if is_allowed and answer.compared.time <= answer.best.time * (1 + TIME_TOLERANCE):
             return default
-    return own.devices.index_nodes(answer.best.nodes)
+    return device_slice.devices.index_nodes(answer.best.nodes)

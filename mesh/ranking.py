@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from toruscast._slow import pandas as pd
+from toruscast._slow import scipy
 from toruscast.errors import InputError
 from toruscast.mapping import TaskMapping, Torus
 from toruscast.mapping.machines import Machine, TorusLike, as_torus, names
@@ -52,15 +53,11 @@ from .step_times import (
 )
 from .traffic import MeshAxes, MeshTraffic, resolve_traffic
 
-# Minimum number of layouts, the fastest in closed form, that may be simulated.
-_POOL = 24
-# A collective by its number and the nodes of its groups; and its traffic, groups and algorithm.
+# Minimum number of layouts, fastest first by their times in closed form, that may be simulated.
+_MIN_CANDIDATES = 24
+# Index of a collective and the nodes of its groups, which identify a simulation; and its inputs.
 _Key = tuple[int, bytes]
 _Item = tuple[MeshTraffic, CollectiveGroups, str]
-
-
-class MeshTooLargeError(InputError):
-    """A mesh has more tasks than there are devices."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,8 +204,11 @@ class MeshLayouts(Result):
         """Return the rows of `collective_table`."""
         times = self.problem.collective_times(layout.scores)
         total = sum(times)
+        busiest_links = layout.link_seconds.argmax(axis=1)
         rows = []
-        for traffic, score, time in zip(self.problem.traffic, layout.scores, times, strict=True):
+        for traffic, score, time, link in zip(
+            self.problem.traffic, layout.scores, times, busiest_links, strict=True
+        ):
             groups = self.problem.groups(traffic, layout.nodes)
             rows.append(
                 {
@@ -223,13 +223,14 @@ class MeshLayouts(Result):
                     "share": time / total if total else 0.0,
                     "algorithm": score.algorithm,
                     "source": "predicted" if score.simulated is None else "simulated",
-                    "why": _explain_score(score, self.torus),
+                    "why": _explain_score(score, self.torus.link_label(link)),
                 }
             )
         return rows
 
 
-def _explain_score(score: CollectiveScore, torus: Torus) -> str:
+def _explain_score(score: CollectiveScore, busiest_link: str) -> str:
+    """Return the reason for a collective's time: hops, and the messages on the busiest link."""
     if score.algorithm == "none" or not score.max_hops:
         return "nothing is sent"
     hops = counted(score.max_hops, "hop")
@@ -242,7 +243,7 @@ def _explain_score(score: CollectiveScore, torus: Torus) -> str:
     if score.max_messages <= 1:
         return f"{distance}; no link is shared"
     messages = counted(round(score.max_messages), "message")
-    return f"{distance}; {messages} share link {torus.link_label(score.busiest_link)}"
+    return f"{distance}; {messages} share link {busiest_link}"
 
 
 def mesh(
@@ -261,15 +262,15 @@ def mesh(
 ) -> MeshLayouts:
     """Return the layouts of a sharded model's mesh on a torus, the fastest first.
 
-    The dimensions of the torus are split into pieces for the axes in every way. An axis walks its
-    pieces line by line, as a snake, in a loop or folded. Other layouts are cut from walks over the
-    whole torus. Link loads give their times in closed form. The fastest layouts and the default are
-    then simulated packet by packet, until the fastest layout is a simulated one.
+    The dimensions of the torus are split into pieces for the axes in every way. An axis walks over
+    its pieces line by line, as a snake, in a loop or folded. Other layouts are cut from walks over
+    the whole torus. Their times follow from link loads in closed form. The fastest layouts and the
+    default are then simulated packet by packet, until the fastest layout is a simulated one.
     `MeshLayouts.not_simulated` lists collectives with too many messages.
 
-    The default is the mesh of `jax.make_mesh`: on a TPU the last axes take whole dimensions first,
-    on other machines the devices are in the order of their numbers. A mesh that does not fill the
-    slice has the first devices as its default.
+    The default is the mesh of `jax.make_mesh`. On a TPU it gives whole dimensions to the last axes
+    first. On other machines it lists the devices in the order of their numbers. If the mesh does
+    not fill the slice, the default uses the first devices.
 
     Parameters
     ----------
@@ -289,8 +290,8 @@ def mesh(
     hosts : array-like of int, shape (n_nodes,), optional
         The host of each node. The nodes of a host must form a box of the mesh.
     overlap : bool
-        Whether the collectives of a step run at the same time and share the links, rather than one
-        after another. Overlapping collectives are not simulated.
+        Whether the collectives of a step run at the same time and share the links. By default they
+        run one after another. Overlapping collectives are not simulated.
     top : int
         Maximum number of layouts to return.
     simulate : int
@@ -312,14 +313,14 @@ def mesh(
     report_layouts = progress_of(progress, "layouts")
     check_type(devices, "devices", Devices | None, "Devices")
     top, simulate = whole_number(top, "top", 0), whole_number(simulate, "simulate", 0)
-    mesh, sends = resolve_traffic(traffic, axes)
+    mesh_axes, sends = resolve_traffic(traffic, axes)
     if devices is None and compare is None:
-        torus = split_chips(torus, mesh.n_tasks)
+        torus = split_chips(torus, mesh_axes.n_tasks)
     devices = devices or default_devices(torus)
-    if mesh.n_tasks > devices.nodes.size:
-        found = f"{mesh}: {mesh.n_tasks}"
+    if mesh_axes.n_tasks > devices.nodes.size:
+        found = f"{mesh_axes}: {mesh_axes.n_tasks}"
         expected = f"at most the {devices.nodes.size} devices of {torus}"
-        raise MeshTooLargeError("mesh too large", found=found, expected=expected)
+        raise InputError("mesh too large", found=found, expected=expected)
     n_jobs = job_count(n_jobs)
     host_of = None
     if hosts is not None:
@@ -327,36 +328,36 @@ def mesh(
         if host_of.size != torus.n_nodes:
             raise InputError("wrong number of hosts", found=host_of.size, expected=torus.n_nodes)
     omitted = traffic.omitted if isinstance(traffic, HloStep) else ()
-    problem = MeshProblem(torus, mesh, sends, overlap, omitted)
+    problem = MeshProblem(torus, mesh_axes, sends, overlap, omitted)
     scorer = LayoutScorer(problem, host_of)
-    pool = max(top, simulate, _POOL)
-    considered, candidates = rank_layouts(scorer, devices, pool, n_jobs, progress=report_layouts)
+    n_candidates = max(top, simulate, _MIN_CANDIDATES)
+    considered, candidates = rank_layouts(scorer, devices, n_candidates, n_jobs, report_layouts)
     if not candidates:
-        found = f"{mesh} on {torus}"
+        found = f"{mesh_axes} on {torus}"
         raise InputError("no layout keeps hosts together", found=found, expected="another mesh")
-    is_whole = mesh.n_tasks == torus.n_nodes
+    is_whole = mesh_axes.n_tasks == torus.n_nodes
     default_name = "devices in order"
-    default = devices.nodes[: mesh.n_tasks].reshape(mesh.sizes), default_name
+    default = devices.nodes[: mesh_axes.n_tasks].reshape(mesh_axes.sizes), default_name
     if is_whole and torus.name.startswith("tpu"):
         default_name = "JAX's own"
-        default = lay_out_as_jax(torus, mesh, devices.nodes)
-    others = [scorer.score_mesh(*default)]
+        default = lay_out_as_jax(torus, mesh_axes, devices.nodes)
+    baselines = [scorer.score_mesh(*default)]
     if compare is not None:
-        others.append(scorer.score_mesh(_read_nodes(compare, problem), "yours"))
+        baselines.append(scorer.score_mesh(_read_nodes(compare, problem), "yours"))
     simulations = _Simulations(n_jobs, progress_of(progress, "simulations"))
     if simulate and not overlap:
-        simulations.run([*candidates[:simulate], *others])
+        simulations.run([*candidates[:simulate], *baselines])
         simulations.run_until_fastest_is_simulated(candidates)
     layouts = sorted(map(simulations.apply_times, candidates), key=lambda each: each.time)
-    own, *compared = map(simulations.apply_times, others)
-    is_allowed = host_of is None or keeps_hosts_together(own.nodes, host_of)
-    if is_allowed and own.time < layouts[0].time * (1 - TIME_TOLERANCE):
-        layouts.insert(0, own)
+    default_layout, *compared = map(simulations.apply_times, baselines)
+    is_allowed = host_of is None or keeps_hosts_together(default_layout.nodes, host_of)
+    if is_allowed and default_layout.time < layouts[0].time * (1 - TIME_TOLERANCE):
+        layouts.insert(0, default_layout)
     return MeshLayouts(
         problem=problem,
         devices=devices,
         layouts=tuple(layouts[: max(top, 1)]),
-        default=own,
+        default=default_layout,
         default_name=default_name,
         compared=compared[0] if compared else None,
         considered=considered,
@@ -399,6 +400,7 @@ class _Simulations:
         self.times: dict[_Key, float | None] = {}
 
     def run(self, layouts: Sequence[RankedLayout]) -> None:
+        """Simulate the collectives of some layouts that are not simulated yet."""
         items = {key: item for each in layouts for key, item in self._list_items(each).items()}
         keys = [key for key in items if key not in self.times]
         total = len(self.times) + len(keys)
@@ -409,6 +411,7 @@ class _Simulations:
             self.report(len(self.times), total)
 
     def run_until_fastest_is_simulated(self, layouts: Sequence[RankedLayout]) -> None:
+        """Simulate the fastest layout until its time, after simulation, is the shortest."""
         while True:
             fastest = min(layouts, key=lambda layout: self.apply_times(layout).time)
             if self._list_items(fastest).keys() <= self.times.keys():
@@ -416,20 +419,20 @@ class _Simulations:
             self.run([fastest])
 
     def apply_times(self, layout: RankedLayout) -> RankedLayout:
-        """Return a layout with its simulated times so far."""
+        """Return a layout with the simulated times that are known so far."""
         scores = list(layout.scores)
         for key in self._list_items(layout):
             scores[key[0]] = replace(scores[key[0]], simulated=self.times.get(key))
         return replace(layout, scores=tuple(scores))
 
     def _list_items(self, layout: RankedLayout) -> dict[_Key, _Item]:
-        """Return the collectives that send something."""
-        problem, found = layout.problem, {}
+        """Return the inputs of the simulation of each collective that sends something."""
+        problem, items = layout.problem, {}
         for i, (traffic, score) in enumerate(zip(problem.traffic, layout.scores, strict=True)):
             if score.algorithm != "none":
                 groups = problem.groups(traffic, layout.nodes)
-                found[i, groups.nodes.tobytes()] = traffic, groups, score.algorithm
-        return found
+                items[i, groups.nodes.tobytes()] = traffic, groups, score.algorithm
+        return items
 
 
 def _simulate_item(item: _Item) -> float | None:
@@ -437,10 +440,11 @@ def _simulate_item(item: _Item) -> float | None:
 
 
 def _read_nodes(layout: TaskMapping | ArrayLike, problem: MeshProblem) -> Ints:
-    given = layout.node if isinstance(layout, TaskMapping) else layout
+    """Return the node at each mesh coordinate of a caller's layout, which may list coordinates."""
+    listed = layout.node if isinstance(layout, TaskMapping) else layout
     axes, torus = problem.axes, problem.torus
     shapes = axes.sizes, (axes.n_tasks,)
-    array = as_array(given, "layout", "nodes in mesh shape")
+    array = as_array(listed, "layout", "nodes in mesh shape")
     values = whole_array(array.ravel(), "node")
     if array.shape in [(*shape, torus.ndim) for shape in shapes]:
         values = values.reshape(-1, torus.ndim)
@@ -483,8 +487,8 @@ class SliceRanking:
 def list_slices(name: str, n_chips: int) -> Iterator[tuple[str, Torus]]:
     """Yield the slices of a machine with this many chips, twisted and untwisted.
 
-    Sizes ascend, as vendors write them. If rings close at multiples of four only, sizes above four
-    are such multiples. Some slices may not be for sale.
+    Sizes ascend, as vendors write them. If a machine has rings only at multiples of four, sizes
+    above four are multiples of four. Some slices may not be for sale.
     """
     machine = Machine.from_name(name)
     rules = machine.shapes
@@ -493,10 +497,10 @@ def list_slices(name: str, n_chips: int) -> Iterator[tuple[str, Torus]]:
     shapes: Iterable[tuple[int, ...]] = rules.only or (
         shape for n in rules.dimensions for shape in combinations_with_replacement(sizes, n)
     )
-    found = [shape for shape in shapes if math.prod(shape) == n_chips]
-    # Leave out slices with more dimensions of size 1 than necessary.
-    fewest = min((shape.count(1) for shape in found), default=0)
-    for shape in (shape for shape in found if shape.count(1) == fewest):
+    fitting = [shape for shape in shapes if math.prod(shape) == n_chips]
+    # Skip slices with more dimensions of size 1 than necessary.
+    min_ones = min((shape.count(1) for shape in fitting), default=0)
+    for shape in (shape for shape in fitting if shape.count(1) == min_ones):
         text = f"{name}:{'x'.join(map(str, shape))}"
         try:
             torus = machine(shape)
@@ -546,16 +550,13 @@ def which_slice(
         raise InputError("no slice with this many chips", found=found, expected="another number")
     report = progress_of(progress, "slices") or (lambda done, total: None)
     rank = partial(mesh, axes=axes, traffic=traffic, overlap=overlap, top=1, n_jobs=n_jobs)
+    n_tasks = resolve_traffic(traffic, axes)[0].n_tasks
+    large = [each for each in slices if split_chips(each[1], n_tasks).n_nodes >= n_tasks]
     answers: dict[str, MeshLayouts] = {}
-    refused: InputError | None = None
-    for done, (text, torus) in enumerate(slices, 1):
-        try:
-            answers[text] = rank(torus, simulate=0)
-        except MeshTooLargeError as error:
-            refused = error
-        report(done, len(slices))
-    if not answers and refused is not None:
-        raise refused
+    # If all slices are too small, the first one raises the error.
+    for done, (text, torus) in enumerate(large or slices[:1], 1):
+        answers[text] = rank(torus, simulate=0)
+        report(done, len(large))
     order = sorted(answers, key=lambda text: answers[text].best.time)
     for text in order[: 0 if overlap else simulate]:
         answers[text] = rank(answers[text].torus, simulate=1)
@@ -563,7 +564,7 @@ def which_slice(
     return SliceRanking(tuple(order), tuple(answers[text] for text in order))
 
 
-# Maximum number of scored placements, and of nodes of a torus for the search of free boxes.
+# Maximum number of scored placements, and of nodes of a torus in which free boxes are searched.
 _MAX_PLACEMENTS, _MAX_NODES = 4096, 256
 
 
@@ -580,12 +581,12 @@ class MeshPlacement:
 def list_placements(answer: MeshLayouts) -> list[MeshPlacement]:
     """Return every placement of the layouts, sorted by time, then by the largest free box.
 
-    A layout is shifted along the dimensions, and rotated if dimensions are equal. Only the fastest
-    of several placements on the same nodes is returned.
+    A layout is shifted along the dimensions, and rotated between equal dimensions. If several
+    placements use the same nodes, only the fastest is returned.
     """
     torus = answer.torus
     available = np.isin(np.arange(torus.n_nodes), answer.devices.nodes)
-    found: dict[bytes, MeshPlacement] = {}
+    placements: dict[bytes, MeshPlacement] = {}
     pairs = (
         (layout, nodes)
         for layout in answer.layouts
@@ -597,68 +598,51 @@ def list_placements(answer: MeshLayouts) -> list[MeshPlacement]:
             raise InputError("too many placements of the mesh", found=number, expected=expected)
         time = LayoutScorer(answer.problem).score_mesh(nodes).time
         key = np.sort(nodes, axis=None).tobytes()
-        if key in found and found[key].time <= time * (1 + TIME_TOLERANCE):
+        if key in placements and placements[key].time <= time * (1 + TIME_TOLERANCE):
             continue
         free = available.copy()
         free[nodes] = False
         corner = tuple(map(int, torus.coords[nodes.ravel()].min(axis=0)))
         free_box = _count_largest_box(torus, free) if torus.n_nodes <= _MAX_NODES else -1
         moved = replace(layout, placement=nodes, name=layout.description)
-        found[key] = MeshPlacement(moved, corner, time, free_box)
-    fastest = min((each.time for each in found.values()), default=0.0) or 1.0
+        placements[key] = MeshPlacement(moved, corner, time, free_box)
+    fastest = min((each.time for each in placements.values()), default=0.0) or 1.0
     # Times that differ by rounding alone count as equal.
     step = fastest * TIME_TOLERANCE
     return sorted(
-        found.values(), key=lambda each: (round(each.time / step), -each.free_box, each.corner)
+        placements.values(), key=lambda each: (round(each.time / step), -each.free_box, each.corner)
     )
 
 
 def _move_layout(torus: Torus, nodes: Ints, available: Bools) -> Iterator[Ints]:
-    """Yield the nodes of a layout after every rotation and shift that stays on the devices."""
+    """Yield the nodes of a layout after every rotation and shift onto available nodes."""
     coords = torus.coords[nodes.ravel()].astype(np.int64)
     seen: set[bytes] = set()
     size, is_line = np.array(torus.shape), ~np.array(torus.wrap)
-    for order in _symmetric_orders(torus):
+    dimensions = list(zip(torus.shape, torus.wrap, torus.bandwidth, strict=True))
+    orders = [*permutations(range(torus.ndim))]
+    for order in orders[:1] if torus.twist else orders:
+        if [dimensions[d] for d in order] != dimensions:
+            continue
         rotated = coords[:, order]
         for shift in product(*(range(n) for n in torus.shape)):
-            moved = rotated - rotated.min(axis=0) * is_line + shift
-            if ((moved >= size) & is_line).any():
+            shifted = rotated - rotated.min(axis=0) * is_line + shift
+            if ((shifted >= size) & is_line).any():
                 continue
-            found = torus.node(moved % size).astype(np.int64)
-            if available[found].all() and found.tobytes() not in seen:
-                seen.add(found.tobytes())
-                yield found.reshape(nodes.shape)
-
-
-def _symmetric_orders(torus: Torus) -> Iterator[list[int]]:
-    """Yield the orders of the dimensions that leave the torus the same."""
-    dimensions = list(zip(torus.shape, torus.wrap, torus.bandwidth, strict=True))
-    for order in permutations(range(torus.ndim)):
-        is_same = [dimensions[d] for d in order] == dimensions
-        if is_same and (list(order) == sorted(order) or not torus.twist):
-            yield list(order)
+            moved = torus.node(shifted % size).astype(np.int64)
+            if available[moved].all() and moved.tobytes() not in seen:
+                seen.add(moved.tobytes())
+                yield moved.reshape(nodes.shape)
 
 
 def _count_largest_box(torus: Torus, free: Bools) -> int:
-    """Return the number of nodes of the largest box of free nodes."""
-    best = 0
-    # Next dimension, nodes of a box so far, and whether the box with its corner at a node is free.
-    boxes = [(0, 1, free.reshape(torus.shape))]
-    while boxes:
-        d, volume, grid = boxes.pop()
-        if d == torus.ndim:
-            best = max(best, volume if grid.any() else 0)
-            continue
-        is_free = grid
-        for length in range(1, torus.shape[d] + 1):
-            if length > 1:
-                following = np.roll(grid, 1 - length, axis=d)
-                if not torus.wrap[d]:
-                    index = [slice(None)] * torus.ndim
-                    index[d] = slice(torus.shape[d] - length + 1, None)
-                    following[tuple(index)] = False
-                is_free = is_free & following
-            if not is_free.any():
-                break
-            boxes.append((d + 1, volume * length, is_free))
-    return best
+    """Return the number of nodes of the largest box of free nodes, ``(n_nodes,)``."""
+    grid = free.reshape(torus.shape)
+    modes: list[Any] = ["wrap" if wrap else "constant" for wrap in torus.wrap]
+    shapes = product(*(range(1, n + 1) for n in torus.shape))
+    fitting = (shape for shape in shapes if math.prod(shape) <= free.sum())
+    for shape in sorted(fitting, key=math.prod, reverse=True):
+        # The minimum over the nodes of a box at each position is True if the box is free.
+        if scipy.ndimage.minimum_filter(grid, shape, mode=modes).any():
+            return math.prod(shape)
+    return 0

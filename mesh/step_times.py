@@ -1,10 +1,13 @@
 """Time of a step and its collectives, in closed form from link loads and by simulated packets.
 
+A round is a set of messages that all chips send at once. A chip begins a round when it has received
+its messages of the previous one.
+
 An allreduce of ``B`` bytes on a ring of ``n`` chips is a reduce-scatter and an allgather of
-``n - 1`` rounds each. In a round every chip sends ``B / n`` bytes to the next one. Links of ``w``
+``n - 1`` rounds each. In a round every chip sends ``B / n`` bytes to the next chip. Links of ``w``
 bytes per second each way are busy for ``2 (n - 1) / n * B / w`` seconds in total, or for half of
-that if half a block goes each way. A chip forwards what it received in the previous round, so each
-round adds the software overhead of its messages and the latency of their hops.
+that time if a two-way ring sends half of each block in each direction. Each round also takes the
+software overhead of its messages and the latency of their hops.
 
 On a line the ring is folded (0, 2, 4, ..., 5, 3, 1) or closed by one long path back. In both cases
 a one-way ring puts one block on each direction of each link, as a closed ring does. Only the hops
@@ -14,8 +17,8 @@ ring puts two half blocks on each direction and is no faster.
 In general the busiest link sets the time of a round. A chain of rounds passes each edge of the ring
 once, so the latency of a round is the mean over the edges.
 
-Collectives with many rounds are simulated for a few of them, by packets rather than flows. Long
-flows get a smaller share of a link, and all later rounds wait for them.
+Of many equal rounds only a few are simulated. They are simulated by packets, because concurrent
+flows with long routes would get a smaller share of a link and would delay all later rounds.
 """
 
 from __future__ import annotations
@@ -45,31 +48,25 @@ from .traffic import ALGORITHMS, RING_PASSES, MeshAxes, MeshTraffic
 
 # Collectives with more messages are not simulated, because a ranking would take too long.
 MAX_MESSAGES = 200_000
-# Maximum messages to simulate all rounds, and messages simulated to measure the time of a round.
+# Maximum messages for which all rounds are simulated. With more, rounds with this many messages are
+# simulated to measure the time of a round.
 _ALL_ROUNDS, _FEW_MESSAGES = 60_000, 12_000
 # Maximum simulated packets of the longest message and of all messages, and minimum packets of the
 # longest message in a single round and in dependent rounds.
 _PACKETS, _MAX_PACKETS, _MIN_PACKETS = 32, 300_000, (8, 4)
 # Maximum pairs of an all-to-all that are listed at a time, to limit the memory.
 _MAX_LISTED_PAIRS = 2**20
-# Directions round the ring in which each algorithm sends.
+# Number of directions in which each ring algorithm sends.
 _DIRECTIONS = {"ring": 1, "two-way-ring": 2}
 
 Endpoints = tuple[Ints, Ints]
 
 
-class _BusiestLink(NamedTuple):
-    """The busiest link of a round."""
+class _RingRound(NamedTuple):
+    """A round on the rings of all groups."""
 
-    link: int
-    seconds: float  # to send one byte of every message
-    messages: float  # the most on any link
-
-
-class _RingSummary(NamedTuple):
-    """Link loads and hops of a round on the rings of all groups."""
-
-    busiest: dict[int, _BusiestLink]  # by the number of directions
+    seconds_per_byte: float  # that the busiest link takes if each message has one byte
+    max_messages: float  # on any link
     mean_hops: float
     max_hops: int
 
@@ -92,25 +89,25 @@ class CollectiveGroups(PickledByFields):
         return self.nodes.ravel(), np.roll(self.nodes, -1, axis=1).ravel()
 
     def count_ring_messages(self) -> dict[int, Floats]:
-        """Return the messages on each link in a round, for rings in one and in two directions."""
+        """Return the messages on each link, ``(n_links,)``, for rings in one and two directions."""
         src, dst = self.ring_messages
         onward = pair_loads(self.torus, src, dst)
         return {1: onward, 2: onward + pair_loads(self.torus, dst, src)}
 
     @lazy
-    def ring_summary(self) -> _RingSummary:
-        """The busiest links and the hops of a round, because all link loads would not fit."""
-        busiest = {}
-        for directions, load in self.count_ring_messages().items():
-            seconds = load / self.torus.link_bandwidth
-            link = int(seconds.argmax())
-            busiest[directions] = _BusiestLink(link, float(seconds[link]), float(load.max()))
+    def ring_rounds(self) -> dict[int, _RingRound]:
+        """A round on rings in one and in two directions, cached without its link loads."""
         hops = self.torus.distance(*self.ring_messages)
-        return _RingSummary(busiest, float(hops.mean()), int(hops.max()))
+        rounds = {}
+        for directions, n_messages in self.count_ring_messages().items():
+            seconds = float((n_messages / self.torus.link_bandwidth).max())
+            max_messages, mean_hops = float(n_messages.max()), float(hops.mean())
+            rounds[directions] = _RingRound(seconds, max_messages, mean_hops, int(hops.max()))
+        return rounds
 
     @property
     def boxes(self) -> Ints | None:
-        """Groups as boxes, ``(n_groups, sizes...)``; None if some group is not a box.
+        """The nodes of each group as a box, ``(n_groups, *sizes)``; None if one is not a box.
 
         A box has every combination of its coordinates, which need not be adjacent. All boxes
         have the same size in each dimension.
@@ -131,7 +128,10 @@ class CollectiveGroups(PickledByFields):
         return nodes.reshape(len(nodes), *sizes[0][sizes[0] > 1])
 
     def extract_repeating_part(self) -> CollectiveGroups:
-        """Return the groups within the part of the torus that repeats."""
+        """Return the groups of one plane if all planes of a dimension have the same groups.
+
+        Planes without links between them take equally long, so one of them is simulated.
+        """
         torus = self.torus
         if not has_separable_routes(torus):
             return self
@@ -141,9 +141,9 @@ class CollectiveGroups(PickledByFields):
             plane = coords[:, 0, d]
             if size == 1 or (coords[..., d] != plane[:, None]).any():
                 continue
-            moved = coords.copy()
-            moved[..., d] = 0
-            if (np.unique(moved, axis=0, return_counts=True)[1] == size).all():
+            projected = coords.copy()
+            projected[..., d] = 0
+            if (np.unique(projected, axis=0, return_counts=True)[1] == size).all():
                 coords, shape[d] = coords[plane == 0], 1
         part = cut_box(torus, tuple(shape))
         return CollectiveGroups(np.asarray(part.node(coords), dtype=np.int64), part)
@@ -154,7 +154,7 @@ def has_separable_routes(torus: Torus) -> bool:
     return not (torus.twist or torus.exclusions or TIE_RULES[torus.tie_break].with_others)
 
 
-# Equal boxes are one object, so that they share the tables of their links.
+# The cache returns one object for equal boxes, because a torus caches the tables of its links.
 @lru_cache(1_000)
 def cut_box(torus: Torus, shape: tuple[int, ...]) -> Torus:
     """Return a box of a torus; its dimensions wrap where it spans a whole ring."""
@@ -164,7 +164,7 @@ def cut_box(torus: Torus, shape: tuple[int, ...]) -> Torus:
 
 
 def list_messages(traffic: MeshTraffic, groups: CollectiveGroups) -> Iterator[Endpoints]:
-    """Yield source and destination of each message of a single-round collective, in chunks.
+    """Yield source and destination of the messages of a collective of one round, in chunks.
 
     Examples
     --------
@@ -197,11 +197,10 @@ class CollectiveScore:
 
     time: float  # seconds in closed form
     algorithm: str  # the fastest of the permitted ones
-    busiest_link: int
     mean_hops: float
     max_hops: int
-    max_messages: float  # the most of one round on any link
-    link_seconds: Floats = field(default_factory=lambda: np.zeros(0))  # that each link is busy
+    max_messages: float  # on any link in one round
+    link_seconds: Floats = field(default_factory=lambda: np.zeros(0))  # busy time, (n_links,)
     simulated: float | None = None  # seconds by simulated packets
 
     @property
@@ -222,33 +221,26 @@ def score_collective(
     ``bucket`` is the score of the bucket algorithm if already known. ``with_links`` keeps the
     seconds that each link is busy, ``(n_links,)``.
     """
-    found = _fastest_score(traffic, groups, bucket)
-    if not with_links:
-        return replace(found, link_seconds=np.zeros(0))
-    if found.algorithm not in _DIRECTIONS:
-        return found
-    directions = _DIRECTIONS[found.algorithm]
-    rounds, wire = _ring_rounds(traffic, groups, directions)
-    load = groups.count_ring_messages()[directions]
-    return replace(found, link_seconds=load / groups.torus.link_bandwidth * (rounds * wire))
-
-
-def _fastest_score(
-    traffic: MeshTraffic, groups: CollectiveGroups, bucket: CollectiveScore | None
-) -> CollectiveScore:
     if groups.n == 1:
-        empty = _build_score(0.0, "none", np.zeros(groups.torus.n_links), np.zeros(1), 0.0)
-        return replace(empty, simulated=0.0)
-    if traffic.collective not in RING_PASSES:
-        return _score_single_round(traffic, groups)
-    bucket = bucket or score_bucket(traffic, groups)
-    if bucket is not None and traffic.algorithm == "bucket":
-        return bucket
-    rings = [traffic.algorithm] if traffic.algorithm in _DIRECTIONS else [*_DIRECTIONS]
-    found = [_score_ring(traffic, groups, algorithm) for algorithm in rings]
-    if bucket is not None:
-        found.append(bucket)
-    return min(found, key=lambda each: each.time)
+        score = _build_score(0.0, "none", np.zeros(groups.torus.n_links), np.zeros(1), 0.0)
+        score = replace(score, simulated=0.0)
+    elif traffic.collective not in RING_PASSES:
+        score = _score_single_round(traffic, groups)
+    else:
+        bucket = bucket or score_bucket(traffic, groups)
+        rings = [traffic.algorithm] if traffic.algorithm in _DIRECTIONS else [*_DIRECTIONS]
+        if bucket is not None and traffic.algorithm == "bucket":
+            rings = []
+        scores = [_score_ring(traffic, groups, algorithm) for algorithm in rings]
+        score = min([*scores, *filter(None, [bucket])], key=lambda each: each.time)
+    if not with_links:
+        return replace(score, link_seconds=np.zeros(0))
+    if score.algorithm not in _DIRECTIONS:
+        return score
+    directions = _DIRECTIONS[score.algorithm]
+    n_rounds, message_bytes = _count_ring_rounds(traffic, groups, directions)
+    seconds = groups.count_ring_messages()[directions] / groups.torus.link_bandwidth
+    return replace(score, link_seconds=seconds * (n_rounds * message_bytes))
 
 
 def _build_score(
@@ -258,34 +250,34 @@ def _build_score(
     hops: NDArray[np.integer] | Floats,
     max_messages: float,
 ) -> CollectiveScore:
-    mean = float(hops.mean()) if hops.size else 0.0
-    longest = int(hops.max(initial=0))
-    return CollectiveScore(
-        time, algorithm, int(seconds.argmax()), mean, longest, max_messages, seconds
-    )
+    """Return a score from the seconds that each link is busy and the hops of each message."""
+    mean_hops = float(hops.mean()) if hops.size else 0.0
+    max_hops = int(hops.max(initial=0))
+    return CollectiveScore(time, algorithm, mean_hops, max_hops, max_messages, seconds)
 
 
-def _wire_bytes(nbytes: float, torus: Torus) -> float:
+def _add_headers(nbytes: float, torus: Torus) -> float:
+    """Return the bytes of a message with the headers of its packets."""
     network = torus.network
     return nbytes + network.header * max(math.ceil(nbytes / network.payload), 1)
 
 
-def _ring_rounds(
+def _count_ring_rounds(
     traffic: MeshTraffic, groups: CollectiveGroups, directions: int
 ) -> tuple[int, float]:
-    wire = _wire_bytes(traffic.nbytes / groups.n / directions, groups.torus)
-    return RING_PASSES[traffic.collective] * (groups.n - 1), wire
+    """Return the number of rounds on a ring, and the bytes of a message with headers."""
+    message_bytes = _add_headers(traffic.nbytes / groups.n / directions, groups.torus)
+    return RING_PASSES[traffic.collective] * (groups.n - 1), message_bytes
 
 
 def _score_ring(traffic: MeshTraffic, groups: CollectiveGroups, algorithm: str) -> CollectiveScore:
-    ring, network, directions = groups.ring_summary, groups.torus.network, _DIRECTIONS[algorithm]
-    busiest = ring.busiest[directions]
-    rounds, wire = _ring_rounds(traffic, groups, directions)
-    latency = directions * network.overhead + ring.mean_hops * network.hop_latency
-    time = network.start + rounds * (busiest.seconds * wire + latency)
-    return CollectiveScore(
-        time, algorithm, busiest.link, ring.mean_hops, ring.max_hops, busiest.messages
-    )
+    """Score a ring algorithm: rounds times the busy time of the busiest link, plus latency."""
+    network, directions = groups.torus.network, _DIRECTIONS[algorithm]
+    seconds_per_byte, max_messages, mean_hops, max_hops = groups.ring_rounds[directions]
+    n_rounds, message_bytes = _count_ring_rounds(traffic, groups, directions)
+    latency = directions * network.overhead + mean_hops * network.hop_latency
+    time = network.start + n_rounds * (seconds_per_byte * message_bytes + latency)
+    return CollectiveScore(time, algorithm, mean_hops, max_hops, max_messages)
 
 
 Transfer = tuple[int, int, float]  # dimension, direction (0 is plus), bytes
@@ -294,8 +286,9 @@ Transfer = tuple[int, int, float]  # dimension, direction (0 is plus), bytes
 def _list_bucket_rounds(sizes: Sequence[int], nbytes: float) -> list[tuple[int, list[Transfer]]]:
     """Return the rounds of a bucket reduce-scatter: repetitions, and the transfers in each.
 
-    Each dimension and direction starts a lane. A lane carries its share of the buffer along one
-    dimension after the other, and what remains shrinks by the size of each dimension.
+    The buffer is divided between as many lanes as there are dimensions and directions. A lane
+    reduces its share along one dimension after the other, beginning with its own dimension. After
+    each dimension the share is smaller by the size of that dimension.
     """
     ndim = len(sizes)
     lanes: list[list[Transfer]] = []
@@ -309,7 +302,7 @@ def _list_bucket_rounds(sizes: Sequence[int], nbytes: float) -> list[tuple[int, 
 
 
 def score_bucket(traffic: MeshTraffic, groups: CollectiveGroups) -> CollectiveScore | None:
-    """Return the score of the bucket algorithm, with a lane for each dimension and direction.
+    """Return the score of the bucket algorithm, which uses all dimensions of a group at once.
 
     None if the traffic names another algorithm, or the groups are not boxes of the torus.
     """
@@ -330,7 +323,7 @@ def score_bucket(traffic: MeshTraffic, groups: CollectiveGroups) -> CollectiveSc
     for rounds, transfers in _list_bucket_rounds(grid.shape[1:], traffic.nbytes):
         busy, messages = np.zeros(torus.n_links), np.zeros(torus.n_links)
         for d, direction, block in transfers:
-            busy += loads[d][direction] * _wire_bytes(block, torus)
+            busy += loads[d][direction] * _add_headers(block, torus)
             messages += loads[d][direction]
         busy /= torus.link_bandwidth
         latency = max(mean_hops[d] for d, _, _ in transfers) * network.hop_latency
@@ -343,32 +336,32 @@ def score_bucket(traffic: MeshTraffic, groups: CollectiveGroups) -> CollectiveSc
 
 
 def _score_single_round(traffic: MeshTraffic, groups: CollectiveGroups) -> CollectiveScore:
-    """Score messages that are all sent at once; a task injects its messages in turn."""
+    """Score a collective of one round, in which a task injects its messages one after another."""
     torus, n = groups.torus, groups.n
     network = torus.network
     to_all = traffic.collective == "alltoall"
-    per_task = n - 1 if to_all else 2 if traffic.collective == "exchange" else 1
-    wire = _wire_bytes(traffic.nbytes / n if to_all else traffic.nbytes, torus)
-    load, chunks = np.zeros(torus.n_links), [np.zeros(0, dtype=np.int32)]
+    messages_per_task = n - 1 if to_all else 2 if traffic.collective == "exchange" else 1
+    message_bytes = _add_headers(traffic.nbytes / n if to_all else traffic.nbytes, torus)
+    n_messages, chunks = np.zeros(torus.n_links), [np.zeros(0, dtype=np.int32)]
     for src, dst in list_messages(traffic, groups):
-        load += pair_loads(torus, src, dst)
+        n_messages += pair_loads(torus, src, dst)
         chunks.append(torus.distance(src, dst))
     hops = np.concatenate(chunks)
-    busy = load * wire / torus.link_bandwidth
-    injecting = per_task * network.overhead + wire / max(torus.bandwidth)
-    sending = max(float(busy.max(initial=0)) + network.overhead, injecting)
-    mean = float(hops.mean()) if hops.size else 0.0
-    time = network.start + sending + mean * network.hop_latency
-    return _build_score(time, "at once", busy, hops, float(load.max(initial=0)))
+    seconds = n_messages * message_bytes / torus.link_bandwidth
+    injection_time = messages_per_task * network.overhead + message_bytes / max(torus.bandwidth)
+    send_time = max(float(seconds.max(initial=0)) + network.overhead, injection_time)
+    mean_hops = float(hops.mean()) if hops.size else 0.0
+    time = network.start + send_time + mean_hops * network.hop_latency
+    return _build_score(time, "at once", seconds, hops, float(n_messages.max(initial=0)))
 
 
 def time_bound(traffic: MeshTraffic, groups: CollectiveGroups) -> float:
     """Return a lower bound on the seconds of a collective over all layouts.
 
-    A chip can at most send over all its links at once. It sends ``2 (n - 1) / n`` of the buffer in
-    an allreduce, and ``(n - 1) / n`` in a reduce-scatter, an allgather and an all-to-all. A single
-    message uses one link. An all-to-all must also cross every cut of the torus, and its bytes times
-    the hops to the nearest nodes must fit on all links.
+    A chip sends over at most all its links at once. It sends ``2 (n - 1) / n`` of the buffer in an
+    allreduce, and ``(n - 1) / n`` in a reduce-scatter, an allgather and an all-to-all. A single
+    message uses one link. An all-to-all has two more bounds. Its messages must cross every cut of
+    the torus, and all links together must carry its bytes over the hops to the nearest nodes.
 
     Examples
     --------
@@ -379,11 +372,11 @@ def time_bound(traffic: MeshTraffic, groups: CollectiveGroups) -> float:
     n, torus = groups.n, groups.torus
     if n == 1:
         return 0.0
-    out = np.where(torus.link_exists, torus.link_bandwidth, 0.0).reshape(torus.n_nodes, -1)
+    speed = np.where(torus.link_exists, torus.link_bandwidth, 0.0).reshape(torus.n_nodes, -1)
     if traffic.collective not in (*RING_PASSES, "alltoall"):
-        return traffic.nbytes / float(out.max())
+        return traffic.nbytes / float(speed.max())
     share = (n - 1) / n * RING_PASSES.get(traffic.collective, 1)
-    bound = share * traffic.nbytes / float(out.sum(axis=1).max())
+    bound = share * traffic.nbytes / float(speed.sum(axis=1).max())
     if traffic.collective == "alltoall":
         bound = max(bound, traffic.nbytes / n * _bound_all_to_all(groups))
     return bound
@@ -399,16 +392,17 @@ def _bound_all_to_all(groups: CollectiveGroups) -> float:
     src = np.arange(speed.size) // (2 * torus.ndim)
     dst = np.where(torus.link_exists, torus.neighbors.ravel(), src)
     for plane, size in zip(torus.coords.T, torus.shape, strict=True):
-        lines = np.bincount(plane[src] * size + plane[dst], speed, size * size)
-        across, inside = lines.reshape(size, size), np.bincount(plane[torus.usable_nodes])
+        # Bandwidth from each plane to each other plane, and usable nodes in each plane.
+        between = np.bincount(plane[src] * size + plane[dst], speed, size * size)
+        between, n_nodes = between.reshape(size, size), np.bincount(plane[torus.usable_nodes])
         for cut in range(1, size):
-            before, after = int(inside[:cut].sum()), int(inside[cut:].sum())
+            before, after = int(n_nodes[:cut].sum()), int(n_nodes[cut:].sum())
             # In the best case the cut splits only one group, into m and n - m members. Then
             # m (n - m) messages cross it in each direction.
-            split = np.arange(max(n_tasks - after, 0), min(before, n_tasks) + 1) % n
-            width = min(across[:cut, cut:].sum(), across[cut:, :cut].sum())
-            if width > 0 and split.size:
-                bound = max(bound, float((split * (n - split)).min() / width))
+            m = np.arange(max(n_tasks - after, 0), min(before, n_tasks) + 1) % n
+            cut_bandwidth = min(between[:cut, cut:].sum(), between[cut:, :cut].sum())
+            if cut_bandwidth > 0 and m.size:
+                bound = max(bound, float((m * (n - m)).min() / cut_bandwidth))
     return bound
 
 
@@ -417,8 +411,8 @@ def simulate_collective(
 ) -> float | None:
     """Return the seconds of a collective by simulated packets; None if it has too many messages.
 
-    Only a few of many equal rounds are simulated. Each other round takes as long as a round in
-    their second half, on average, which is accurate to 5 %.
+    Only a few of many equal rounds are simulated. The other rounds are assumed to take the mean
+    time of the second half of the simulated rounds. The error is at most 5 %.
     """
     groups = groups.extract_repeating_part()
     torus = groups.torus
@@ -429,33 +423,32 @@ def simulate_collective(
     if sum(n * phase.n_edges for n, phase in rounds) <= _ALL_ROUNDS:
         phases = [phase for n, phase in rounds for _ in range(n)]
         return _simulate_rounds(MappingProblem(Workload(phases, dependent=True), torus)).time
-    known: dict[tuple[int, bytes, bytes, bytes], float] = {}
+    times: dict[tuple[int, bytes, bytes, bytes], float] = {}
     total = 0.0
     for n, phase in rounds:
         half = max(_FEW_MESSAGES // phase.n_edges, 2)
         if 2 * half * phase.n_edges > MAX_MESSAGES:
             return None
         key = n, phase.src.tobytes(), phase.dst.tobytes(), phase.nbytes.tobytes()
-        if key not in known:
+        if key not in times:
             few = Workload([phase] * min(n, 2 * half), dependent=True)
             simulation = _simulate_rounds(MappingProblem(few, torus))
-            known[key] = simulation.time
+            times[key] = simulation.time
             if n > len(few):
-                ends = (float(simulation.message_times[i].max()) for i in (half - 1, -1))
-                middle, end = ends
-                known[key] += (n - len(few)) * (end - middle) / half
-        total += known[key]
+                middle, end = (float(simulation.message_times[i].max()) for i in (half - 1, -1))
+                times[key] += (n - len(few)) * (end - middle) / half
+        total += times[key]
     return total
 
 
 def _simulate_rounds(problem: MappingProblem) -> Simulation:
-    """Simulate messages whose task numbers are node numbers."""
+    """Simulate messages whose task numbers are node numbers, in packets of increased size."""
     rounds, torus = problem.workload, problem.torus
     longest = max(float(phase.nbytes.max(initial=0.0)) for phase in rounds)
-    messages = sum(phase.n_edges for phase in rounds)
-    fewest = _MIN_PACKETS[rounds.dependent]
-    packets = min(_PACKETS, max(_MAX_PACKETS // max(messages, 1), fewest))
-    coarsening = max(int(longest / torus.network.payload / packets), 1)
+    n_messages = sum(phase.n_edges for phase in rounds)
+    min_packets = _MIN_PACKETS[rounds.dependent]
+    n_packets = min(_PACKETS, max(_MAX_PACKETS // max(n_messages, 1), min_packets))
+    coarsening = max(int(longest / torus.network.payload / n_packets), 1)
     # Excluded nodes run no tasks, but here each node is a task, some without messages.
     torus = replace(torus, exclusions=replace(torus.exclusions, nodes=()))
     mapping = TaskMapping(np.arange(torus.n_nodes), torus)
@@ -465,7 +458,7 @@ def _simulate_rounds(problem: MappingProblem) -> Simulation:
 def list_rounds(
     traffic: MeshTraffic, groups: CollectiveGroups, algorithm: str
 ) -> list[tuple[int, CommGraph]]:
-    """Return the repetitions and the messages of each round, with all groups in each message."""
+    """Return each round as its repetitions and its messages, which are those of all groups."""
     kind, nodes = traffic.collective, groups.nodes
     if algorithm == "bucket":
         grid = groups.boxes
@@ -484,7 +477,7 @@ def list_rounds(
 
 
 def build_single_round(traffic: MeshTraffic, groups: CollectiveGroups) -> MappingProblem | None:
-    """Return the messages of a single-round collective; None if there are too many."""
+    """Return the messages of a collective of one round; None if there are too many."""
     to_all, n, torus = traffic.collective == "alltoall", groups.n, groups.torus
     pairs = len(groups.nodes) * n * (n - 1) if to_all else 2 * groups.nodes.size
     if pairs > MAX_MESSAGES:

@@ -70,8 +70,7 @@ def read_mesh(source: Source) -> Torus:
     others = [match[1] for match in _FIELD.finditer(words) if match[1] not in _KNOWN_FIELDS]
     others += re.sub(r"[{},;]", " ", _FIELD.sub(" ", words)).split()
     warn_about_unused(text.file, others)
-    meshes = _find_blocks(_MESH, words)
-    start, block = _select_mesh(text, words, meshes)
+    start, block = _select_mesh(text, words)
     if express := re.search(r"\bexpress_connections\b", block):
         line = words.count("\n", 0, start + express.start()) + 1
         expected = "links between neighbours only"
@@ -100,7 +99,7 @@ def read_mesh(source: Source) -> Torus:
 
 def _find_blocks(start: re.Pattern[str], words: str) -> list[tuple[int, str]]:
     """Return position and text of each block in braces that begins with a pattern."""
-    found = []
+    blocks = []
     end = 0
     while match := start.search(words, end):
         depth, end = 0, len(words)
@@ -109,12 +108,13 @@ def _find_blocks(start: re.Pattern[str], words: str) -> list[tuple[int, str]]:
             if depth == 0:
                 end = match.start() + brace.end()
                 break
-        found.append((match.start(), words[match.start() : end]))
-    return found
+        blocks.append((match.start(), words[match.start() : end]))
+    return blocks
 
 
-def _select_mesh(text: TextFile, words: str, meshes: list[tuple[int, str]]) -> tuple[int, str]:
-    """Return the descriptor of the only mesh that the top level has an instance of."""
+def _select_mesh(text: TextFile, words: str) -> tuple[int, str]:
+    """Return position and text of the only mesh descriptor that the top level uses."""
+    meshes = _find_blocks(_MESH, words)
     named = {match[1]: mesh for mesh in meshes if (match := _NAME.search(mesh[1]))}
     used = _list_instances(words)
     instances = [name for kind, name in used if kind == "mesh"]
@@ -132,7 +132,7 @@ def _select_mesh(text: TextFile, words: str, meshes: list[tuple[int, str]]) -> t
 
 
 def _list_instances(words: str) -> list[tuple[str, str]]:
-    """Return kind and name of the descriptors that the top level uses."""
+    """Return kind ("mesh" or "graph") and name of the descriptors that the top level uses."""
     top = _TOP_LEVEL.search(words)
     if top is None:
         return [use for _, block in _find_blocks(_GRAPH, words) for use in _list_in_graph(block)]
@@ -145,8 +145,10 @@ def _list_instances(words: str) -> list[tuple[str, str]]:
 
 
 def _list_in_graph(block: str) -> list[tuple[str, str]]:
-    inside = (_USED_DESCRIPTOR.search(instance) for _, instance in _find_blocks(_INSTANCE, block))
-    return [(use[1], use[2]) for use in inside if use]
+    """Return kind and name of the descriptors that the instances of a graph use."""
+    instances = (text for _, text in _find_blocks(_INSTANCE, block))
+    found = map(_USED_DESCRIPTOR.search, instances)
+    return [(use[1], use[2]) for use in found if use]
 
 
 def write_mesh(torus: Torus, path: Path) -> None:
@@ -211,16 +213,16 @@ def is_bindings(source: Source) -> bool:
 
 
 def read_bindings(source: Source, options: MappingOptions) -> TaskMapping:
-    """Return the visible devices of each rank; without such a list, the host ranks."""
+    """Return the mapping of each rank to its visible device, or else to its host."""
     text = source.text
-    entries: list[tuple[int, dict[str, str]]] = []
-    inside = False
+    entries: list[tuple[int, dict[str, str]]] = []  # line, and value of each key
+    is_inside = False
     raw_lines = list(text.raw_lines())
     for number, line in text.lines("#"):
         if re.match(r"[\w\"']", raw_lines[number - 1]):
-            inside = bool(_BINDINGS.match(line))
+            is_inside = bool(_BINDINGS.match(line))
             line = _BINDINGS.sub("", line)
-        if not inside:
+        if not is_inside:
             continue
         for item, key, value in _BINDING.findall(line):
             if item:
@@ -234,11 +236,12 @@ def read_bindings(source: Source, options: MappingOptions) -> TaskMapping:
     ranks = [parse_whole(text, line, "rank", entry.get("rank", "none")) for line, entry in entries]
     lines = [line for line, _ in entries]
     return mapping_from_table(
-        make_table(text, lines, node=_bound_nodes(text, entries), task=ranks), options
+        make_table(text, lines, node=_find_nodes(text, entries), task=ranks), options
     )
 
 
-def _bound_nodes(text: TextFile, entries: list[tuple[int, dict[str, str]]]) -> list[int]:
+def _find_nodes(text: TextFile, entries: list[tuple[int, dict[str, str]]]) -> list[int]:
+    """Return the node of each rank, from the line and the keys of its binding."""
     expected = "one mesh, a device or a host for each rank; or a table rank,node with the nodes"
     nodes: list[str] = []
     for line, entry in entries:

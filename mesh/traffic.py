@@ -28,7 +28,6 @@ from toruscast.validation import (
 
 from .hlo import HloCollective, HloStep
 
-_AXES_FORM = "axes such as data=8,fsdp=4,tensor=4"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
@@ -76,7 +75,7 @@ def parse_axes(text: str) -> MeshAxes:
     for part in text.split(","):
         name, equals, size = (word.strip() for word in part.partition("="))
         if not equals or not re.fullmatch(r"[0-9]{1,9}", size) or int(size) < 1:
-            raise InputError("bad axes", found=text, expected=_AXES_FORM)
+            raise InputError("bad axes", found=text, expected="axes such as data=8,fsdp=4,tensor=4")
         names.append(name)
         sizes.append(int(size))
     return MeshAxes(tuple(names), tuple(sizes))
@@ -131,18 +130,18 @@ class MeshTraffic:
     name: str = ""
 
     def __post_init__(self) -> None:
+        """Check the values and convert them to their standard forms."""
         kind = find_collective(str(self.collective))
         if kind not in COLLECTIVES:
             found, expected = self.collective, " or ".join(COLLECTIVES)
             raise InputError("unknown collective", found=found, expected=expected)
         algorithm = str(self.algorithm).replace("_", "-")
         if algorithm and (kind not in RING_PASSES or algorithm not in ALGORITHMS):
-            takes = " or ".join(ALGORITHMS) if kind in RING_PASSES else "none"
-            raise InputError(f"bad algorithm of {kind}", found=self.algorithm, expected=takes)
+            expected = " or ".join(ALGORITHMS) if kind in RING_PASSES else "none"
+            raise InputError(f"bad algorithm of {kind}", found=self.algorithm, expected=expected)
         check_type(self.axes, "axes", Iterable, "names of axes")
         object.__setattr__(self, "axes", tuple(self.axes))
-        given = [bool(self.axes), self.groups is not None, self.pairs is not None]
-        if sum(given) != 1:
+        if bool(self.axes) + (self.groups is not None) + (self.pairs is not None) != 1:
             raise InputError("ambiguous traffic", expected="either axes, groups or pairs")
         if self.pairs is not None and kind != "permute":
             raise InputError("pairs need a permute", found=kind, expected="permute")
@@ -181,11 +180,12 @@ class MeshTraffic:
         table = self.groups if self.groups is not None else self.pairs
         if table is not None:
             return table
-        return group_along_axes(np.arange(axes.n_tasks).reshape(axes.sizes), axes, self.axes)
+        return group_along_axes(axes, self.axes)
 
 
-def group_along_axes(mesh: Ints, axes: MeshAxes, names: tuple[str, ...]) -> Ints:
-    """Return the entries of a mesh in groups along some axes, the last axis varying fastest."""
+def group_along_axes(axes: MeshAxes, names: tuple[str, ...]) -> Ints:
+    """Return the tasks in groups along some axes, ``(n_groups, n)``, last axis fastest."""
+    mesh = np.arange(axes.n_tasks).reshape(axes.sizes)
     inner = [axes.index(name) for name in names]
     outer = [d for d in range(len(axes.sizes)) if d not in inner]
     size = math.prod(axes.sizes[d] for d in inner)
@@ -193,6 +193,7 @@ def group_along_axes(mesh: Ints, axes: MeshAxes, names: tuple[str, ...]) -> Ints
 
 
 def _check_table(values: ArrayLike, what: str) -> Ints:
+    """Return groups or pairs as an array of integers, ``(n_rows, n)``."""
     expected = "rows of two tasks" if what == "pairs" else "rows with equally many tasks"
     rows = as_array(values, what, expected)
     if rows.ndim != 2 or (what == "pairs" and rows.shape[1] != 2):
@@ -209,6 +210,7 @@ def parse_traffic(text: str) -> tuple[MeshTraffic, ...]:
 
 
 def _parse_collective(text: str) -> MeshTraffic:
+    """Return the traffic of one ``AXIS:COLLECTIVE[/ALGORITHM]:SIZE[:RUNS]``."""
     words = [word.strip() for word in text.split(":")]
     if len(words) not in (3, 4) or not all(words):
         raise InputError("bad traffic", found=text, expected=TRAFFIC_FORM)
@@ -223,9 +225,9 @@ def _parse_collective(text: str) -> MeshTraffic:
 
 
 def resolve_traffic(traffic: object, axes: object) -> tuple[MeshAxes, tuple[MeshTraffic, ...]]:
-    """Return the axes and the collectives of a step, from any form that the public functions take.
+    """Return the axes and the collectives of a step, from any form that public functions accept.
 
-    Axes are None if an HLO program defines them. A size without a collective is all-reduced on a
+    Axes may be None if an HLO program defines them. A size without a collective is all-reduced on a
     two-way ring. Without traffic every axis all-reduces `DEFAULT_BYTES`.
 
     Examples
@@ -236,11 +238,11 @@ def resolve_traffic(traffic: object, axes: object) -> tuple[MeshAxes, tuple[Mesh
     """
     sends: tuple[Any, ...] = ()
     if isinstance(traffic, HloStep):
-        mesh, sends = convert_hlo_step(traffic, None if axes is None else _as_axes(axes))
+        mesh_axes, sends = convert_hlo_step(traffic, None if axes is None else _as_axes(axes))
     else:
-        mesh = _as_axes(axes)
+        mesh_axes = _as_axes(axes)
     if traffic is None:
-        sends = tuple(_all_reduce_along(name, DEFAULT_BYTES) for name in mesh.names)
+        sends = tuple(_all_reduce_along(name, DEFAULT_BYTES) for name in mesh_axes.names)
     elif isinstance(traffic, str):
         sends = parse_traffic(traffic)
     elif isinstance(traffic, MeshTraffic):
@@ -253,8 +255,8 @@ def resolve_traffic(traffic: object, axes: object) -> tuple[MeshAxes, tuple[Mesh
         expected = "MeshTraffic, a mapping of axes, or a lowered or compiled function"
         raise InputError("bad traffic", found=repr(traffic), expected=expected)
     for each in sends:
-        each.check(mesh)
-    return mesh, sends
+        each.check(mesh_axes)
+    return mesh_axes, sends
 
 
 def _as_axes(axes: object) -> MeshAxes:
@@ -280,8 +282,7 @@ def _parse_axis_value(name: str, value: Any) -> MeshTraffic:
     word, _, size = value.partition(":")
     if find_collective(word.partition("/")[0]) not in COLLECTIVES:
         return _all_reduce_along(name, read_bytes(value))
-    (found,) = parse_traffic(f"{name}:{word}:{size or f'{DEFAULT_BYTES:.0f}'}")
-    return found
+    return _parse_collective(f"{name}:{word}:{size or f'{DEFAULT_BYTES:.0f}'}")
 
 
 def convert_hlo_step(
@@ -307,9 +308,9 @@ def convert_hlo_step(
 def _match_axes(one: HloCollective, axes: MeshAxes) -> MeshTraffic:
     """Return a collective with its axes, or with its groups or pairs if no axes match."""
     is_permute = one.kind == "permute"
-    own = _sort_groups(one.groups, is_permute)
-    for kind, names, rows in _list_axis_groups(one.kind, axes):
-        if np.array_equal(_sort_groups(rows, is_permute), own):
+    sorted_groups = _sort_groups(one.groups, is_permute)
+    for kind, names, table in _list_axis_groups(one.kind, axes):
+        if np.array_equal(_sort_groups(table, is_permute), sorted_groups):
             name = f"{one.name} ({'+'.join(names)})"
             return MeshTraffic(kind, one.nbytes, names, runs=one.runs, name=name)
     name = f"{one.name} ({'pairs' if is_permute else 'groups'})"
@@ -318,10 +319,10 @@ def _match_axes(one: HloCollective, axes: MeshAxes) -> MeshTraffic:
 
 
 def _list_axis_groups(kind: str, axes: MeshAxes) -> Iterator[tuple[str, tuple[str, ...], Ints]]:
-    mesh = np.arange(axes.n_tasks).reshape(axes.sizes)
+    """Yield every traffic of a kind along axes: its collective, axis names, and groups or pairs."""
     for n in range(1, 2 if kind == "permute" else len(axes.names) + 1):
         for names in combinations(axes.names, n):
-            lines = group_along_axes(mesh, axes, names)
+            lines = group_along_axes(axes, names)
             if kind != "permute":
                 yield kind, names, lines
                 continue
@@ -338,13 +339,15 @@ def _sort_groups(groups: Ints, is_permute: bool) -> Ints:
 
 
 def _infer_mesh_sizes(step: HloStep) -> tuple[int, ...]:
-    """Return the sizes of the coarsest mesh in which all groups lie along axes."""
-    bounds = {1, step.n_devices}
+    """Return the sizes of the coarsest mesh in which all groups lie along axes.
+
+    A group of n devices, s apart, lies along an axis if the mesh is cut at the products s and s n.
+    """
+    cuts = {1, step.n_devices}
     for one in step.collectives:
         for stride, size in () if one.kind == "permute" else _find_strides(one.groups):
-            bounds |= {stride, stride * size}
-    cuts = sorted(bounds)
-    pairs = list(pairwise(cuts))
+            cuts |= {stride, stride * size}
+    pairs = list(pairwise(sorted(cuts)))
     if any(high % low for low, high in pairs):
         return (step.n_devices,)
     return tuple(high // low for low, high in reversed(pairs)) or (1,)
@@ -353,7 +356,7 @@ def _infer_mesh_sizes(step: HloStep) -> tuple[int, ...]:
 def _find_strides(groups: Ints) -> list[tuple[int, int]]:
     """Return stride and size of each dimension if the groups are shifted copies of one grid.
 
-    Other groups return an empty list.
+    The list is empty for other groups.
     """
     offsets = np.sort(groups, axis=1)
     offsets = offsets - offsets[:, :1]
@@ -361,14 +364,14 @@ def _find_strides(groups: Ints) -> list[tuple[int, int]]:
     if (offsets != first).any():
         return []
     strides: list[tuple[int, int]] = []
-    known = np.zeros(1, dtype=np.int64)
-    while known.size < first.size:
-        stride = int(first[known.size])
+    grid = np.zeros(1, dtype=np.int64)
+    while grid.size < first.size:
+        stride = int(first[grid.size])
         size = 1
-        while known.size * size < first.size and first[known.size * size] == stride * size:
+        while grid.size * size < first.size and first[grid.size * size] == stride * size:
             size += 1
         strides.append((stride, size))
-        known = np.add.outer(stride * np.arange(size), known).ravel()
-        if known.size > first.size or (np.sort(known) != first[: known.size]).any():
+        grid = np.add.outer(stride * np.arange(size), grid).ravel()
+        if grid.size > first.size or (np.sort(grid) != first[: grid.size]).any():
             return []
     return strides

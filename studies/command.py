@@ -25,7 +25,7 @@ NEEDS = {
     "samples": "simulated samples",
     "data": "measurements (--data)",
     "program": "another program",
-    "nothing": "nothing but time",
+    "nothing": "no other files",
 }
 _jobs = click.option(
     "--jobs",
@@ -34,12 +34,12 @@ _jobs = click.option(
     show_default="all cores",
     help="Processes that work at the same time.",
 )
-_quiet = click.option("-q", "--quiet", is_flag=True, help="No word on the progress.")
+_quiet = click.option("-q", "--quiet", is_flag=True, help="Do not report the progress.")
 
 
 @click.group("python -m studies", cls=Program, context_settings=CONTEXT_SETTINGS)
 def command() -> None:
-    """Repeat the published experiments, or make their samples anew.
+    """Repeat the published experiments, or simulate their samples again.
 
     \b
     python -m studies list
@@ -50,7 +50,7 @@ def command() -> None:
 
 @command.command("list")
 def list_studies() -> None:
-    """Show each study, what it needs, and where its measurements are from and belong."""
+    """List the studies, what they need, and the sources and paths of their measurements."""
     console = Console(soft_wrap=True)
     shown = Table("name", "what is repeated", "needs")
     for name, study in STUDIES.items():
@@ -64,18 +64,22 @@ def list_studies() -> None:
 
 
 @command.command("build")
-@click.option("--out", metavar="FILE.parquet", help="The table; a run that was stopped goes on.")
+@click.option(
+    "--out",
+    metavar="FILE.parquet",
+    help="Table of samples, from which a stopped run resumes.",
+)
 @click.option(
     "--only",
     multiple=True,
     metavar="TEXT",
-    help="Only blocks whose name contains this, in any case; repeat for more.",
+    help="Simulate only blocks whose name contains this text. May be given several times.",
 )
 @click.option("--dry-run", is_flag=True, help="List the blocks and stop.")
 @_jobs
 @_quiet
 def build(out: str | None, only: tuple[str, ...], dry_run: bool, jobs: int, quiet: bool) -> None:
-    """Simulate the samples that sc13 learns from: processor hours for all of them.
+    """Simulate the samples of the study sc13, which takes hours of processor time.
 
     \b
     python -m studies build --dry-run
@@ -96,7 +100,7 @@ def build(out: str | None, only: tuple[str, ...], dry_run: bool, jobs: int, quie
             plan.build(out, block, n_jobs=jobs, progress=progress)
     origin = read_samples(out).attrs["provenance"]
     hours = sum(origin.get("processor_seconds", {}).values()) / 3600
-    click.echo(f"{out} holds {origin['n_samples']} samples of {hours:.3g} processor hours.")
+    click.echo(f"{out} has {origin['n_samples']} samples ({hours:.3g} processor hours).")
 
 
 def _chosen_blocks(only: tuple[str, ...]) -> tuple[plan.Block, ...]:
@@ -121,7 +125,7 @@ def _print_blocks(blocks: tuple[plan.Block, ...]) -> None:
 
 @command.command("run")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...|all")
-@click.option("--out", required=True, metavar="DIR", help="Where everything is written.")
+@click.option("--out", required=True, metavar="DIR", help="Folder for the results.")
 @click.option("--data", metavar="DIR", help="Folder of the public measurements.")
 @click.option(
     "--samples",
@@ -136,7 +140,7 @@ def _print_blocks(blocks: tuple[plan.Block, ...]) -> None:
     type=click.Choice(list(SETUPS)),
     default=("short",),
     show_default=True,
-    help="What real_mpi_live measures: three minutes for short, half an hour for others.",
+    help="Setups that real_mpi_live measures: three minutes for short, half an hour for others.",
 )
 @_jobs
 @_quiet
@@ -149,9 +153,9 @@ def run_studies(
     jobs: int,
     quiet: bool,
 ) -> int:
-    """Run studies; write pages, tables and figures, and tell which targets are reached.
+    """Run studies, write pages, tables and figures, and print which targets are reached.
 
-    In DIR: README.md and NAME.md; tables/NAME/*.csv; figures/*.svg; findings.json.
+    DIR then contains README.md, NAME.md, tables/NAME/*.csv, figures/*.svg and findings.json.
 
     \b
     python -m studies run all --out results --data measurements

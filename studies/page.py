@@ -49,7 +49,7 @@ def study_page(study: Study, findings: Mapping[str, Findings], commit: str) -> s
         parts += ["\n".join(drawn)] if drawn else []
     place = f"tables/{study.name}"
     parts.append(
-        f"All tables: [{place}]({place}); every figure with its target: figures.csv there. "
+        f"All tables are in [{place}]({place}). figures.csv lists all figures with their targets. "
         f"Figures of commit {commit}."
     )
     return "\n\n".join(parts) + "\n"
@@ -113,10 +113,10 @@ def index_page(
             [
                 "# Studies",
                 wrapped(
-                    "These pages show how far the forecasts can be trusted. Each repeats published "
-                    "experiments or uses public measurements. `python -m studies run all --out DIR "
-                    "--data FOLDER` writes all pages, tables and figures anew; `python -m studies "
-                    "list` names the sources of the measurements. "
+                    "These pages show how accurate the predictions are. Each study repeats "
+                    "published experiments or uses public measurements. `python -m studies run all "
+                    "--out DIR --data FOLDER` writes all pages, tables and figures again, and "
+                    "`python -m studies list` names the sources of the measurements. "
                     "[Measurements](../../benchmarks/measurements.md) "
                     "compares the simulator with other engines and gives its speed."
                 ),
@@ -136,9 +136,10 @@ def _samples(provenance: Mapping[str, Any] | None) -> str:
     spent = sum(provenance.get("processor_seconds", {}).values()) / 3600
     return (
         f"Simulated samples: {known['n_samples']}, completed {known['created']}, seed "
-        f"{known['seed']}, {number(spent, 3)} processor hours. `python -m studies build` makes "
-        "them anew; with `--dry-run` it lists the blocks, and how many real packets one simulated "
-        "packet represents ([what that costs](../../benchmarks/measurements.md#coarser-packets))."
+        f"{known['seed']}, {number(spent, 3)} processor hours. `python -m studies build` "
+        "simulates them again. With `--dry-run` it lists the blocks, and the number of real "
+        "packets per simulated packet ([effect on "
+        "times](../../benchmarks/measurements.md#coarser-packets))."
     )
 
 

@@ -28,8 +28,8 @@ GROUPS = {
 INDEX = "reference/api.md"
 HEAD = """# Python
 
-What `import toruscast as tc` offers, a page each. The packages `tc.mapping`, `tc.routing`,
-`tc.simulation`, `tc.training` and `tc.scaling` hold more; their docstrings describe it.
+Each name of `import toruscast as tc` has a page. The packages `tc.mapping`, `tc.routing`,
+`tc.simulation`, `tc.training` and `tc.scaling` have more names, which their docstrings describe.
 """
 
 

@@ -6,15 +6,16 @@ from toruscast.mapping.collectives import names, schedule
 
 HEAD = """# Collectives
 
-This page lists the algorithms that `--collective allreduce/ring:64MB` of `simulate`
-takes, and what each sends among 16 tasks on 4x4 nodes, of a buffer of 1 MB: rounds cost latency,
-bytes bandwidth. `make pages` writes it from the registry.
+This page lists the algorithms of collectives, as in `toruscast simulate --collective
+allreduce/ring:64MB`. The numbers are for 16 tasks on 4x4 nodes and a buffer of 1 MB. More rounds
+cost more latency, and more bytes need more bandwidth. `make pages` writes this page from the
+registry.
 
 ```sh
 toruscast collectives allreduce:64MB --torus 4x4x4
 ```
 
-| algorithm | rounds | messages | bytes sent in all | most that a task sends |
+| algorithm | rounds | messages | bytes sent by all tasks | maximum bytes sent by a task |
 |---|---|---|---|---|
 """
 _TASKS, _SHAPE, _BYTES = 16, (4, 4), 1e6

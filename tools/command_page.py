@@ -14,11 +14,12 @@ from toruscast.cli.options import GROUPS
 
 HEAD = """# The command
 
-This page lists the sub-commands of `toruscast`, and the options that several of them take.
-`make pages` writes it from the program. `toruscast COMMAND --help` shows the same, with examples.
+This page lists the sub-commands of `toruscast`, and the options that several of them have in
+common. `make pages` writes it from the program. `toruscast COMMAND --help` gives the same text with
+examples.
 
-An exit status of 0 means done, 1 that the work failed, 2 that the input is wrong, 130 that it was
-interrupted (Ctrl-C, SIGTERM, SIGHUP). `-` means stdin or stdout.
+The exit status is 0 for success, 1 if the command failed, 2 if the input is wrong, and 130 if the
+command was interrupted (Ctrl-C, SIGTERM, SIGHUP). The file name `-` means stdin or stdout.
 
 | command | what it does |
 |---|---|
@@ -26,7 +27,7 @@ interrupted (Ctrl-C, SIGTERM, SIGHUP). `-` means stdin or stdout.
 SHARED_HEAD = """
 ## Options of several commands
 
-The page of each command names those that it takes.
+The page of each command lists the names of the common options that it has.
 """
 TABLE = "\n*{}*\n\n| option | what it does |\n|---|---|\n"
 # An option with the same words in so many commands is described here.

@@ -38,13 +38,12 @@ def pages() -> dict[str, str]:
     each = messages.iloc[0] / messages.index[0]
     text = f"""# How long will mine take?
 
-This page gives processor time and memory by size. `make pages` writes it from the tables of
-`benchmarks/results`, which `benchmarks/cost.py` and `rank.py` measured on one thread
-of an {cost["cpu"].iloc[0]} processor.
+This page gives processor time and memory for several sizes. They were measured with one thread of
+an {cost["cpu"].iloc[0]} processor by `benchmarks/cost.py` and `rank.py`. `make pages` writes this
+page from the tables in `benchmarks/results`.
 
-{head}{rows}
-A halo exchange of {each:.0f} messages a task. The time of a simulation goes with the packet-hops:
-bytes over the size of a packet, times the hops of each.
+{head}{rows} The traffic is a halo exchange with {each:.0f} messages per task. The time of a
+simulation is proportional to the packet-hops, the sum of the hops of all packets.
 
 | what | processor time | memory |
 |---|---:|---:|
@@ -53,12 +52,13 @@ bytes over the size of a packet, times the hops of each.
 | `toruscast rank`, 512 tasks, 10,000 candidates | {many["processor_seconds"]:.0f} s | \
 {many["peak_gb"]:.2f} GB |
 
-Without the kernels of a wheel, the first run on a machine compiles them in about a minute.
-`--jobs` uses more threads, `--workers` processes,
-`--cluster` other nodes ([use a cluster](../guide/use-a-cluster.md)).
+Unless a wheel contains the kernels, the first run on a machine compiles them in about a minute.
+`--jobs` uses more threads, `--workers` uses processes, and `--cluster` uses other machines
+([use a cluster](../guide/use-a-cluster.md)).
 
-**Too long?** Messages of gigabytes: `toruscast simulate --flows`, or `--error 0.03`, which merges
-packets. Many candidates: `toruscast rank` simulates few of them; `--seconds 60` ends earlier.
-`rank` says beforehand if more than two minutes of simulation lie ahead.
+**Too long?** For messages of gigabytes, use `toruscast simulate --flows`, or `--error 0.03`, which
+merges packets. For many candidates, use `toruscast rank`, which simulates only a few of them;
+`--seconds 60` limits the time. `rank` reports in advance if the simulations will take more than two
+minutes.
 """
     return {"reference/duration.md": text}

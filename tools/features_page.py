@@ -9,16 +9,17 @@ from toruscast.training import FEATURE_SETS
 
 HEAD = """# Features
 
-This page lists the contention metrics that `toruscast features` and `tc.features` compute, one
-number for each mapping. `make pages` writes it from the registry.
+This page lists the contention metrics that `toruscast features` and `tc.features` compute. Each is
+one number per mapping. `make pages` writes this page from the registry.
 
 ```sh
 toruscast features --list
 toruscast features --comm lammps-lj-64 --torus 4x4x4 --candidates 20 --csv features.csv
 ```
 
-Level 1 needs the routes only; level 2 needs the packet simulator. The names that Jain et al.
-(SC'13) use keep their meaning. [Add a metric](../guide/add-a-metric.md) shows how to add your own.
+Features of level 1 need only the routes. Features of level 2 need the packet simulator. Names from
+Jain et al. (SC'13) have the same meaning as there. [Add a metric](../guide/add-a-metric.md) shows
+how to add your own.
 
 ## Sets
 
@@ -29,8 +30,8 @@ FAMILIES = """
 ## Aggregates of an indicator
 
 A name consists of an aggregate, an indicator and a selection, as in `avg_bytes_AO`. Without a
-selection all values count. `AO`, average outliers, takes the values greater than the mean; `TO`,
-top outliers, those within 5 % of the largest.
+selection, all values are aggregated. The selection `AO` (average outliers) has the values above the
+mean, and `TO` (top outliers) has the values within 5 % of the largest.
 
 | indicator | values | level | unit | aggregates of all | of `AO` and `TO` |
 |---|---|---|---|---|---|

@@ -9,38 +9,38 @@ HEAD = """# Files that toruscast reads and writes
 
 <!-- Made from the registry of formats: make pages -->
 
-This page lists the formats and says how a file is recognised. `--format NAME` (`format=` in Python)
-says which format a file has.
-Without it, the first rule that matches a format decides:
+This page lists the file formats, and explains how the format of a file is recognised. `--format
+NAME` (`format=` in Python) sets the format. Without it, the first rule that matches a format
+decides:
 
-1. The file's own name, where a launcher fixes it: `MPICH_RANK_ORDER`.
-2. A signature at the start, or a header with the names of columns.
-3. The suffix, but neither `.txt` nor, for bare numbers, `.csv`. Where several formats have the
+1. The name of the file, if a launcher requires a certain name (`MPICH_RANK_ORDER`).
+2. A signature at the start of the file, or a header with the names of columns.
+3. The suffix, except `.txt`, and except `.csv` for bare numbers. If several formats have the
    suffix, such as `.map`, the numbers decide.
-4. Bare numbers. In a graph, 3 or 4 columns are edges, maybe below a line with the number of tasks,
-   and n rows of n numbers are a matrix. In a mapping, one column or one row are the nodes of the
-   tasks, and as many columns as the torus has dimensions, maybe followed by a slot, are
-   coordinates. A first number that counts the rows below it may be the head of a file of METIS,
-   Scotch or SST-macro.
+4. The shape of bare numbers. In a graph, 3 or 4 columns are edges, possibly below a line with the
+   number of tasks, and n rows of n numbers are a matrix. In a mapping, a single column or row lists
+   the nodes of the tasks. As many columns as the torus has dimensions are coordinates, possibly
+   followed by a slot. A first number that equals the number of rows below it may be the head of a
+   file of METIS, Scotch or SST-macro.
 
-Where no rule matches, or a rule matches two formats, the message shows the first line and the two
-formats that are nearest. So it does for edges whose numbers may all be vertices: the corners of a
-mesh of METIS below their count, or vertices and their neighbours as NetworkX writes them.
-`toruscast formats` lists the formats, and `toruscast formats NAME` shows an example of one.
-`toruscast doctor FILE` calls the reader of a file and reports what it says.
+If no rule matches, or if a rule matches two formats, the error message shows the first line and the
+two most similar formats. The same happens for edges whose numbers could all be vertices. Such a
+file could be a mesh of METIS (a count, then the corners of each element), or vertices and their
+neighbours as NetworkX writes them. `toruscast formats` lists the formats, and `toruscast formats
+NAME` shows an example. `toruscast doctor FILE` reads a file and reports its content or its errors.
 
-Any file may be gzip. In text, `#` starts a comment unless the format knows none. A comment begins a
-line or follows a blank, so that names such as `sum#size` stay whole. Tasks and nodes are numbered
-from 0 unless the format counts otherwise.
+All files may be compressed with gzip. In text files, `#` starts a comment at the beginning of a
+line or after a blank, so names such as `sum#size` are not cut. Formats without comments are
+exceptions. Tasks and nodes are numbered from 0 unless the format numbers them otherwise.
 
-What a reader of graphs finds and does not count is listed beside the answer ("Not counted: ...",
-with its bytes where the file holds them), in JSON as `omitted` and in Python as
-`Workload.omitted`. Unknown words, sections, elements, attributes and records are refused or listed.
-In tables these are columns of numbers, which may be traffic; columns of text are passed over.
-Readers of networks warn of keys that are not used.
+Readers of graphs report traffic that they find but do not count ("Not counted: ..."), with its
+bytes if the file gives them. It is in `omitted` in JSON, and in `Workload.omitted` in Python.
+Unknown words, sections, elements, attributes and records are refused or reported. In tables,
+unknown columns of numbers are reported because they may be traffic, and columns of text are
+ignored. Readers of networks warn about keys that they do not use.
 
-A file of a few lines that claims millions of tasks, rows or links is refused before memory is taken
-for them: the limit is 400 MB, or a thousand times the size of the file.
+A small file that describes millions of tasks, rows or links is refused before memory is allocated.
+The limit is 400 MB, or a thousand times the size of the file.
 """
 TABLE = "| format | what it is |\n|---|---|\n"
 # Kinds of data in the order of the list, the page of each and what begins its part there.
@@ -49,37 +49,40 @@ PARTS: dict[DataKind, tuple[str, str]] = {
         "graphs",
         """# Communication graphs
 
-For `--comm`, `toruscast convert` and `tc.read_comm`; `tc.write_comm` writes.
+`--comm`, `toruscast convert` and `tc.read_comm` read these files. `tc.write_comm` writes them.
 """,
     ),
     "mapping": (
         "mappings",
         """# Task mappings
 
-For `--mapping`, `--mappings`, `tc.read_mapping` and `tc.read_mappings`; `tc.write_mapping` writes.
-A folder for `--mappings` holds one mapping in each file that ends in `.map`, `.txt` or `.csv`.
-Nodes are numbered in C order: the last coordinate varies fastest.
+`--mapping`, `--mappings`, `tc.read_mapping` and `tc.read_mappings` read these files.
+`tc.write_mapping` writes them. If `--mappings` is a folder, each of its files with the suffix
+`.map`, `.txt` or `.csv` is a mapping. Nodes are numbered in C order, so the last coordinate varies
+fastest.
 
-A node takes one task, or the least that suffices where there are more tasks than nodes (of
-`--allocation` or `--hosts` where it is given). More tasks on a node are an error, unless
+A node may run one task. If there are more tasks than nodes (or nodes of `--allocation` or
+`--hosts`), a node may run the smallest number of tasks that suffices. More tasks on a node are an
+error, except in two cases:
 
-- `--tasks-per-node` allows them, or
-- the file states them: slots or cores of tasks (rankfiles, map files of Blue Gene with T, a column
-  `slot`, `core_on_chip`), the ranks of a node (`MPICH_RANK_ORDER` with its comment), the slots of a
-  host (`slots=2`), lists of the tasks of each node, or what a launcher printed of ranks that ran.
+- `--tasks-per-node` allows them.
+- The file gives their number: slots or cores of tasks (rankfiles, map files of Blue Gene with T, a
+  column `slot`, `core_on_chip`), the ranks of a node (`MPICH_RANK_ORDER` with its comment), the
+  slots of a host (`slots=2`), a list of tasks for each node, or the output of a launcher for ranks
+  that ran.
 """,
     ),
     "torus": (
         "tori",
         """# Tori
 
-For `--torus`, `tc.torus` and `tc.read_torus`; `tc.write_torus` writes, and so does
-`toruscast convert --machine`. On the command line sizes such as `8x8x8m` and machines such as
-`tpu_v4:4x4x8` do as well, and `--network KEY=VALUE` changes what a file says.
+`--torus`, `tc.torus` and `tc.read_torus` read these files. `tc.write_torus` and `toruscast convert
+--machine` write them. `--torus` also accepts sizes such as `8x8x8m` and machines such as
+`tpu_v4:4x4x8`. `--network KEY=VALUE` overrides a value of the file.
 """,
     ),
-    "hosts": ("hosts", "# Tables of hosts\n\nFor `--hosts` and `tc.read_hosts`.\n"),
-    "times": ("times", "# Measured times\n\nFor `--times` and `tc.read_times`.\n"),
+    "hosts": ("hosts", "# Tables of hosts\n\n`--hosts` and `tc.read_hosts` read these files.\n"),
+    "times": ("times", "# Measured times\n\n`--times` and `tc.read_times` read these files.\n"),
 }
 
 

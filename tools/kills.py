@@ -91,8 +91,8 @@ CALLS = {
 TOLD = {
     "train": "`train --samples`: simulate samples, train a model",
     "train-workers": "the same with `--workers 2`",
-    "plan-run": "`plan --run`: a race on the machine",
-    "search": "a search that writes the best so far",
+    "plan-run": "`plan --run`: runs on the machine",
+    "search": "a search that writes the best mapping so far",
     "studies-build": "`python -m studies build`, two small blocks",
 }
 

@@ -6,8 +6,9 @@ from toruscast.mapping import machines
 
 HEAD = """# Machines
 
-This page lists the machines that `--torus` and `tc.torus` know; the page of each says where its
-numbers come from. `make pages` writes it from the TOML file of each machine in `mapping/machines/`.
+This page lists the machines that `--torus` and `tc.torus` accept. The page of each machine gives
+the sources of its numbers. `make pages` writes these pages from the TOML files in
+`mapping/machines/`.
 
 ```sh
 toruscast machines
@@ -15,27 +16,30 @@ toruscast machines tpu_v6e:8x16
 toruscast rank --comm lammps-lj-64 --torus fugaku:4x4x4 --candidates orders
 ```
 
-A machine is its name, alone or with sizes: `tpu_v6e:8x16`. An `m` after a size makes that dimension
-a mesh, if the site or the job decides what wraps; other machines decide that by the sizes.
-`--network hop_latency=90e-9` changes a number of the network, in Python
-`torus.with_network(hop_latency=90e-9)`. [Add a machine](../guide/add-a-machine.md) shows the TOML
-file of a torus of your own. `studies/results/presets.md` in the repository compares accelerators
-with public measurements. `--candidates orders` ranks the orders in which the launcher of a machine
-lays out ranks, such as `rank-map-bynode` of a job on Fugaku; `--out best.vcoord` writes the best
-one, and `--coords` takes the nodes of a job that is not contiguous.
+A machine is given by its name, or by its name and sizes: `tpu_v6e:8x16`. An `m` after a size means
+that the dimension does not wrap (a mesh). It is allowed for machines on which the site or the job
+decides which dimensions wrap. On other machines the sizes decide this. `--network
+hop_latency=90e-9` changes a number of the network, as `torus.with_network(hop_latency=90e-9)` does
+in Python. [Add a machine](../guide/add-a-machine.md) describes the TOML file for your own torus.
+`studies/results/presets.md` in the repository compares accelerators with public measurements.
 
-A machine with a name keeps its published rules. A torus without one, such as `8x8x8`, has unknown
-rules: times are means over plausible networks. `--network known` uses Blue Gene/Q's rules instead.
+`--candidates orders` ranks the orders of ranks that the launcher of a machine offers, such as
+`rank-map-bynode` on Fugaku. `--out best.vcoord` writes the best one. `--coords` gives the nodes of
+a job that is not contiguous.
 
-A number is *published*, *measured*, or *assumed* where it is not public; *differs* marks a source
-that disagrees. Numbers that a table does not list are the defaults of `Network`.
+A machine with a name has its published rules. The rules of a torus without a name, such as `8x8x8`,
+are unknown: its times are means over plausible networks. `--network known` uses the rules of Blue
+Gene/Q.
 
-| machine | what it is | the name alone | nodes | bytes of a packet | ns a hop | us to start |
+A number is *published*, *measured*, or, if it is not public, *assumed*. *differs* marks a source
+that disagrees. Numbers that are not in the table of a machine are the defaults of `Network`.
+
+| machine | what it is | default | nodes | payload + header, bytes | hop, ns | start-up, us |
 |---|---|---|---|---|---|---|
 """
 
 
-_TABLE = "| numbers | how | what it says | source | date |\n|---|---|---|---|---|\n"
+_TABLE = "| numbers | status | content of the source | source | date |\n|---|---|---|---|---|\n"
 
 
 def pages() -> dict[str, str]:

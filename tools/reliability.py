@@ -1,4 +1,4 @@
-"""Write the page of faults from the counts that are kept, and those of a run of `make fuzz`.
+"""Write the page of faults from the stored counts, and from those of a run of `make fuzz`.
 
 python tools/reliability.py benchmarks/reliability.md [.venv/fuzz]
 """
@@ -13,15 +13,18 @@ DATA = Path(__file__).parents[1] / "tests" / "data"
 COUNTS = DATA / "fuzz" / "counts.csv"
 HEAD = """# Reliability
 
-This page tells which faults were tried on the program, and which of them it did not stand at first.
+This page lists how the program is tested with wrong input and interruptions, and the faults that
+these tests found.
+
 
 """
 FUZZED = """## Hostile files
 
-`make fuzz` (`tools/fuzz.py`) gives every reader damaged and hostile files. Each has to end in one
-line or a value, within two seconds of a processor and 500 MB; no code of the file runs, and nothing
-is written elsewhere. `make test` reads again what was found. At least so many files were tried in
-the last run of `make fuzz`; the counts are kept in `tests/data/fuzz/counts.csv`.
+`make fuzz` (`tools/fuzz.py`) gives damaged and hostile files to every reader. The reader must
+return a value or an error message of one line, within two processor seconds and 500 MB. It must not
+run code of the file, or write any other file. `make test` repeats the files that found a fault. The
+table has the minimum number of files in the last run of `make fuzz` (`tests/data/fuzz/counts.csv`).
+
 
 | readers | files |
 |---|---|
@@ -29,40 +32,44 @@ the last run of `make fuzz`; the counts are kept in `tests/data/fuzz/counts.csv`
 KILLED = """
 ## Kills
 
-`make kills` (`tools/kills.py`) kills each long command (SIGKILL) at random moments and gives it
-again until it ends. What it leaves has to be equal bit for bit to what an undisturbed run leaves:
-the same samples, the same forecasts of the model, the same runs on the machine, and no other file
-but hidden temporary ones. Dates, command lines and processor seconds are not compared. `make test`
-does it with three kills each. The table is of the last run with `make kills KILLS=50`, kept in
-`tests/data/kills.csv`.
+`make kills` (`tools/kills.py`) kills each long command (SIGKILL) at random moments, and repeats it
+until it ends. The results must be bit for bit those of an undisturbed run: the same samples, the
+same predictions of the model, the same runs on the machine, and no other files except hidden
+temporary files. Dates, command lines and processor seconds are not compared. `make test` kills each
+command three times. The table is from the last run of `make kills KILLS=50`
+(`tests/data/kills.csv`).
 
-| command | kills | ends that differ |
+| command | kills | different results |
+
 |---|---|---|
 """
 LAWS = """
 ## Laws
 
-`make laws` (`tools/laws.py`) tries each law of loads and of the simulator on random tori, graphs,
-mappings and networks, twisted tori among them. `make test` tries 25 to 60 of each. The table is of
-the last run of `make laws`, kept in `tests/data/laws.csv`.
+`make laws` (`tools/laws.py`) tests each law of link loads and of the simulator on random tori
+(including twisted ones), graphs, mappings and networks. `make test` tests 25 to 60 examples of each
+law. The table is from the last run of `make laws` (`tests/data/laws.csv`).
+
 
 | law | examples | failures |
 |---|---|---|
 """
 TRIED = """
-## Long work, other versions
+## Long runs and other versions
 
-Commands that take minutes run on demand; what each said last is kept in `tests/data/tried.csv`.
+Commands that take minutes run on demand. The table has their last results (`tests/data/tried.csv`).
 
-| command | what it tries | result |
+| command | what it tests | result |
+
 |---|---|---|
 """
 MENDED = """
-## Found and mended
+## Fixed faults
 
-Each fault that these runs, or people, found has a test since (`tests/data/fuzz/found.csv`).
+Each fault that these runs or users found now has a test (`tests/data/fuzz/found.csv`).
 
-| what | test |
+| fault | test |
+
 |---|---|
 """
 

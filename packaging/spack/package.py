@@ -1,5 +1,5 @@
-# For spack-packages, as repos/spack_repo/builtin/packages/py_toruscast/package.py. The sum of the
-# archive is that of the release on PyPI.
+# Copy this file to repos/spack_repo/builtin/packages/py_toruscast/package.py in spack-packages. The
+# checksum is that of the release on PyPI.
 from spack_repo.builtin.build_systems.python import PythonPackage
 
 from spack.package import *

@@ -7,9 +7,9 @@ STUDY = Study(
     name="blue_gene",
     title="Routes and link counters of Blue Gene",
     text=(
-        "Are computed routes and link loads those of the machine? Routes that Blue Gene/Q "
-        "recorded, and packets that Blue Gene/P counted, are compared with those computed. "
-        "No time is measured here."
+        "Do our computed routes and link loads agree with the machine? This study compares them "
+        "with routes that were recorded on Blue Gene/Q, and with packets that were counted on "
+        "Blue Gene/P. It measures no times."
     ),
     needs="data",
     parts={"Static routes": static_routes.run, "Packets on links": link_counts.run},

@@ -139,12 +139,13 @@ def run(inputs: Inputs) -> Findings:
     known = regions.set_index("region")["correlation_kept"]
     unknown = ", ".join(map(str, regions["region"][~(regions["correlation_kept"] >= FOUND)]))
     return Findings(
-        f"A Blue Gene/P (8x8x8, one task a node) counted the packets of all {torus.n_links:,} "
-        f"directed links by code region. No message list was published: {len(loads)} patterns of "
-        "equal messages to the tasks near by are tried for each region. The one that correlates "
-        "best on the links of even nodes is kept and judged on those of odd nodes."
+        f"A Blue Gene/P (8x8x8, one task per node) counted the packets on all {torus.n_links:,} "
+        "directed links for each region of the code. The messages of the program were not "
+        f"published. We therefore try {len(loads)} patterns for each region, in which every task "
+        "sends equal messages to nearby tasks. We choose the pattern with the highest "
+        "correlation on the links of even nodes, and evaluate it on the links of odd nodes."
         + (f" In region 1 the correlation is {known[1]:.4f}." if 1 in known else "")
-        + (f" No neighbourhood explains region {unknown}." if unknown else ""),
+        + (f" No pattern explains these regions: {unknown}." if unknown else ""),
         {"link-counts": regions},
         {"Correlation of counted packets with the best pattern": regions[_SHOWN]},
         tuple(

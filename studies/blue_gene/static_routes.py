@@ -132,12 +132,14 @@ def run(inputs: Inputs) -> Findings:
     hops_right = float(hops["equal_hops"].sum() / hops["pairs"].sum())
     left_out = "".join(f" Left out: {name} ({why})." for name, why in unusable.items())
     return Findings(
-        f"Mira and Vesta, Blue Gene/Q, recorded {found['routes'].sum():,} routes and the hops of "
-        f"{hops['pairs'].sum():,} pairs. The computed routes equal {routes_right:.2%} of them link "
-        f"for link, and {hops_right:.2%} of the hop counts. The order of dimensions is computed as "
-        "the firmware does. The tie rule (half-way, plus from an even coordinate and minus from an "
-        "odd one) was read from these routes, and so was that the block of 1024 nodes is open in "
-        "D. Both links of a ring of two join the same nodes and cannot be told apart." + left_out,
+        f"The Blue Gene/Q machines Mira and Vesta recorded {found['routes'].sum():,} routes, and "
+        f"the number of hops for {hops['pairs'].sum():,} pairs. {routes_right:.2%} of the "
+        f"computed routes agree in every link, and {hops_right:.2%} of the hop counts agree. We "
+        "compute the order of dimensions as the firmware does. Two facts come from these routes: "
+        "the tie rule (if both directions are equally long, plus from an even coordinate and "
+        "minus from an odd one), and that the block of 1024 nodes does not wrap in D. The two "
+        "links of a ring of two nodes join the same nodes, so they cannot be distinguished."
+        + left_out,
         {"static-routes": found, "static-hops": hops},
         targets=(
             Target("share of recorded routes reproduced link for link", routes_right, 1.0),

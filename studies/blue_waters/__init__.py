@@ -7,8 +7,8 @@ STUDY = Study(
     name="blue_waters",
     title="Contention and multigrid on Blue Waters",
     text=(
-        "Blue Waters is a Cray XE6 whose Gemini torus has another bandwidth along each dimension. "
-        "Its measured times are published with a study of performance models."
+        "Blue Waters is a Cray XE6. Its Gemini torus has a different bandwidth along each "
+        "dimension. The measured times were published with a study of performance models."
     ),
     needs="data",
     parts={"Bandwidth by dimension": contention.run, "Multigrid": multigrid.run},

@@ -92,17 +92,18 @@ def run(inputs: Inputs) -> Findings:
     known = {name: figure for name, figure in KNOWN.items() if name in best}
     found = ", ".join(f"{name.upper()} {best[name]:.2f}" for name in known)
     wrong = ", ".join(f"{str(name).upper()} {value:.0%}" for name, value in by_dimension.items())
+    earlier = ", ".join(f"{n.upper()} {v}" for n, v in known.items())
     return Findings(
-        f"A ping-pong between the halves of a line of routers: {SMALL} ranks on 4 routers, {LARGE} "
-        "on 8. The bandwidth is read from long messages, as bytes through the middle link over "
-        f"time. The faster of the {SMALL}-rank jobs gives, in GB/s, {found}; an earlier reading of "
-        f"the files gave {', '.join(f'{n.upper()} {v}' for n, v in known.items())}. Jobs along one "
-        "dimension differ, because other jobs share the links. With these bandwidths alone the "
-        f"times of long messages of {LARGE} ranks are forecast with RCC {order:.3f} and a mean "
-        f"error of {wrong}; where the error is large, the {LARGE}-rank job saw less bandwidth than "
-        f"the {SMALL}-rank jobs.\n\n"
+        f"The benchmark is a ping-pong between the two halves of a line of routers, with {SMALL} "
+        f"ranks on 4 routers or {LARGE} ranks on 8. We compute the bandwidth from long messages, "
+        "as the bytes through the middle link divided by the time. The faster of the "
+        f"{SMALL}-rank jobs gives, in GB/s, {found}. An earlier evaluation of the files gave "
+        f"{earlier}. Jobs along the same dimension differ, because other jobs share the links. If "
+        f"the times of long messages of {LARGE} ranks are predicted from these bandwidths alone, "
+        f"RCC is {order:.3f} and the mean error is {wrong}. The error is large where the "
+        f"{LARGE}-rank job had less bandwidth than the {SMALL}-rank jobs.\n\n"
         "A model with latencies, queues and protocols, fitted to all sizes, gave nearly the same "
-        "bandwidths and is gone.",
+        "bandwidths. It was removed.",
         {"contention-bandwidths": jobs, "contention-forecasts": test},
         {"Bandwidth by dimension and job, GB/s": jobs},
         (

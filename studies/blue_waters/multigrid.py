@@ -73,20 +73,22 @@ def run(inputs: Inputs) -> Findings:
             targets.append(Target(what, row.r2_log))
     first, (before, after) = scored.iloc[0], scored["rcc"].iloc[-2:]
     return Findings(
-        "Every communication of a multigrid hierarchy has counters (messages and bytes by protocol "
-        f"and place, byte-hops) and a time. Jobs of at most {SMALL:,} processes train "
-        f"({small.sum():,} rows), those of {LARGE:,} and more are forecast. Two constants of the "
-        f"machine are fitted to the times that train: {constants[0] * 1e6:.2g} us a message and "
-        f"{constants[1] * 1e9:.2g} ns a byte of a process. `TimePredictor` takes the columns as "
-        f"they are and learns the slowdown over these: RCC {first['rcc']:.3f} and R^2 of "
-        f"logarithms {first['r2_log']:.3f} on all rows. Where a tenth of the times of the larger "
-        f"jobs, drawn at random {DRAWS} times, trains too, the rest has RCC {after:.3f}; without "
-        f"them {before:.3f}.\n\n"
-        "Models made for these rows alone (a law for each operator, trees and kernels on what it "
-        "leaves) reached RCC 0.930 and R^2 0.906 on all rows. They "
-        "held for these rows only and were removed: that is why the figures are lower now. "
-        "Vectors of one-sided operators cause most of the error: their processes run ahead, and no "
-        "counter tells by how much.",
+        "The data set has counters and a time for every communication of a multigrid hierarchy. "
+        "The counters are messages and bytes by protocol and destination, and byte-hops. Jobs of "
+        f"at most {SMALL:,} processes are the training set ({small.sum():,} rows), and jobs of "
+        f"{LARGE:,} and more are the test set. Two constants of the machine are fitted to the "
+        f"times of the training set: {constants[0] * 1e6:.2g} us per message and "
+        f"{constants[1] * 1e9:.2g} ns per byte of a process. `TimePredictor` uses the columns "
+        "without changes, and predicts the slowdown relative to the time from these constants. "
+        f"On all rows of the test set, RCC is {first['rcc']:.3f} and R^2 of logarithms is "
+        f"{first['r2_log']:.3f}. If a tenth of the times of the larger jobs (drawn at random "
+        f"{DRAWS} times) is added to the training set, RCC is {after:.3f} on the other rows, "
+        f"compared with {before:.3f} without them.\n\n"
+        "Models that were made only for these rows (a formula for each operator, with trees and "
+        "kernels for the residuals) reached RCC 0.930 and R^2 0.906 on all rows. They were "
+        "removed because they apply to no other data, so the numbers are lower now. Vectors of "
+        "one-sided operators cause most of the error, because their processes run ahead by an "
+        "amount that no counter records.",
         {"multigrid": scored},
         {f"{LARGE:,} processes and more": scored},
         tuple(targets),

@@ -7,10 +7,11 @@ STUDY = Study(
     name="emulated_torus",
     title="Times measured on an emulated torus",
     text=(
-        "A 4x4x4 torus of 64 network namespaces on one machine, linked by pairs of virtual "
-        "interfaces with 5 Mbit/s each way and real TCP. Two patterns under 57 mappings, each "
-        "measured six times or more. Features and simulated times come from toruscast, which "
-        "knows the bandwidth, the packets and the routes, but nothing of TCP."
+        "The torus is emulated by 64 network namespaces on one machine, arranged as 4x4x4 and "
+        "linked by pairs of virtual interfaces with 5 Mbit/s in each direction and real TCP. Two "
+        "communication patterns ran with 57 mappings each, and each mapping was measured at "
+        "least six times. Features and simulated times come from toruscast. It models the "
+        "bandwidth, the packets and the routes, but not TCP."
     ),
     needs="data",
     parts={"Learned from two thirds of the mappings": forecasts.run},

@@ -54,15 +54,17 @@ def run(inputs: Inputs) -> Findings:
         ]
     gaps = "; ".join(f"{name} {ours['rcc_apart'][name] - best[name]:+.3f}" for name in GOALS)
     return Findings(
-        f"The mean of {N_SPLITS} random splits into two thirds to learn from and one third to "
-        "forecast. *Line and features* is what `learn_runs` offers: a constant and a multiple of "
-        "the reference that holds out best, with trees on features where those hold out better by "
-        "a tenth. *Trees on features* is the protocol of Jain et al., SC'13, with the best of its "
-        "sets (simulated counters among them) chosen by the very pairs it is scored on. The other "
-        "rows take a single feature or simulated time as the forecast, without learning.\n\n"
-        f"Gain of the line and features over the trees in RCC of pairs more than 5 % apart: {gaps}."
-        " A pair of times that differ less is hardly worth a choice, and noise turns many of them "
-        "around: the second table says what RCC the noise leaves possible.",
+        f"All numbers are means over {N_SPLITS} random splits, in which two thirds of the "
+        "mappings are the training set and one third is the test set. *Line and features* is the "
+        "method of `learn_runs`. It predicts a constant plus a multiple of the reference time "
+        "that predicts held-out times best, and adds trees on features if these reduce the "
+        "held-out error by a tenth. *Trees on features* is the method of Jain et al., SC'13. Its "
+        "set of features (some sets have simulated counters) is the one with the best score on "
+        "the test set. The other rows use a single feature or a simulated time as the "
+        "prediction, without training.\n\n"
+        "For pairs that differ by more than 5 %, the RCC of line and features exceeds that of "
+        f"the trees by: {gaps}. The order of pairs that differ less matters little, and noise "
+        "reverses many of them. The second table gives the RCC that is possible with this noise.",
         {"forecasts": mean, "noise": noise},
         {"Forecasts of times kept out": shown, "Noise of the measured times": noise},
         tuple(targets),

@@ -7,8 +7,8 @@ STUDY = Study(
     name="fugaku",
     title="Collective algorithms on Fugaku, ranked with constants from eight nodes",
     text=(
-        "Which algorithm of a collective is fastest on a large torus, if times are known on a "
-        "small one only? Fugaku's network is Tofu-D; one task a node."
+        "Which algorithm of a collective is fastest on a large torus, if times are known only "
+        "for a small one? Fugaku has the network Tofu-D. Each node runs one task."
     ),
     needs="data",
     parts={"Ranking of the algorithms": run},

@@ -79,23 +79,25 @@ def run(inputs: Inputs) -> Findings:
     ]
     return Findings(
         f"PICO measured {len(table) + len(left_out):,} times of collectives. The schedule of the "
-        f"algorithm is known for {len(table):,}. The others are left out (`fugaku-left-out`): "
-        "library defaults, unpublished algorithms, and names under which something else runs, such "
-        "as the broadcast `default-basic-linear`.\n\n"
-        "Time is network + software + memory. The network's bytes come from a packet simulation of "
-        "each schedule with dependent rounds. The other constants, and two factors of each "
-        f"implementation, are fitted to {CALIBRATION} only. All algorithms of a collective and a "
-        f"size on one torus are ranked. The mean RCC is {_listed(summary)}. Where an algorithm "
-        f"also ran on {CALIBRATION}, taking its time there as the forecast gives "
-        f"{_listed(baseline, _AS_BEFORE)}. Where the constants are also fitted to a tenth of the "
-        f"times of the larger tori, drawn at random {DRAWS} times, the rest has "
-        f"{_listed(more, _MORE)}; without them {_listed(more)}.\n\n"
-        "On 64x64, how the job lay in the machine's six dimensions is assumed: two dimensions are "
-        "laid as rings. What costs time on thousands of nodes but not on eight is left out. The "
-        "bine library writes a table entry, divides and moves a block for each task, gathers "
-        "addresses and evicts cache lines. A model with these costs, read from the library's "
-        "source, ranked 64x64 with RCC 0.870. It held for one library's code only and was removed: "
-        "that is why the figure is lower now.",
+        f"algorithm is known for {len(table):,} of them. The others are not used "
+        "(`fugaku-left-out`). They are defaults of the library, unpublished algorithms, and "
+        "algorithms that run under a wrong name, such as the broadcast `default-basic-linear`.\n\n"
+        "The predicted time is the sum of network, software and memory. The network part comes "
+        "from a packet simulation of each schedule with dependent rounds. The other constants, "
+        f"and two factors for each implementation, are fitted only to {CALIBRATION}. All "
+        "algorithms are ranked for each collective, size and torus. The mean RCC is "
+        f"{_listed(summary)}. For algorithms that also ran on {CALIBRATION}, the time there can "
+        f"be used as the prediction, which gives {_listed(baseline, _AS_BEFORE)}. If the "
+        "constants are also fitted to a tenth of the times of the larger tori (drawn at random "
+        f"{DRAWS} times), the mean RCC of the other times is {_listed(more, _MORE)}, compared "
+        f"with {_listed(more)} without this tenth.\n\n"
+        "For 64x64, we had to assume the position of the job in the six dimensions of the "
+        "machine: two dimensions are arranged as rings. Costs that matter on thousands of nodes "
+        "but not on eight are not modelled. For each task, the bine library writes a table "
+        "entry, divides, moves a block, gathers addresses and evicts cache lines. A model with "
+        "these costs, which were read from the source of the library, ranked 64x64 with RCC "
+        "0.870. It was removed because it applies only to this library, so the number is lower "
+        "now.",
         {
             "fugaku-summary": summary,
             "fugaku-baseline": baseline,

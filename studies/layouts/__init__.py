@@ -95,19 +95,21 @@ def page(pairs: list[Pair]) -> str:
     lines = [
         "# Layouts with public times",
         "",
-        "This page rebuilds pairs of layouts whose two times are public, and compares which is",
-        "faster. `python -m studies.layouts` writes it; `studies/layouts/pairs.toml` holds the",
-        "times, their sources and what is assumed to be sent.",
+        "Sources give the measured times of two layouts of the same mesh. This page compares the",
+        "faster one of each pair with our prediction. `python -m studies.layouts` writes it, and",
+        "`studies/layouts/pairs.toml` has the times, their sources and the assumed traffic.",
         "",
-        f"{len(pairs)} pairs of {len({pair.row['source'].split(' (')[0] for pair in pairs})}"
-        f" sources. Of {told} the model names the faster one in {signs.count('right')}",
-        f"({signs.count('right') / told:.0%}); in the others that depends on what is sent.",
+        f"There are {len(pairs)} pairs from",
+        f"{len({pair.row['source'].split(' (')[0] for pair in pairs})} sources. For {told} pairs",
+        f"the prediction is clear, and it is right for {signs.count('right')} of them",
+        f"({signs.count('right') / told:.0%}). For the others it depends on the assumed traffic.",
         "",
-        "*measured* and *ours* are how many times as fast the second of a pair is. A measured",
-        "*step* also computes: of it, only the sign can be compared. Of a *collective* alone,",
-        "sizes can be too. Buffers are assumed wherever the source does not give them.",
+        "*measured* and *ours* are the speedup of the second layout of a pair over the first.",
+        "The time of a *step* includes computation, so only the sign can be compared (which",
+        "layout is faster). For a *collective* alone, the speedups can be compared too. The",
+        "size of a buffer is assumed if the source does not give it.",
         "",
-        "| pair | of | measured | ours | sign | sent (assumed) | source |",
+        "| pair | time of | measured | ours | sign | traffic (assumed) | source |",
         "|---|---|--:|--:|---|---|---|",
     ]
     for pair in pairs:
@@ -116,21 +118,21 @@ def page(pairs: list[Pair]) -> str:
             f"| {row['name']} | {row['of']} | {pair.measured:.2f} | {pair.ours:.2f} | "
             f"{pair.sign} | `{row['traffic']}` | {row['source']}, {row['date']} |"
         )
-    lines += ["", "Where the sign is not right:", ""]
+    lines += ["", "Pairs whose sign is not right:", ""]
     for pair in pairs:
         if pair.sign != "right":
             why = " ".join(pair.row.get("why", "Not explained.").split())
             if pair.others:
                 ratio = pair.others[0] / pair.others[1]
-                why += f" With `{pair.row['other']}` it would be {ratio:.2f}."
+                why += f" With `{pair.row['other']}` the speedup would be {ratio:.2f}."
             lines.append(f"- {pair.row['name']}: {why}")
     lines += [
         "",
-        "Layouts of the first three pairs are rebuilt from the descriptions of the pull requests;",
-        "those of v6e-8 are what MaxText's code does (the second half turned round). Lines and",
-        "rings of eight are Wormhole chips joined by one Ethernet channel each, with the constants",
-        "of the preset `galaxy`. The twist is that of `mapping.twist`; the vendor's wiring is not",
-        "public in full.",
+        "The layouts of the first three pairs follow the descriptions in the pull requests. The",
+        "layouts of v6e-8 are those of MaxText's code, which reverses the second half. Lines",
+        "and rings of eight are Wormhole chips, joined by one Ethernet channel each, with the",
+        "constants of the machine `galaxy`. The twist is that of `mapping.twist`, because the",
+        "vendor's wiring is not completely public.",
         "",
     ]
     return "\n".join(lines)

@@ -23,15 +23,15 @@ LEAST_SIZES = 3
     "--repetitions",
     type=click.IntRange(1),
     default=5,
-    help="Runs of each that count.  [default: 5]",
+    help="Runs of each pattern that count.  [default: 5]",
 )
 @click.option(
     "--sizes",
     metavar="N,N,..",
     default=",".join(map(str, SIZES)),
-    help="Integers in an item, three sizes at least.  [default: 1024 to 262144, doubled]",
+    help="Integers in an item, at least three sizes.  [default: 1024 to 262144, doubling]",
 )
-@click.option("--csv", metavar="FILE", help="Where the comparison is written.")
+@click.option("--csv", metavar="FILE", help="Write the comparison to this file.")
 def command(expressions: tuple[str, ...], repetitions: int, sizes: str, csv: str | None) -> None:
     """Run nop, inc and qsort here, alone and in patterns; fit, compose and compare."""
     try:
@@ -59,9 +59,9 @@ def command(expressions: tuple[str, ...], repetitions: int, sizes: str, csv: str
     disturbed = float((rows["waited"] > QUIET).mean())
     if disturbed > 0:
         click.echo(
-            f"in {100 * disturbed:.0f} % of the runs kept, workers waited for a processor for more "
-            f"than {100 * QUIET:.0f} % of the time: other programs were running, or workers "
-            f"outnumber the {os.cpu_count()} processors",
+            f"in {100 * disturbed:.0f} % of the runs, workers waited for a processor for more than "
+            f"{100 * QUIET:.0f} % of the time, because other programs were running or there are "
+            f"more workers than the {os.cpu_count()} processors",
             err=True,
         )
 

@@ -102,16 +102,17 @@ def page() -> str:
     found = beside()
     errors = [abs(each.error) for each in found]
     lines = [
-        "# Presets beside measurements",
+        "# Machines compared with measurements",
         "",
-        "This page compares presets of accelerators with public measurements. `python -m",
-        "studies.presets` writes it. Times are simulated packet by packet. The error is against",
-        "the nearest value where sources, or versions of one, give several.",
+        "This page compares the machines that are accelerators with public measurements.",
+        "`python -m studies.presets` writes it. Times are simulated packet by packet. If",
+        "sources, or versions of one source, give several values, the error is relative to the",
+        "nearest one.",
         "",
-        f"{len(found)} public numbers: largest error {max(errors):.1%}, median "
-        f"{float(np.median(errors)):.1%}. The constants of a machine come from some of these",
-        "numbers, so that this shows how well a few constants describe all of them; it is no test",
-        "on machines that were not seen.",
+        f"For {len(found)} public numbers, the largest error is {max(errors):.1%} and the median",
+        f"is {float(np.median(errors)):.1%}. The constants of a machine come from some of these",
+        "numbers. The table thus shows how well a few constants describe all numbers. It does",
+        "not test predictions for other machines.",
         "",
         "| torus | what | bytes | measured | ours | error | source |",
         "|---|---|--:|--:|--:|--:|---|",
@@ -122,7 +123,7 @@ def page() -> str:
             f"| {row['torus']} | {row['what']} | {int(str(row['nbytes'])):,} | {_range(row)} | "
             f"{each.ours:.4g} | {each.error:+.1%} | {row['source']} |"
         )
-    lines += ["", "Public numbers that the model has no part for:", ""]
+    lines += ["", "Public numbers of effects that are not modelled:", ""]
     for row in measurements().to_dict("records"):
         if not row["modelled"]:
             lines.append(
@@ -131,10 +132,11 @@ def page() -> str:
             lines.append(f"  {row['source']}.")
     lines += [
         "",
-        "No measured number was found for TPU v2 to v5e, Trainium1 and Trainium2 (November 2026):",
-        "their link bandwidths are those that vendors or the scaling book print. All-reduce over",
-        "32 devices of TPU7x (accelerator-microbenchmarks issue 71) is left out: it was filed as",
-        "a tenth of what was expected, and no cause is known.",
+        "We found no measured number for TPU v2 to v5e, Trainium1 and Trainium2 (November",
+        "2026). Their link bandwidths are those of the vendors or of the scaling book. The",
+        "all-reduce over 32 devices of TPU7x (accelerator-microbenchmarks issue 71) is not",
+        "used, because it was reported as a tenth of the expected bandwidth and the cause is",
+        "unknown.",
         "",
     ]
     return "\n".join(lines)

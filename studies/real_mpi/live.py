@@ -103,9 +103,9 @@ def run(inputs: Inputs) -> Findings:
     table["excess of the named one"] = found.tables["named"][AVERAGED]
     order = {name: shown for name, shown in found.shown.items() if name.startswith("RCC")}
     return Findings(
-        f"The load of the machine was {load.min():.0f} to {load.max():.0f} meanwhile, on "
-        f"{os.cpu_count()} cores, part of it other work. "
-        f"{' '.join(notes)}\n\n{found.text}",
+        f"Meanwhile the load of the machine with {os.cpu_count()} cores was {load.min():.0f} to "
+        f"{load.max():.0f}, partly from other work. {' '.join(notes)}\n\n"
+        f"{found.text}",
         {**found.tables, "gains": table},
         {"Gain over the default order, measured": table, **order},
         (
@@ -157,8 +157,8 @@ def measure(name: str, setup: Setup, work: Path) -> list[str]:
             if not runs:
                 wrong = started.wrong_places(mappings[-1].name)
                 notes.append(
-                    f"On {name}, {wrong} ranks of {len(mappings[0].node)} stood elsewhere than "
-                    "the hostfile and the rankfile of a mapping say."
+                    f"On {name}, {wrong} ranks of {len(mappings[0].node)} were on other nodes "
+                    "than in the hostfile and the rankfile of a mapping."
                 )
             if program == "halo":
                 notes.append(started.walk_through())
@@ -284,8 +284,8 @@ class _Launch:
                 took[" ".join(line.split()[:2])] = float(match[1])
         first, launched = took["mpirun -np"], took["toruscast launch"]
         return (
-            f"The commands of the guide ran for the halo: the loop took {first:.2f} s in the "
-            f"default order and {launched:.2f} s by `toruscast launch`."
+            f"The commands of the guide were run for the halo: the loop took {first:.2f} s in the "
+            f"default order and {launched:.2f} s with `toruscast launch`."
         )
 
     def seconds(self, mapping: str) -> float:

@@ -104,11 +104,15 @@ def run(inputs: Inputs) -> Findings:
     held_out = _held_out(programs)
     return replace(
         found,
-        text=f"{found.text} The networks were chosen on these four programs. Chosen on three of "
-        "them, the three best of 13 networks (three feedings, two rules of FIFOs and two "
-        f"arbitrations, and flows) order the fourth with {held_out.mean():.3f} in the mean, "
-        f"{held_out.min():.3f} at least. The programs of `real_mpi_live` were measured afterwards. "
-        "The rounds of the two LAMMPS traces hold their set-up, which the measured loop does not.",
+        text=(
+            f"{found.text} The networks were chosen on these four programs. In a "
+            "cross-validation, they are chosen on three programs: the three best of 13 networks "
+            "(combinations of three feedings, two rules for FIFOs and two arbitrations, and "
+            f"flows). On the fourth program, they reach RCC {held_out.mean():.3f} on average and "
+            f"at least {held_out.min():.3f}. The programs of `real_mpi_live` were measured later. "
+            "The rounds of the two LAMMPS traces include the set-up of LAMMPS, which the "
+            "measured loop does not."
+        ),
     )
 
 
@@ -168,14 +172,16 @@ def score(programs: Sequence[Program], n_jobs: int) -> Findings:
         ),
     )
     return Findings(
-        "A pair of mappings counts if their measured times are more than 5 % apart. *Bound* is the "
-        "lower bound that knows when messages are released; *simulated* is one network, with Blue "
-        "Gene/Q's choice of FIFOs; *averaged networks* is the geometric mean over the networks "
-        "that a machine of unknown rules may have.\n\nWith rounds and "
-        f"averaged networks the RCC is {mean[AVERAGED]:.3f} in the mean, with one network "
-        f"{mean['rounds, simulated']:.3f}; from the sum {mean['sum, averaged networks']:.3f} and "
-        f"{mean['sum, simulated']:.3f}. The excess says by how much the mapping that each "
-        "names as fastest takes longer than the fastest measured one.",
+        "The table counts the pairs of mappings whose measured times differ by more than 5 %. "
+        "*Bound* is the lower bound that takes into account when messages are released. "
+        "*Simulated* is the time on one network, with Blue Gene/Q's rule for FIFOs. *Averaged "
+        "networks* is the geometric mean over the plausible networks of a machine with unknown "
+        "rules.\n\n"
+        f"For traces with rounds, the mean RCC is {mean[AVERAGED]:.3f} with averaged networks and "
+        f"{mean['rounds, simulated']:.3f} with one network. For profiles (*sum*), it is "
+        f"{mean['sum, averaged networks']:.3f} and {mean['sum, simulated']:.3f}. The excess is "
+        "how much longer the mapping that a method predicts to be the fastest takes than the "
+        "fastest measured one.",
         {"order": rcc, "named": regrets, "errors": pd.DataFrame(errors)},
         {
             "RCC of pairs more than 5 % apart": rcc,

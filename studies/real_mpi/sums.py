@@ -48,11 +48,12 @@ def run(inputs: Inputs) -> Findings:
     table = pd.DataFrame(rows)
     low, middle, high = np.exp(np.quantile(np.concatenate(logs), [COVERED[0], 0.5, COVERED[1]]))
     return Findings(
-        f"A program that waits between its rounds takes {middle:.2f} times as long as all of its "
-        f"messages at once in the middle, and {low:.2f} to {high:.2f} times with 90 % of the "
-        "mappings and programs: four traces and generated programs (collectives by several "
-        "algorithms, halos and random exchanges that repeat). `rcc_apart` says how well the times "
-        "of the sum order those of the rounds. Answers about profiles have intervals as wide.",
+        f"A program that waits between its rounds takes {middle:.2f} times (median) as long as if "
+        "all of its messages were sent at once. For 90 % of the mappings and programs, the "
+        f"factor is {low:.2f} to {high:.2f}. The programs are the four traces and generated "
+        "programs: collectives with several algorithms, and repeated halos and random exchanges. "
+        "`rcc_apart` is the RCC of the times of the sum against those of the rounds. The "
+        "intervals of predictions from profiles are as wide as this factor.",
         {"sums": table},
         {"Times with rounds over times of the sum, both simulated": table},
     )

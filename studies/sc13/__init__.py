@@ -35,13 +35,14 @@ STUDY = Study(
     name="sc13",
     title="The experiments of Jain et al., SC'13, on simulated times",
     text=(
-        "Jain, Bhatele, Robson, Gamblin and Kale ran benchmarks under 84 mappings on Blue Gene/Q "
-        "and learned their times from counters of the network. Here **times and counters come from "
-        "toruscast's packet simulator, not from a machine**. The protocol is theirs: exchanges "
-        "that follow each other without a barrier (one to warm up and three measured of 16,384 "
-        "tasks, one and one of 65,536; theirs are means of 100), 16 tasks a node, 84 structured "
-        "mappings after Rubik, of which no two load the links alike. RCC is the share of pairs in "
-        "the right order."
+        "Jain, Bhatele, Robson, Gamblin and Kale ran benchmarks with 84 mappings on Blue Gene/Q "
+        "and learned to predict their times from counters of the network. Here **times and "
+        "counters come from toruscast's packet simulator, not from a machine**. Otherwise we "
+        "follow the paper. Exchanges follow each other without a barrier. For 16,384 tasks one "
+        "exchange warms up and three are measured, and for 65,536 tasks one and one, while the "
+        "paper gives means of 100 exchanges. Each node runs 16 tasks. The 84 mappings are "
+        "structured as in Rubik, and no two have the same link loads. RCC is the share of pairs "
+        "of mappings in the right order."
     ),
     needs="samples",
     parts={title: said(part) for title, part in _PARTS.items()},

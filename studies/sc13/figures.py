@@ -43,10 +43,10 @@ def figures(inputs: Inputs) -> Findings:
         }.items()
     )
     return Findings(
-        "Features of the 2D Halo of 16 KB beside its times (published: figure 1; R^2 is that of a "
-        f"line), the regions into which a tree of {_REGIONS} leaves cuts two features, with the "
-        "mean time of each (figure 3), and the 28 mappings forecast of one split, sorted by time "
-        "(figures 9 and 14).",
+        "Features of the 2D Halo of 16 KB and its times (figure 1 of the paper; R^2 is that of a "
+        f"line), the regions into which a tree with {_REGIONS} leaves divides two features, with "
+        "the mean time in each (figure 3), and the 28 predicted mappings of one split, sorted by "
+        "time (figures 9 and 14).",
         {"figure-1": first, "figure-3": third, "figures-9-14": curves},
         charts={
             "figure-1": Chart(

@@ -40,13 +40,13 @@ def later_metric(inputs: Inputs) -> Findings:
     said = "; ".join(found.describe_gain(base) for base in found.gains.index)
     return Findings(
         "`toruscast evaluate --samples studies/sc13/samples.parquet --plugin "
-        "studies/sc13/hot_region.py` asks whether a new metric adds anything: here the size of the "
-        "largest region of hot links that hang together, after Jha et al., NSDI'20. The samples "
-        f"are routed again, not simulated ({len(more)} of {len(table)}). The answer: it {said}. "
-        f"`{found.best}` is the set that forecasts best by itself. [ , ] is the 95 % interval of "
-        f"the mean over {len(found.blocks) // len(found.gains)} workloads and hosts. Counters that "
-        "you measured are features too: `toruscast evaluate --samples counters.csv` reads a table "
-        "of them with a column time.",
+        "studies/sc13/hot_region.py` tests whether a new metric improves predictions. The metric "
+        "is the size of the largest connected region of busy links, after Jha et al., NSDI'20. "
+        f"The samples are routed, but not simulated again ({len(more)} of {len(table)}). The "
+        f"result: it {said}. `{found.best}` is the best set of features. [ , ] is the 95 % "
+        f"interval of the mean over {len(found.blocks) // len(found.gains)} workloads and hosts. "
+        "`toruscast evaluate --samples counters.csv` also reads a table of your own counters, "
+        "with a column time.",
         {"later-metric": found.blocks},
         targets=(Target("seconds to judge a new metric", seconds, 60, "at most"),),
     )

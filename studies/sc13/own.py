@@ -58,19 +58,21 @@ def own_row(inputs: Inputs) -> Findings:
     mean, worst = found.mean(numeric_only=True), found.loc[found["sketch"].idxmin()]
     shown = ["benchmark", "size", "varies", "routes", "coarse", "sketch", "ordered", "sketch_s"]
     return Findings(
-        f"56 mappings of a block train and 28 are forecast, as published; means over {_SPLITS} "
-        "splits. *routes*: slowdowns learned from features of the routes. *coarse*: the order of a "
-        "coarser simulation as it stands, by which the tool orders. *sketch*: its correction is "
-        f"learned. *ordered*: on top, {_SIMULATED} of the 28 are simulated, those that are "
-        "expected to put most pairs in the right order. "
-        f"For {total['sketch_s']:.0%} of the simulation, *coarse* gives RCC {mean['coarse']:.3f} "
-        f"on average and *sketch* {mean['sketch']:.3f}, {worst['sketch']:.3f} at worst "
-        f"({worst['benchmark']} {worst['size']}); for pairs that differ by more than {_APART:.0%} "
-        f"it is {mean['sketch_apart']:.3f}. *ordered* gives {mean['ordered']:.3f} for "
-        f"{total['ordered_s']:.0%}, and its first mapping takes {mean['ordered_regret']:.2%} more "
-        "than the fastest. Where the slowest mapping takes hardly longer than the fastest "
-        "(*varies*), nearly equal times are ordered by what a sketch leaves out. Messages of one "
-        "packet cannot be coarser: their sketch is half of the iterations.",
+        "In each block, 56 mappings are the training set and 28 are predicted, as in the paper. "
+        f"The numbers are means over {_SPLITS} splits. *routes* predicts slowdowns from features "
+        "of the routes. *coarse* is the order of a coarse simulation without a correction, as "
+        "toruscast uses it. *sketch* adds a learned correction. *ordered* also simulates "
+        f"{_SIMULATED} of the 28 mappings, chosen to put as many pairs as possible in the right "
+        f"order. The coarse simulation takes {total['sketch_s']:.0%} of the time of the full "
+        f"simulation. The mean RCC is {mean['coarse']:.3f} for *coarse* and {mean['sketch']:.3f} "
+        f"for *sketch*, whose minimum is {worst['sketch']:.3f} ({worst['benchmark']} "
+        f"{worst['size']}). For pairs that differ by more than {_APART:.0%}, the mean for "
+        f"*sketch* is {mean['sketch_apart']:.3f}. *ordered* takes {total['ordered_s']:.0%} of the "
+        f"time. Its mean RCC is {mean['ordered']:.3f}, and its first mapping takes "
+        f"{mean['ordered_regret']:.2%} longer than the fastest. If all mappings take nearly the "
+        "same time (*varies* is close to 1), effects that a coarse simulation does not model "
+        "decide their order. Messages of one packet cannot be made coarser, so half of the "
+        "iterations are simulated instead.",
         {"own-row": found},
         {EACH_BLOCK: found[[*shown, "ordered_s", "simulation_s"]]},
         (

@@ -34,9 +34,10 @@ def counters(inputs: Inputs) -> Findings:
     table = pd.DataFrame(rows)
     lost = (table["routes and counters"] - table["routes"]).mean()
     return Findings(
-        "Slowdowns are learned on the same 8 splits from features that need no simulation, and "
-        f"from these with the simulator's counters. Mean RCC {table['routes'].mean():.3f} and "
-        f"{table['routes and counters'].mean():.3f}: the counters add little.",
+        "Models of the slowdown are trained on the same 8 splits, first with features that need "
+        "no simulation, and then also with the simulator's counters. Their mean RCC is "
+        f"{table['routes'].mean():.3f} and {table['routes and counters'].mean():.3f}, so the "
+        "counters help little.",
         {"counters": table},
         targets=(Target("RCC lost without the simulation, mean", float(lost)),),
     )
@@ -59,8 +60,8 @@ def learning_curve(inputs: Inputs) -> Findings:
     curve = pd.DataFrame(rows)
     mean = curve.pivot_table("rcc", "run", "predictor").reset_index()
     return Findings(
-        "A number of mappings train and the rest is forecast; mean RCC of all benchmarks and sizes "
-        "over 5 splits (H5 and slowdown): "
+        "Some of the mappings are the training set, and the others are predicted. The mean RCC of "
+        "all benchmarks and sizes over 5 splits (with H5, and with slowdown) is: "
         + ", ".join(
             f"{row['run']:.0f} mappings {row['H5']:.2f} and {row['slowdown']:.2f}"
             for _, row in mean.iloc[::2].iterrows()
@@ -98,9 +99,10 @@ def reliability(inputs: Inputs) -> Findings:
     error = float((distance * reliable["pairs"]).sum() / reliable["pairs"].sum())
     inside = float(coverage["coverage"].mean())
     return Findings(
-        f"{_TRAIN} mappings of each benchmark and size train, the others are forecast, 6 splits. "
-        f"The 90 % interval holds {inside:.1%} of the times. P(a faster than b) is {error:.3f} "
-        "away from the share of pairs in which a was faster.",
+        f"{_TRAIN} mappings of each benchmark and size are the training set, and the others are "
+        f"predicted, in 6 splits. The 90 % interval contains {inside:.1%} of the times. P(a "
+        f"faster than b) differs on average by {error:.3f} from the share of pairs in which a was "
+        "faster.",
         {"coverage": coverage.reset_index(), "reliability": reliable},
         targets=(
             Target("share of times in their 90 % interval", inside, 0.88),
@@ -149,9 +151,9 @@ def importance(inputs: Inputs) -> Findings:
     table = pd.DataFrame(rows).groupby("feature")["lost"].mean()
     table = table.sort_values(ascending=False).reset_index()
     return Findings(
-        "One feature of the mappings forecast is shuffled: 5 splits, 3 shuffles each. The lower "
-        f"bound, by which slowdowns are multiplied, carries RCC {table['lost'][0]:.2f}; next come "
-        f"{', '.join(f'`{n}`' for n in table['feature'][1:4])}. Features that say the same share "
-        "their importance.",
+        "One feature is shuffled (5 splits, 3 shuffles each). RCC falls by "
+        f"{table['lost'][0]:.2f} for the lower bound, by which slowdowns are multiplied. The next "
+        f"are {', '.join(f'`{n}`' for n in table['feature'][1:4])}. Features with the same "
+        "information share their importance.",
         {"importance": table},
     )

@@ -85,14 +85,15 @@ def run(inputs: Inputs) -> Findings:
         for row, rcc in zip(table.itertuples(), table[ALIKE], strict=True)
     ]
     return Findings(
-        f"{N_MAPPINGS} mappings of each application. The figures are RCC over the pairs whose "
-        "times in SimGrid differ by more than 5 %. With links alone, as SimGrid has them, our "
-        f"flows reach at least {worst[ALIKE]:.3f}. The next columns add one thing each that "
-        f"SimGrid leaves out, then all of them ({worst[WHOLE]:.3f} at least), then packets in "
-        f"finite buffers ({worst[PACKETS]:.3f} at least). *X last* routes the dimensions of "
-        "links alone in the other order, as if our node numbers were SimGrid's host numbers: it "
-        f"reaches only {worst[REVERSED]:.3f} where it is worst. *Median ratio* is our time with "
-        "links alone over SimGrid's, which moves in steps of 4 % of a usual message's time.",
+        f"{N_MAPPINGS} mappings of each application are simulated. The table has the RCC of our "
+        "times over the pairs whose times in SimGrid differ by more than 5 %. If we model only "
+        f"the links (*links alone*), as SimGrid does, RCC is at least {worst[ALIKE]:.3f}. Each of "
+        "the next columns adds one effect that SimGrid does not model. *whole machine* adds all "
+        f"of them ({worst[WHOLE]:.3f} or more), and *packets* also has finite buffers "
+        f"({worst[PACKETS]:.3f} or more). *X last* routes the dimensions in the opposite order, "
+        "as if our node numbers were SimGrid's host numbers. Its RCC falls to "
+        f"{worst[REVERSED]:.3f}. *Median ratio* is our time with links alone divided by SimGrid's "
+        "time, which is quantised in steps of 4 % of the time of a typical message.",
         {"applications": table, "times": pd.concat(each, ignore_index=True)},
         {"RCC of our times against SimGrid's": table.round(3)},
         tuple(targets),

@@ -181,13 +181,14 @@ def run(inputs: Inputs) -> Findings:
     behind = float((own[BOUND] - own[MODEL]).max())
     held = each[each["orders"] == MODEL].set_index("case")["held"]
     return Findings(
-        f"{MAPPINGS} candidates of each of {own.shape[0]} applications. Cost is processor time as "
-        "a share of the simulation with real packets, for the same candidates. RCC counts all "
-        "pairs, or those whose times differ by more than 1 or 5 %. Off is the standard deviation "
-        "of the logarithm of time over estimate within an application; held is the share of times "
-        "within 90 % intervals, and factor how far these reach each way. Hops are packet-hops as a "
-        "share of those with real packets: what the cost is more is set-up. A part of the "
-        "packet-hops is spent as `--goal order` does.",
+        f"Each of the {own.shape[0]} applications has {MAPPINGS} candidates. *rcc* counts all "
+        "pairs, and *rcc_1* and *rcc_5* count pairs whose times differ by more than 1 or 5 %. "
+        "*off* is the standard deviation of the logarithm of time over estimate within an "
+        "application. *held* is the share of times within the 90 % intervals, and *factor* is "
+        "the distance from an estimate to either end of its interval. *hops* are packet-hops and "
+        "*cost* is processor time, both as a share of the simulation with real packets for the "
+        "same candidates. The cost is higher than the hops because of the set-up. In the rows "
+        "with a part of the packet-hops, simulations are chosen as with `--goal order`.",
         {"cases": each, "times": pd.concat([table for _, table in found], ignore_index=True)},
         {"What orders": scores.reset_index()},
         (

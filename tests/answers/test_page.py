@@ -74,9 +74,11 @@ def test_every_chart_of_every_answer_is_a_picture(every, tmp_path):
 
 def test_the_busiest_link_of_a_collective_works_longest(every):
     found = every["mesh"]
-    seconds = found.best.link_seconds()
-    for row, score in zip(seconds, found.best.scores, strict=True):
-        assert row[score.busiest_link] == pytest.approx(row.max())
+    rows = found.collective_rows(found.best)
+    for seconds, row in zip(found.best.link_seconds, rows, strict=True):
+        link = re.search(r"share link (.*)", row["why"])
+        assert link is None or seconds[found.torus.read_link(link[1])] == seconds.max()
+    assert any("share link" in row["why"] for row in rows)
 
 
 def test_more_samples_order_better_and_all_are_forecast_unseen(every):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from graph_files import edges, message, varint, write
 
-from toruscast._mesh.hlo import parse_groups, parse_hlo
+from toruscast._mesh.hlo import parse_hlo
+from toruscast._mesh.hlo_groups import parse_groups
 from toruscast.errors import InputError
 from toruscast.formats import read_comm
 from toruscast.formats.readers import graph_facts

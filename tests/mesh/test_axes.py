@@ -77,7 +77,8 @@ def test_layouts_are_permutations_and_their_lines_are_those_of_the_mesh(torus, s
         assert sorted(mesh.ravel()) == list(range(torus.n_nodes))
         for number, name in enumerate(axes.names):
             ours = list_axis_lines(torus, [laid[number]])
-            assert {*map(tuple, ours)} == {*map(tuple, group_along_axes(mesh, axes, (name,)))}
+            theirs = mesh.ravel()[group_along_axes(axes, (name,))]
+            assert {*map(tuple, ours)} == {*map(tuple, theirs)}
 
 
 @given(SIZES)

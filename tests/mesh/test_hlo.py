@@ -12,14 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import toruscast as tc
-from toruscast._mesh.hlo import (
-    count_bytes,
-    parse_groups,
-    parse_hlo,
-    parse_program,
-    read_hlo,
-    split_tuple,
-)
+from toruscast._mesh.hlo import parse_hlo, parse_program, read_hlo
+from toruscast._mesh.hlo_groups import count_bytes, parse_groups, split_tuple
 from toruscast._mesh.traffic import convert_hlo_step, parse_axes
 from toruscast.errors import InputError
 from toruscast.formats.graphs import GraphOptions

@@ -93,8 +93,7 @@ def test_loads_of_rings_are_those_of_a_naive_walk(torus, algorithm):
     network = torus.network
     wire = SIZE / 4 / ways * (1 + network.header / network.payload)
     slowest = max(messages * wire / torus.link_bandwidth[link] for link, messages in load.items())
-    assert found.link_seconds[found.busiest_link] == pytest.approx(3 * slowest, rel=1e-6)
-    assert found.link_seconds.max() == found.link_seconds[found.busiest_link]
+    assert found.link_seconds.max() == pytest.approx(3 * slowest, rel=1e-6)
     assert found.max_messages == max(load.values())
 
 
@@ -401,7 +400,7 @@ def test_laid_axes_say_where_they_lie():
 def test_a_link_of_a_ring_works_as_long_as_its_bytes_take(n):
     torus = tc.Torus((n,), bandwidth=1e9).with_network(header=0)
     sent = [MeshTraffic(kind, 1e6, ("x",)) for kind in ("allreduce", "allgather")]
-    seconds = tc.mesh(torus, {"x": n}, sent).best.link_seconds()
+    seconds = tc.mesh(torus, {"x": n}, sent).best.link_seconds
     # A ring uses both ways; an allreduce passes each part round twice.
     each = (n - 1) / n * 1e6 / 2 / 1e9
     np.testing.assert_allclose(seconds, np.full((2, 2 * n), each) * [[2], [1]], rtol=1e-3)

@@ -68,7 +68,7 @@ def test_real_programs_are_traced_ranked_launched_and_measured(tmp_path):
     gains = pd.read_csv(tmp_path / "tables" / "real_mpi_live" / "gains.csv").set_index("program")
     # The default order of the halo is far from the best: 55 % were gained on a busy machine.
     assert gains["searched"]["halo"] > 0.1
-    assert "0 ranks of 16 stood elsewhere" in (tmp_path / "real_mpi_live.md").read_text()
+    assert "0 ranks of 16 were on other nodes" in (tmp_path / "real_mpi_live.md").read_text()
     figures = json.loads((tmp_path / "findings.json").read_text())["figures"]
     assert figures[0]["reached"] > 0.85
     assert network.missing() is None
