@@ -13,7 +13,6 @@ from toruscast.training import single_features, summarise
 from toruscast.training.evaluation import (
     BASELINES,
     BOUNDS,
-    INTERVAL_SPLITS,
     PLURALS,
     HoldOut,
     MetricEvaluation,
@@ -36,6 +35,11 @@ _HELD_OUT = (
     Column("coverage", "90 % coverage", "share", 1),
 )
 _FEATURES = Column("features", kind="name")
+_REGRET = f"regret@1: {METRICS['regret_1'][1]}."
+_MEANING = (
+    "Gain: difference in RCC on the same splits, and the 95 % interval of its mean. A set helps if "
+    f"the interval is above 0. Other ranges contain 95 % of the splits. {_REGRET}"
+)
 
 
 def answer(result: Evaluation) -> Answer:
@@ -58,13 +62,12 @@ def answer(result: Evaluation) -> Answer:
         *(describe_runs(learned) if learned else ()),
     ]
     table = _set_table(result, gain, intervals["name"])
-    meaning = _explain_columns(gain, n_splits)
     single_title = f"Order by a single feature of all {len(samples)} samples, without training"
     singles = [_single_table(single, result.metrics)]
     sections = [
-        Section("", [table, Sentence(meaning)], only="terminal"),
+        Section("", [table, Sentence(_MEANING)], only="terminal"),
         Section("Pairs in the right order", [rcc_chart(result)], wide=False, only="page"),
-        Section("All scores", [table], meaning, wide=False, only="page"),
+        Section("All scores", [table], _MEANING, wide=False, only="page"),
         *([Section("", [observed_chart(learned)], only="page")] if learned else ()),
         *([] if largest is None else [_small_to_large_section(largest)]),
         Section(single_title, singles, only="terminal"),
@@ -172,18 +175,6 @@ def _set_table(result: Evaluation, gain: pd.DataFrame, names: pd.Series[str]) ->
     return Table(wide, columns, best=0)
 
 
-def _explain_columns(gain: pd.DataFrame, n_splits: int) -> str:
-    """Return sentences about the columns of the table of sets."""
-    text = f"regret@1: {METRICS['regret_1'][1]}."
-    if len(gain) > 1:
-        text = (
-            f"Gain: difference in RCC from {gain['features'][0]} on the same splits, and the 95 % "
-            f"interval of its mean. A set helps if the interval is above 0. {text}"
-        )
-    spread = "Other ranges contain 95 % of the splits."
-    return f"{text} {spread}" if n_splits >= INTERVAL_SPLITS else text
-
-
 def _small_to_large_section(scores: pd.DataFrame) -> Section:
     first = scores.iloc[0]
     return Section(
@@ -222,10 +213,7 @@ def _hold_out_answer(result: Evaluation, by: HoldOut) -> Answer:
         if by != "size"
         else f"The largest is held out; {own['n_train'].iloc[0]} other samples are for training"
     )
-    meaning = (
-        "Over 1 % and 5 %: RCC of the pairs whose times differ by more. regret@1: "
-        f"{METRICS['regret_1'][1]}. Bounds are not trained."
-    )
+    meaning = f"Over 1 % and 5 %: RCC of the pairs whose times differ by more. {_REGRET}"
     return Answer(
         title=f"Feature sets on held-out {PLURALS[by]}",
         badge=sample_badge(result.samples),

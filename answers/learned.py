@@ -164,9 +164,7 @@ def answer(
         headline = Headline(first)
         scores = [] if quality is None else [_score_section(quality)]
         sections = [
-            Section(
-                "Predicted and measured times", [observed_chart(result)], wide=False, only="page"
-            ),
+            Section("Predicted times", [observed_chart(result)], wide=False, only="page"),
             Section("Mean errors on held-out times", [_error_table(result)], wide=False),
             *scores,
             *_importance_sections(result),
@@ -245,12 +243,13 @@ def _score_section(quality: pd.DataFrame) -> Section:
     columns += [Column("spread", "95 % range", "label"), Column("meaning")]
     texts = {
         name: [
-            "-" if value != value else percent(value, 1) if share else f"{value:.3f}"
+            "" if value != value else percent(value, 1) if share else f"{value:.3f}"
             for value, share in zip(known[name], is_share, strict=True)
         ]
         for name in ("mean", "low", "high")
     }
-    spread = list(map("{} - {}".format, texts["low"], texts["high"]))
+    ends = zip(texts["low"], texts["high"], strict=True)
+    spread = [" to ".join(filter(None, each)) for each in ends]
     frame = known.assign(score=names, mean=texts["mean"], spread=spread, meaning=meanings)
     return Section("Scores on held-out mappings", [Table(frame, columns)], wide=False)
 
@@ -279,8 +278,6 @@ def scatter_chart(
     x: tuple[str, ArrayLike],
     y: tuple[str, ArrayLike],
     labels: Sequence[str],
-    *,
-    diagonal: bool = True,
 ) -> Chart:
     """Return the times ``y`` over the times ``x`` of the same mappings; each axis has a title."""
     scale, unit = time_unit(np.asarray(y[1]))
@@ -288,8 +285,9 @@ def scatter_chart(
     series = svg.Series("", "best", x_values, y_values, list(map(shown_name, labels)))
     titles = f"{x[0]}, {unit}", f"{y[0]}, {unit}"
     is_log = svg.needs_log_axis(np.concatenate([x_values, y_values]))
-    options: dict[str, Any] = {"diagonal": diagonal, "scales": svg.Scales(is_log, is_log)}
-    return Chart(key, title, lead, lambda: svg.draw_plot([series], *titles, **options))
+    scales = svg.Scales(is_log, is_log)
+    draw = functools.partial(svg.draw_plot, [series], *titles, diagonal=True, scales=scales)
+    return Chart(key, title, lead, draw)
 
 
 def _error_table(result: RunModel) -> Table:

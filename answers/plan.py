@@ -27,13 +27,12 @@ from .candidates import (
     describe_problem,
     describe_rivals,
 )
-from .learned import scatter_chart
 from .table import Column, Table, records
 
 # Maximum number of next runs on a page.
 _N_NEXT = 3
 _RUN_NEXT = "Run next: "
-# With fewer runs or measured mappings there is no chart of them.
+# With fewer runs there is no chart of the runs.
 _MIN_RUNS = 5
 
 
@@ -252,17 +251,7 @@ def _run_sections(plan: Plan) -> list[Section]:
     draw = partial(svg.draw_plot, series, *titles, from_zero=False)
     span = f"{seconds(runs.seconds.min())} to {seconds(runs.seconds.max())}"
     lead = f"{counted(len(numbers), 'run')}, {span}, in the order of the table."
-    charts = [Chart("runs", "Measured times", lead, draw)]
-    predicted = dict(zip(plan.names, plan.forecast_times(), strict=True))
-    measured = plan.table.dropna(subset=["measured"])
-    if len(measured) >= _MIN_RUNS:
-        names = measured["mapping"].tolist()
-        title = "Measured and predicted times"
-        lead = "Predictions are for the network only. Runs include computation and software."
-        x, y = [predicted[name] for name in names], measured["measured"]
-        axes = ("predicted", x), ("measured", y)
-        charts.append(scatter_chart("observed", title, lead, *axes, names, diagonal=False))
-    return [Section("Runs", charts, only="page")]
+    return [Section("Runs", [Chart("runs", "", "", draw)], lead, wide=False, only="page")]
 
 
 def runs_chart(runs: Runs) -> Chart:

@@ -308,18 +308,6 @@ def needs_log_axis(values: Floats) -> bool:
     return low > 0 and high > _MIN_LOG_RANGE * low
 
 
-def stack_charts(charts: Sequence[str]) -> str:
-    """Return one chart in which the charts are below each other."""
-    if len(charts) == 1:
-        return charts[0]
-    parts, y = [], 0.0
-    for chart in charts:
-        height = float(chart.split('"', 2)[1].split()[3])
-        parts.append(chart.replace("<svg ", f'<svg y="{y:.0f}" height="{height:.0f}" ', 1))
-        y += height + 12
-    return make_svg(y, parts, f"{len(charts)} charts")
-
-
 def _draw_legend(
     series: Sequence[Series], left: float, right: float, y: float
 ) -> tuple[list[str], float]:

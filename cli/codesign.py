@@ -168,17 +168,7 @@ def upgrade(source: _ApplicationOptions, options: _UpgradeOptions, output: Outpu
         table = with_published(table, "codesign-upgrades")
     content = {"processes": base.processes, "memory": base.memory, "ratios": records(table)}
     printed, notes = _tabulate_upgrades(table)
-    _write_answer(output, printed, table, content, _describe_growth(table), notes)
-
-
-def _describe_growth(table: pd.DataFrame) -> list[str]:
-    needs = table[table["requirement"] != "problem_size"].dropna(subset=["ratio"])
-    if needs.empty:
-        return [""]
-    row = needs.loc[needs["ratio"].idxmax()]
-    name = row["requirement"].replace("_", " ")
-    ratio = f"{number(row['ratio'])} times the {name} per process"
-    return [f"Largest growth: {row['application']} needs {ratio} after upgrade {row['upgrade']}"]
+    _write_answer(output, printed, table, content, below=notes)
 
 
 def _tabulate_upgrades(table: pd.DataFrame) -> tuple[Table, list[str]]:
