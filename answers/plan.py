@@ -246,7 +246,7 @@ def _run_sections(plan: Plan) -> list[Section]:
     series = [_run_series(runs, scale, *kind) for kind in kinds if kind[-1].any()]
     minimum = np.minimum.accumulate(runs.seconds) / scale
     steps = np.repeat(numbers, 2)[1:], np.repeat(minimum, 2)[:-1]
-    series.insert(0, svg.Series("shortest so far", "third", *steps, style="line"))
+    series.insert(0, svg.Series("shortest so far", "other", *steps, style="line"))
     titles = "run", f"measured, {unit}"
     draw = partial(svg.draw_plot, series, *titles, from_zero=False)
     span = f"{seconds(runs.seconds.min())} to {seconds(runs.seconds.max())}"
