@@ -35,6 +35,10 @@ _N_OUTLIERS = 3
 _MIN_SAMPLES = 12
 # If twice the samples gained less RCC than this, more samples will probably not help.
 _MIN_GAIN = 0.01
+_UNSEEN = (
+    "Each mapping is predicted by models that were not trained on it. On the line, both times are "
+    "equal."
+)
 # Entries of the provenance on the page, which also lists the command and the versions.
 _PROVENANCE = ("graphs", "tori", "routing", "seed", "times", "created")
 
@@ -256,19 +260,9 @@ def _score_section(quality: pd.DataFrame) -> Section:
 
 def observed_chart(result: RunModel) -> Chart:
     """Return a chart of the predicted over the measured times of held-out mappings."""
-    predicted = result.predicted.mean(axis=0)
-    return _held_out_chart(result.runs.names, result.runs.times, predicted, "measured")
-
-
-def _held_out_chart(
-    names: Sequence[str], times: ArrayLike, predicted: ArrayLike, source: str
-) -> Chart:
-    lead = (
-        f"{counted(len(names), 'mapping')}, each predicted by a model that was not trained on it. "
-        "On the line, both times are equal."
-    )
-    axes = (source, times), ("predicted", predicted)
-    return scatter_chart("observed", "", lead, *axes, names)
+    runs, predicted = result.runs, result.predicted.mean(axis=0)
+    axes = ("measured", runs.times), ("predicted", predicted)
+    return scatter_chart("observed", "", _UNSEEN, *axes, runs.names)
 
 
 def scatter_chart(
@@ -296,8 +290,7 @@ def _error_table(result: RunModel) -> Table:
         Column("miss", "mean error", "share"),
         Column("offered", "chosen", "flag"),
     ]
-    frame = result.held_out.rename_axis("model")
-    return Table(frame, columns)
+    return Table(result.held_out.rename_axis("model"), columns)
 
 
 def _held_out_charts(result: Training) -> list[Block]:
@@ -305,7 +298,8 @@ def _held_out_charts(result: Training) -> list[Block]:
     predicted = curves.predict_held_out(result.samples, result.model)
     times = result.samples["time"].to_numpy()
     names = [str(name) for name in result.samples.get("mapping", range(len(times)))]
-    return [_held_out_chart(names, times, predicted, "simulated")]
+    axes = ("simulated", times), ("predicted", predicted)
+    return [scatter_chart("observed", "", _UNSEEN, *axes, names)]
 
 
 def _learning_curve(result: Training) -> list[Block]:
@@ -330,9 +324,8 @@ def importance_chart(model: TimePredictor | FittedModel) -> Chart:
     frame = _importance_frame(model)
     names, values = frame["feature"].str.replace("_", " "), frame["importance"].tolist()
     lead = "Share of the variance that the splits by each feature explain."
-    draw = functools.partial(
-        svg.draw_bars, names.tolist(), [("importance", "best", values)], 1.0, "%"
-    )
+    bars = [("importance", "best", values)]
+    draw = functools.partial(svg.draw_bars, names.tolist(), bars, 1.0, "%")
     return Chart("importance", "", lead, draw)
 
 
@@ -353,9 +346,8 @@ def _importance_sections(result: Training | RunModel) -> list[Section]:
         Column("importance", kind="share"),
         Column("meaning", priority=2),
     ]
-    table = Table(_importance_frame(result.model), columns)
-    chart = importance_chart(result.model)
+    chart, frame = importance_chart(result.model), _importance_frame(result.model)
     return [
         Section("Feature importances", [chart], wide=False, only="page"),
-        Section("Most important features", [table], wide=False),
+        Section("Most important features", [Table(frame, columns)], wide=False),
     ]
