@@ -308,13 +308,12 @@ def _learning_curve(result: Training) -> list[Block]:
     half, full = curve.iloc[-2], curve.iloc[-1]
     gain = full["mean"] - half["mean"]
     helps = "will probably" if gain >= _MIN_GAIN else "will probably not"
-    intervals = curve[["n_train", "low", "high"]].dropna()
-    bands = list(intervals.itertuples(index=False, name=None))
+    area = curve[["n_train", "low", "high"]].dropna().to_numpy().tolist()
     points = svg.Series("", "best", curve["n_train"].to_numpy(), curve["mean"].to_numpy())
     lead = f"From {half['n_train']:.0f} to {full['n_train']:.0f} samples, the RCC changes by "
-    lead += f"{gain:+.3f}. More samples {helps} help. Bars contain 95 % of the splits."
+    lead += f"{gain:+.3f}. More samples {helps} help. Shaded: 95 % of the splits."
     series = [points._replace(style="line"), points]
-    options: dict[str, Any] = {"from_zero": False, "bands": bands}
+    options: dict[str, Any] = {"from_zero": False, "scales": svg.Scales(area=area)}
     draw = functools.partial(svg.draw_plot, series, "samples", "RCC", **options)
     return [Chart("growth", "", lead, draw)]
 

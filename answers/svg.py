@@ -229,16 +229,15 @@ def draw_plot(
     lines: bool = False,
     diagonal: bool = False,
     from_zero: bool = True,
-    bands: Sequence[tuple[float, float, float]] = (),
     scales: Scales = _LINEAR,
 ) -> str:
     """Return a plot of points or lines, with a legend if there are several series.
 
-    ``diagonal`` draws the line y = x; ``bands`` are vertical intervals ``(x, low, high)``.
+    ``diagonal`` draws the line y = x.
     """
     points = [np.array([each.x, each.y], dtype=float) for each in series]
     xs, ys = np.concatenate(points, axis=1)
-    ys = np.concatenate([ys, [end for _, *ends in (*bands, *scales.area) for end in ends]])
+    ys = np.concatenate([ys, [end for _, *ends in scales.area for end in ends]])
     low_x, high_x = _choose_range(xs, from_zero and lines)
     low_y, high_y = _choose_range(
         ys[ys > 0] if scales.log_y else ys, from_zero and not scales.log_y
@@ -280,8 +279,6 @@ def draw_plot(
         parts.append(
             f'<polygon points="{_format_points(outline, x, y)}" class="best" opacity=".25"/>'
         )
-    for value, low, high in bands:
-        parts.append(_draw_line(x(value), y(low), x(value), y(high), "other", 2))
     for each, values in zip(series, points, strict=True):
         style = each.style or ("line" if lines else "points")
         if style != "points":

@@ -447,8 +447,7 @@ def _write_table(
 ) -> None:
     """Write a table and charts, and print some columns of the table."""
     block = Table(table, _make_columns(table, columns), top=top)
-    tables = Table(table, ()), block
-    output.write_table("", *tables, *charts, title=title, badge=badge, content=content)
+    output.write_table("", block, *charts, title=title, badge=badge, content=content)
 
 
 def _make_columns(frame: Frame, names: Sequence[str] | None = None) -> list[Column]:
