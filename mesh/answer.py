@@ -29,10 +29,10 @@ def answer(found: MeshLayouts, *, setting: str = "") -> Answer:
     head, badge = _headline(found)
     notes, sections = _notes(found), _sections(found)
     file = None
-    if found.ids.size <= _MAX_PAGE_DEVICES:
-        title, comes_first = f"JAX program of {_best_name(found)}", _is_recommended(found)
-        file = File("mesh.py", found.jax_program(), title, comes_first)
-    else:
+    if found.ids.size <= _MAX_PAGE_DEVICES and _is_recommended(found):
+        title = f"JAX program of {_best_name(found)}"
+        file = File("mesh.py", found.jax_program(), title, comes_first=True)
+    elif _is_recommended(found):
         notes.append("The program is too long for a page; --write mesh.py writes it.")
     return Answer(
         setting=setting or f"{found.axes} on {found.torus}, collectives run {_order(found)}",
@@ -208,9 +208,10 @@ def _collective_chart(found: MeshLayouts) -> Chart:
     baseline = found.collective_rows(found.default)
     scale, unit = time_unit([found.best.time])
     groups = [shown_name(row["what"]) for row in rows]
+    kinds = ["best", "yours"] if _is_recommended(found) else ["yours", "best"]
     series = [
-        (_best_name(found), "best", [row["time"] for row in rows]),
-        (found.default_name, "yours", [row["time"] for row in baseline]),
+        (_best_name(found), kinds[0], [row["time"] for row in rows]),
+        (found.default_name, kinds[1], [row["time"] for row in baseline]),
         ("lower bound", "other", [row["bound"] for row in rows]),
     ]
     return Chart(
