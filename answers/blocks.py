@@ -78,11 +78,12 @@ class Section:
 
 @dataclass(frozen=True)
 class Headline:
-    """The answer in one sentence, with an emphasised name."""
+    """The answer in one sentence, with an emphasised name in the colour of ``kind`` in charts."""
 
     before: str
     name: str = ""
     after: str = ""
+    kind: str = "best"
 
     def __str__(self) -> str:
         return f"{self.before}{self.name}{self.after}"
@@ -148,6 +149,10 @@ def table_answer(
     """
     headline = head if isinstance(head, Headline) else Headline(head)
     table = next((block for block in blocks if isinstance(block, Table)), None)
-    others = [block for block in blocks if block is not table]
-    section = Section("", [*others, *(Sentence(text, unwrapped=True) for text in below)])
-    return Answer(headline, sections=[section], table=table, **fields)
+    charts = [block for block in blocks if isinstance(block, Chart)]
+    others = [block for block in blocks if block is not table and block not in charts]
+    others += [Sentence(text, unwrapped=True) for text in below]
+    is_wide = len(charts) != 1
+    sections = [Section("", charts, wide=is_wide, only="page"), Section("", others, wide=is_wide)]
+    sections = [section for section in sections if section.blocks]
+    return Answer(headline, sections=sections, table=table, **fields)

@@ -383,17 +383,15 @@ class TrafficComparison:
             },
         }
 
-    def launcher_file(self, upcoming: tuple[TaskMapping, str] | None = None) -> File | None:
-        """Return the best mapping, or one to run next with its name, as a launcher file.
+    def launcher_file(self, upcoming: TaskMapping | None = None) -> File | None:
+        """Return the best mapping, or one to run next, as a launcher file.
 
         None if the file would be too long for a page.
         """
         if self.problem.workload.n_tasks > _MAX_LAUNCHER_LINES:
             return None
-        mapping, name = upcoming or (self.best, self.names[0])
-        content = format_bluegene(mapping, self.problem.torus)
-        title = f"launcher file of {shortened(shown_name(name), 24)}"
-        return File("next.map" if upcoming else "best.map", content, title)
+        content = format_bluegene(upcoming or self.best, self.problem.torus)
+        return File("next.map" if upcoming else "best.map", content)
 
 
 def describe_problem(problem: MappingProblem) -> str:
@@ -489,7 +487,8 @@ class CandidateRanking:
 
     Sentences call the baseline ``baseline_name``. ``sources`` are the sources of inexact times,
     such as " predicted", and empty for exact times. ``ends`` are the intervals of the times.
-    ``proved`` states that no candidate is faster than the best.
+    ``upcoming`` are the candidates to run next. ``proved`` states that no candidate is faster than
+    the best.
     """
 
     names: Sequence[str]
@@ -499,6 +498,7 @@ class CandidateRanking:
     baseline_name: str = DEFAULT_ORDER
     sources: Sequence[str] = ()
     ends: Sequence[tuple[float, float]] = ()
+    upcoming: Sequence[str] = ()
     proved: bool = True
 
     @property
@@ -581,6 +581,8 @@ class CandidateRanking:
         label, time = shortened(shown_name(self.names[i]), _MAX_LABEL), self.times[i]
         base = None if i == self.yours else self.baseline
         note = change(time / base - 1) if base else ""
+        if self.names[i] in self.upcoming:
+            kind, note = "third", f"{note} run next"
         return svg.Row(label, time, kind, low, high, note, n_skipped)
 
     def compare_traffic(

@@ -82,7 +82,11 @@ def render_page(answer: Answer, inputs: Sequence[tuple[str, str]] = ()) -> str:
     macros: Any = environment.get_template("blocks.html").module
     sections = [section for section in answer.sections if section.only != "terminal"]
     if answer.table is not None and answer.table.visible_columns:
-        sections.append(Section(answer.table.title or "Table", [answer.table], folded=True))
+        # The table is open if the page has nothing else to show.
+        blocks = [block for section in sections for block in section.blocks]
+        folded = not all(isinstance(block, Sentence) for block in blocks)
+        table = Section(answer.table.title or "Table" * folded, [answer.table], folded=folded)
+        sections.insert(len(sections) * folded, table)
     data: dict[str, Any] = {"ramp": list(RAMP)}
     for view in (block for section in sections for block in section.blocks):
         if isinstance(view, LinkMap):

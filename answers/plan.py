@@ -27,7 +27,6 @@ from .candidates import (
     describe_problem,
     describe_rivals,
 )
-from .learned import scatter_chart
 from .table import Column, Table, records
 
 # Maximum number of next runs on a page.
@@ -51,11 +50,8 @@ def answer(
     ``upcoming`` are the mappings to run next, ``written`` holds advice for the file of each, and
     ``times`` is the file of the runs so far.
     """
-    table, ranking = _sorted_table(plan), _rank_candidates(plan)
-    chosen = upcoming or []
-    if upcoming is None and not plan.is_enough and len(plan.names) > 1:
-        chosen = plan.ask(min(_N_NEXT, len(plan.names)))
-    notes = []
+    table, chosen = _sorted_table(plan), _choose_next(plan) if upcoming is None else upcoming
+    ranking, notes = _rank_candidates(plan, chosen), []
     named = ", ".join(shown_name(plan.name_of(mapping)) for mapping in chosen)
     headline = _make_headline(plan, ranking, named)
     if chosen and headline.before != _RUN_NEXT:
@@ -73,7 +69,7 @@ def answer(
     mappings = [by_name[name] for name in ranking.names]
     traffic = ranking.compare_traffic(plan.problem, mappings, plan.runs is None)
     sections = [
-        Section("How much faster", [times_chart(plan)], wide=False, only="page"),
+        Section("How much faster", [_times_chart(plan, ranking)], wide=False, only="page"),
         *traffic.limit_sections(),
         *_run_sections(plan),
         *traffic.link_sections(),
@@ -106,10 +102,13 @@ def answer(
             "enough": plan.is_enough,
             "mappings": records(table),
         },
-        file=traffic.launcher_file(
-            (chosen[0], plan.name_of(chosen[0])) if headline.before == _RUN_NEXT else None
-        ),
+        file=traffic.launcher_file(chosen[0] if headline.before == _RUN_NEXT else None),
     )
+
+
+def _choose_next(plan: Plan) -> Sequence[TaskMapping]:
+    has_choice = len(plan.names) > 1 and not plan.is_enough
+    return plan.ask(min(_N_NEXT, len(plan.names))) if has_choice else []
 
 
 def candidate_table(plan: Plan, top: int = 10) -> Table:
@@ -138,7 +137,7 @@ def _sorted_table(plan: Plan) -> pd.DataFrame:
     return plan.table.sort_values("time", kind="stable", ignore_index=True)
 
 
-def _rank_candidates(plan: Plan) -> CandidateRanking:
+def _rank_candidates(plan: Plan, upcoming: Sequence[TaskMapping] = ()) -> CandidateRanking:
     table = _sorted_table(plan)
     names = [str(name) for name in table["mapping"]]
     yours = default_order(plan.mappings, plan.names, plan.problem.torus)
@@ -148,6 +147,7 @@ def _rank_candidates(plan: Plan) -> CandidateRanking:
         None if yours is None else names.index(plan.names[yours]),
         names.index(plan.name_of(plan.best)),
         ends=[*zip(table["low"], table["high"], strict=True)],
+        upcoming=[plan.name_of(mapping) for mapping in upcoming],
     )
 
 
@@ -168,7 +168,7 @@ def _make_headline(plan: Plan, ranking: CandidateRanking, upcoming: str) -> Head
     if plan.verdict.kind != "undecided":
         return Headline(f"Keep {DEFAULT_ORDER}, " if is_kept else "Use ", best, f": {time}{gain}")
     if upcoming:
-        return Headline(_RUN_NEXT, upcoming, f". {best} leads: {time}{gain}")
+        return Headline(_RUN_NEXT, upcoming, f". {best} leads: {time}{gain}", "third")
     return Headline("", best, f" leads: {time}{gain}")
 
 
@@ -219,11 +219,14 @@ def describe_noise(plan: Plan) -> str:
 
 def times_chart(plan: Plan) -> Chart:
     """Return the expected times of the five best, the default order and the slowest."""
-    table, ranking = _sorted_table(plan), _rank_candidates(plan)
-    measured = int((table["runs"] > 0).sum())
+    return _times_chart(plan, _rank_candidates(plan, _choose_next(plan)))
+
+
+def _times_chart(plan: Plan, ranking: CandidateRanking) -> Chart:
+    measured = int((plan.table["runs"] > 0).sum())
     return ranking.chart(
         "Expected time of a run without noise",
-        f" Bars are 90 % intervals; {measured} of {len(table)} were measured.",
+        f" Bars are 90 % intervals; {measured} of {len(plan.table)} were measured.",
         ticks=ranking.times,
     )
 
@@ -236,30 +239,19 @@ def _run_sections(plan: Plan) -> list[Section]:
     numbers, best = np.arange(1, len(runs.which) + 1), plan.name_of(plan.best)
     is_best = np.array([runs.names[i] == best for i in runs.which])
     kinds = (
-        ("the best", "best", is_best & ~runs.is_outlier),
-        ("another", "other", ~is_best & ~runs.is_outlier),
+        (best, "best", is_best & ~runs.is_outlier),
+        ("other mappings", "other", ~is_best & ~runs.is_outlier),
         ("left out", "yours", runs.is_outlier),
     )
     series = [_run_series(runs, scale, *kind) for kind in kinds if kind[-1].any()]
     minimum = np.minimum.accumulate(runs.seconds) / scale
-    so_far = svg.Series("", "best", numbers, minimum, style="line")
-    draw = partial(svg.draw_plot, x_title="run", y_title=f"measured, {unit}", from_zero=False)
+    steps = np.repeat(numbers, 2)[1:], np.repeat(minimum, 2)[:-1]
+    series.insert(0, svg.Series("shortest so far", "third", *steps, style="line"))
+    titles = "run", f"measured, {unit}"
+    draw = partial(svg.draw_plot, series, *titles, from_zero=False)
     span = f"{seconds(runs.seconds.min())} to {seconds(runs.seconds.max())}"
-    lead = f"{counted(len(numbers), 'run')}, {span}."
-    charts = [
-        Chart("runs", "Runs, in the order of the table", lead, partial(draw, series)),
-        Chart("so-far", "Shortest time so far", "", partial(draw, [so_far])),
-    ]
-    predicted = dict(zip(plan.names, plan.forecast_times(), strict=True))
-    measured = plan.table.dropna(subset=["measured"])
-    if len(measured) > 1:
-        names = measured["mapping"].tolist()
-        title = "Measured and predicted times"
-        lead = "Predictions are for the network only. Runs include computation and software."
-        x, y = [predicted[name] for name in names], measured["measured"]
-        axes = ("predicted", x), ("measured", y)
-        charts.append(scatter_chart("observed", title, lead, *axes, names, diagonal=False))
-    return [Section("Runs", charts, only="page")]
+    lead = f"{counted(len(numbers), 'run')}, {span}, in the order of the table."
+    return [Section("Runs", [Chart("runs", "", "", draw)], lead, wide=False, only="page")]
 
 
 def runs_chart(runs: Runs) -> Chart:

@@ -26,6 +26,8 @@ _N_TICKS = 4
 _LETTER_WIDTH = 7.2
 # Colours of the light and the dark theme, from idle to busiest.
 RAMP = ("#fcf6d4", "#feca8d", "#fd9668", "#f1605d", "#cd4071", "#9e2f7f", "#721f81", "#440f76")
+# An axis is logarithmic if its largest value is more than this many times the smallest.
+_MIN_LOG_RANGE = 8.0
 _DASHES = {"dashed": "7 4", "dotted": "2 4"}
 
 
@@ -178,7 +180,7 @@ def draw_bars(
     parts, height = legend, 13
     for g, group in enumerate(groups):
         middle = y + (height + 2) * len(series) / 2 + 3
-        label = shortened(shown_name(group), 24)
+        label = shortened(shown_name(group), 21)
         parts.append(draw_label(_LABEL_WIDTH - 8, middle, label, "", "end"))
         for s, (name, kind, values) in enumerate(series):
             is_limit = bool(limits) and limits[s] == g
@@ -265,7 +267,9 @@ def draw_plot(
             f'<rect x="{x(scales.beyond):.1f}" y="{top:.0f}" width="{width:.1f}" height="192" '
             'class="shade"/>'
         )
-        parts.append(draw_label(right - 2, bottom - 5, "beyond the measurements", "quiet", "end"))
+        is_low = y(float(np.asarray(series[0].y)[-1])) > (top + bottom) / 2
+        label_y = top + 13 if is_low else bottom - 5
+        parts.append(draw_label(right - 2, label_y, "beyond the measurements", "quiet", "end"))
     parts.append(draw_label(2, first, y_title, "quiet"))
     for tick in _choose_ticks(low_y, high_y, scales.log_y):
         parts.append(_draw_line(left, y(tick), right, y(tick), "axis"))
@@ -303,16 +307,10 @@ def draw_plot(
     return make_svg(bottom + 38, [*parts, *legend], f"{y_title} over {x_title}: {names}")
 
 
-def stack_charts(charts: Sequence[str]) -> str:
-    """Return one chart in which the charts are below each other."""
-    if len(charts) == 1:
-        return charts[0]
-    parts, y = [], 0.0
-    for chart in charts:
-        height = float(chart.split('"', 2)[1].split()[3])
-        parts.append(chart.replace("<svg ", f'<svg y="{y:.0f}" height="{height:.0f}" ', 1))
-        y += height + 12
-    return make_svg(y, parts, f"{len(charts)} charts")
+def needs_log_axis(values: Floats) -> bool:
+    """Whether values are positive and differ so much that an axis should be logarithmic."""
+    low, high = float(values.min(initial=np.inf)), float(values.max(initial=0.0))
+    return low > 0 and high > _MIN_LOG_RANGE * low
 
 
 def _draw_legend(
@@ -338,7 +336,7 @@ def _draw_legend(
         kind = each.kind if each.kind in ("best", "yours") else "quiet"
         parts.append(draw_label(x + 12, y + 4, name, kind))
         x += width
-    return parts, y + 10
+    return parts, y + 14
 
 
 def _format_points(
@@ -421,7 +419,8 @@ def _draw_axis(
     ticks = ticks or _choose_ticks(low, high)
     for tick in ticks:
         text = f"{_format_tick(tick)} {unit}" if unit and tick == ticks[-1] else _format_tick(tick)
-        parts.append(draw_label(x(tick), y + 15, text, "quiet", "middle"))
+        middle = min(x(tick), WIDTH - _LETTER_WIDTH * len(text) / 2)
+        parts.append(draw_label(middle, y + 15, text, "quiet", "middle"))
     return parts
 
 

@@ -16,8 +16,9 @@ import toruscast as tc
 from toruscast import answers
 from toruscast._slow import numpy as np
 from toruscast._slow import pandas as pd
+from toruscast.answers.blocks import Headline
 from toruscast.answers.table import Column, Table, csv_text, records
-from toruscast.text import percent, printable, shortened
+from toruscast.text import counted, percent, printable, rounded, shortened
 
 from .app import CommandGroup
 from .options import (
@@ -331,7 +332,12 @@ def fit(
     has_methods = any(row["predicts_by"] != "formula" for row in table)
     columns = ["callpath", "metric", "formula", *["predicts_by"] * has_methods]
     columns += ["smape", "adjusted_r2"]
-    _write_table(output, table, {"models": rows}, columns, table_size.top, charts)
+    worst = max(rows, key=lambda row: row["smape"])
+    error = f"error at most {rounded(worst['smape'], 3)} % (SMAPE, {worst['callpath']})"
+    note = f"{sum(row['trusted'] for row in rows)} fit within the noise of the repetitions."
+    head = Headline(counted(len(rows), "scaling formula"), after=f", {error}")
+    more: dict[str, Any] = {"head": head, "notes": [note], "badge": "fitted to measured values"}
+    _write_table(output, table, {"models": rows}, columns, table_size.top, *charts, **more)
     _print_notes(output, rows)
 
 
@@ -397,8 +403,20 @@ def predict(
     has_methods = any(row["predicts_by"] != "formula" for row in rows)
     columns = [name for name in rows[0] if has_methods or name != "predicts_by"]
     content = {"predictions": rows, "models": summaries}
-    _write_table(output, pd.DataFrame(rows), content, columns, table_size.top)
+    more: dict[str, Any] = {"head": _describe_largest(rows), "badge": "extrapolated"}
+    _write_table(output, pd.DataFrame(rows), content, columns, table_size.top, **more)
     _print_notes(output, summaries)
+
+
+def _describe_largest(rows: Sequence[dict[str, Any]]) -> Headline:
+    """Return the call path with the largest prediction of the first metric at the first point."""
+    first = rows[0]
+    same = [row for row in rows if (row["metric"], row["at"]) == (first["metric"], first["at"])]
+    row = max(same, key=lambda each: each["prediction"])
+    text = f": {row['metric']} {rounded(row['prediction'])} at {row['at']}"
+    if "low" in row:
+        text += f", interval {rounded(row['low'])} to {rounded(row['high'])}"
+    return Headline("Largest: " if len(same) > 1 else "", row["callpath"], text)
 
 
 def _order_points(points: Sequence[Point], parameters: Sequence[str]) -> list[list[float]]:
@@ -431,11 +449,14 @@ def _write_table(
     content: dict[str, Any],
     columns: Sequence[str] | None = None,
     top: int = MAX_ROWS,
-    charts: Sequence[answers.blocks.Chart] = (),
+    *charts: answers.blocks.Chart,
+    head: str | Headline = "",
+    **more: Any,
 ) -> None:
     """Write a table and charts, and print some columns of the table."""
     block = Table(table, _make_columns(table, columns), top=top)
-    output.write_table("", block, *charts, title="Scaling models", content=content)
+    tables = Table(table, ()), block
+    output.write_table(head, *tables, *charts, title="Scaling models", content=content, **more)
 
 
 def _make_columns(frame: Frame, names: Sequence[str] | None = None) -> list[Column]:
