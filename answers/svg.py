@@ -143,7 +143,8 @@ def draw_times(
             parts.append(_draw_line(x(time), y - 4, x(time), y + 12, kind, 3))
         y += _ROW_HEIGHT
     # Half of the labels have room on a short axis.
-    labelled = _choose_ticks(begin / scale, high / scale)[:: 1 if left < 150 else 2]
+    labelled = _choose_ticks(begin / scale, high / scale)
+    labelled = labelled[:: 2 if left > 150 and len(labelled) > 3 else 1]
     parts += _draw_axis(begin / scale, high / scale, y - 4, lambda v: x(v * scale), unit, labelled)
     times = "; ".join(f"{row.label} {number(row.time / scale)} {unit}" for row in rows)
     return make_svg(y + 18, parts, f"Times: {times}")
