@@ -124,7 +124,9 @@ def answer(result: Simulation, why: Reasons | None = None, *, setting: str = "")
     bound, unit = reasons.lower_bound, " per iteration" if result.iterations > 1 else ""
     head = f" takes {seconds(result.time)}{unit}"
     if bound:
-        head += f", {result.time / bound:.2f} times its lower bound of {seconds(bound)}"
+        least = f"the minimum for this mapping ({seconds(bound)})"
+        excess = compare_times(max(result.time, bound), bound, least)
+        head += f", {excess.removeprefix('as long as ')}"
     about = describe_problem(result.problem)
     return traffic.answer(
         Headline("", name, head),

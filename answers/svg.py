@@ -32,7 +32,7 @@ _DASHES = {"dashed": "7 4", "dotted": "2 4"}
 
 
 class Row(NamedTuple):
-    """A row of a chart of times; ``kind`` is best, yours or other."""
+    """A row of a chart of times, after ``n_skipped`` rows; ``kind`` is best, yours or other."""
 
     label: str
     time: float
@@ -40,6 +40,7 @@ class Row(NamedTuple):
     low: float = 0.0
     high: float = 0.0
     note: str = ""
+    n_skipped: int = 0
 
 
 class Series(NamedTuple):
@@ -90,37 +91,36 @@ def draw_times(
     unit: str,
     lower_bound: float = 0.0,
     ticks: Sequence[float] = (),
-    left_out: str = "",
     marked: Sequence[tuple[float, str]] = (),
     begin: float = 0.0,
 ) -> str:
     """Return a row with a dot for each time, and its interval; the axis starts at ``begin``.
 
     ``ticks`` are times below the rows, and ``marked`` are the times and kinds of highlighted ticks.
-    ``left_out`` describes rows between the last two that are not drawn.
     """
     high = max([*(max(row.time, row.high) for row in rows), lower_bound, *ticks]) or 1.0
-    right = WIDTH - 96
+    labels = [shortened(shown_name(row.label), 28) for row in rows]
+    left, right = 14 + 6.8 * max(9, *map(len, labels)), WIDTH - 96
 
     def x(time: float) -> float:
         share = (min(time, high) - begin) / (high - begin or 1.0)
-        return _LABEL_WIDTH + (right - _LABEL_WIDTH) * share
+        return left + (right - left) * share
 
-    parts, y = [], 26.0
-    bottom = y + _ROW_HEIGHT * len(rows) + (18 if left_out else 0)
+    parts, y = [], 26.0 if lower_bound else 14.0
+    bottom = y + _ROW_HEIGHT * len(rows) + 18 * sum(row.n_skipped > 0 for row in rows)
     if lower_bound:
         bound = x(lower_bound)
         text = f"lower bound {number(lower_bound / scale)} {unit}"
         parts.append(_draw_line(bound, 14, bound, bottom - 10, "floor"))
-        parts.append(draw_label(bound, 10, text, "quiet", "end" if bound > WIDTH / 2 else "start"))
-    for i, row in enumerate(rows):
-        if left_out and i == len(rows) - 1:
-            parts.append(draw_label(_LABEL_WIDTH, y + 3, f"\u22ee {left_out}", "quiet"))
+        parts.append(draw_label(bound, 11, text, "quiet", "end" if bound > WIDTH / 2 else "start"))
+    for row, label in zip(rows, labels, strict=True):
+        if row.n_skipped:
+            text = f"\u22ee {row.n_skipped} not drawn"
+            parts.append(draw_label(left - 8, y + 1, text, "quiet", "end"))
             y += 18
         kind = row.kind
-        label = shortened(shown_name(row.label), 19)
-        parts.append(draw_label(_LABEL_WIDTH - 8, y + 4, label, kind, "end"))
-        parts.append(_draw_line(_LABEL_WIDTH, y, x(row.time), y, f"{kind} pale", 2))
+        parts.append(draw_label(left - 8, y + 4, label, kind, "end"))
+        parts.append(_draw_line(left, y, x(row.time), y, f"{kind} pale", 2))
         if row.high > row.low:
             parts.append(_draw_line(x(row.low), y, x(row.high), y, kind, 4, "opacity:.45"))
         parts.append(
@@ -135,14 +135,17 @@ def draw_times(
         )
         y += _ROW_HEIGHT
     if ticks:
-        parts.append(draw_label(_LABEL_WIDTH - 8, y + 8, f"all {len(ticks)}", "quiet", "end"))
+        parts.append(draw_label(left - 8, y + 8, f"all {len(ticks)}", "quiet", "end"))
         # Draw at most one tick per pixel.
         for pixel in sorted({round(x(time)) for time in ticks}):
             parts.append(_draw_line(pixel, y - 2, pixel, y + 10, "other", 1, "opacity:.6"))
         for time, kind in marked:
             parts.append(_draw_line(x(time), y - 4, x(time), y + 12, kind, 3))
         y += _ROW_HEIGHT
-    parts += _draw_axis(begin / scale, high / scale, y - 4, lambda v: x(v * scale), unit)
+    # Half of the labels have room on a short axis.
+    labelled = _choose_ticks(begin / scale, high / scale)
+    labelled = labelled[:: 2 if left > 150 and len(labelled) > 3 else 1]
+    parts += _draw_axis(begin / scale, high / scale, y - 4, lambda v: x(v * scale), unit, labelled)
     times = "; ".join(f"{row.label} {number(row.time / scale)} {unit}" for row in rows)
     return make_svg(y + 18, parts, f"Times: {times}")
 
@@ -174,7 +177,7 @@ def draw_bars(
         return f"{number(value / scale)} {unit}".strip()
 
     unnamed = [Series(name, kind, (), ()) for name, kind, _ in series] if not totals else ()
-    legend, y = _draw_legend(unnamed, _LABEL_WIDTH, right, 10)
+    legend, y = _draw_legend(unnamed, 8, right, 10)
     parts, height = legend, 13
     for g, group in enumerate(groups):
         middle = y + (height + 2) * len(series) / 2 + 3
@@ -194,11 +197,14 @@ def draw_bars(
             text = amount.removesuffix(unit).strip()
             if is_limit:
                 text = f"limit: {text}"
-            if is_limit and width > _LETTER_WIDTH * len(text):
-                parts.append(draw_label(left + width - 5, y + 10.5, text, "inside bold", "end"))
+            edge, text_width = left + width + 5, _LETTER_WIDTH * len(text)
+            if is_limit and width > text_width:
+                parts.append(draw_label(edge - 10, y + 10.5, text, "inside bold", "end"))
             else:
-                text_kind = "bold" if is_limit else "quiet"
-                parts.append(draw_label(left + width + 5, y + 10.5, text, text_kind))
+                # A line does not cross the text.
+                for line in sorted(map(x, totals)):
+                    edge = line + 5 if line - text_width - 3 < edge < line + 5 else edge
+                parts.append(draw_label(edge, y + 10.5, text, "bold" if is_limit else "quiet"))
             y += height + 2
         y += 10
     # Draw the lines first, behind the texts.
