@@ -62,16 +62,16 @@ def answer(result: Evaluation) -> Answer:
         *(describe_runs(learned) if learned else ()),
     ]
     table = _set_table(result, gain, intervals["name"])
-    single_title = f"Order by a single feature of all {len(samples)} samples, without training"
     singles = [_single_table(single, result.metrics)]
+    title = f"Order by a single feature of all {len(samples)} samples, without training"
     sections = [
         Section("", [table, Sentence(_MEANING)], only="terminal"),
         Section("Pairs in the right order", [rcc_chart(result)], wide=False, only="page"),
         Section("All scores", [table], _MEANING, wide=False, only="page"),
         *([Section("", [observed_chart(learned)], only="page")] if learned else ()),
         *([] if largest is None else [_small_to_large_section(largest)]),
-        Section(single_title, singles, only="terminal"),
-        Section(single_title, singles, folded=True, only="page"),
+        Section(title, singles, only="terminal"),
+        Section(title, singles, folded=True, only="page"),
     ]
     content: dict[str, Any] = {
         "n_samples": len(samples),

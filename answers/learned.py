@@ -169,7 +169,6 @@ def answer(
         scores = [] if quality is None else [_score_section(quality)]
         sections = [
             Section("Predicted times", [observed_chart(result)], wide=False, only="page"),
-            Section("Mean errors on held-out times", [_error_table(result)], wide=False),
             *scores,
             *_importance_sections(result),
         ]
@@ -282,15 +281,6 @@ def scatter_chart(
     scales = svg.Scales(is_log, is_log)
     draw = functools.partial(svg.draw_plot, [series], *titles, diagonal=True, scales=scales)
     return Chart(key, title, lead, draw)
-
-
-def _error_table(result: RunModel) -> Table:
-    columns = [
-        Column("model", kind="name"),
-        Column("miss", "mean error", "share"),
-        Column("offered", "chosen", "flag"),
-    ]
-    return Table(result.held_out.rename_axis("model"), columns)
 
 
 def _held_out_charts(result: Training) -> list[Block]:

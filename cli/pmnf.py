@@ -442,12 +442,11 @@ def _write_table(
     columns: Sequence[str] | None = None,
     top: int = MAX_ROWS,
     *charts: answers.blocks.Chart,
-    title: str = "Scaling models",
-    badge: str = "",
+    **more: Any,
 ) -> None:
     """Write a table and charts, and print some columns of the table."""
     block = Table(table, _make_columns(table, columns), top=top)
-    output.write_table("", block, *charts, title=title, badge=badge, content=content)
+    output.write_table("", block, *charts, content=content, **{"title": "Scaling models", **more})
 
 
 def _make_columns(frame: Frame, names: Sequence[str] | None = None) -> list[Column]:
