@@ -35,10 +35,7 @@ _N_OUTLIERS = 3
 _MIN_SAMPLES = 12
 # If twice the samples gained less RCC than this, more samples will probably not help.
 _MIN_GAIN = 0.01
-_UNSEEN = (
-    "Each mapping is predicted by models that were not trained on it. On the line, both times are "
-    "equal."
-)
+_UNSEEN = "Models predict mappings that they were not trained on. On the line, times are equal."
 # Entries of the provenance on the page, which also lists the command and the versions.
 _PROVENANCE = ("graphs", "tori", "routing", "seed", "times", "created")
 
