@@ -161,8 +161,9 @@ def answer(
     title = f"Model trained on {model.n_samples_} {source}"
     if _is_measured(result):
         badge = source
-        first, *notes = describe_runs(result)
-        headline = Headline(first)
+        error = result.scores["miss" if result.corrected else "miss_of_line"]
+        text = f" predicts unseen times with a mean error of {percent(error, digits=2)}"
+        headline, notes = Headline("" if file else "The model", file, text), describe_runs(result)
         scores = [] if quality is None else [_score_section(quality)]
         sections = [
             Section("Predicted times", [observed_chart(result)], wide=False, only="page"),

@@ -67,9 +67,8 @@ def answer(
     by_name = dict(zip(plan.names, plan.mappings, strict=True))
     mappings = [by_name[name] for name in ranking.names]
     traffic = ranking.compare_traffic(plan.problem, mappings, plan.runs is None)
-    run_charts = []
-    if plan.runs is not None and plan.n_runs >= _MIN_RUNS:
-        run_charts = [runs_chart(plan.runs, plan.name_of(plan.best))]
+    drawn = plan.runs if plan.n_runs >= _MIN_RUNS else None
+    run_charts = [] if drawn is None else [runs_chart(drawn, plan.name_of(plan.best))]
     sections = [
         Section("How much faster", [times_chart(plan, ranking)], wide=False, only="page"),
         *traffic.limit_sections(),
