@@ -55,10 +55,10 @@ def _make_headline(calibration: Calibration, file: str | None) -> Headline:
     if not len(errors):
         errors, kind = rows["error"][~rows["outlier"]].abs(), "fitted"
     median, largest = (percent(error, 1) for error in (errors.median(), errors.max()))
-    text = f": median error {median} on {counted(len(errors), f'{kind} time')}, at most {largest}"
-    if file is None:
-        return Headline("", str(calibration.torus), text)
-    return Headline("Use ", f"--torus {file}", text)
+    times = counted(len(errors), f"{kind} time")
+    text = f": median error {median}, at most {largest}, on {times}"
+    name = str(calibration.torus) if file is None else f"--torus {file}"
+    return Headline("" if file is None else "Use ", name, text)
 
 
 def constants_table(calibration: Calibration) -> Table:

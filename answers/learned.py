@@ -230,7 +230,7 @@ def _describe_scores(quality: pd.DataFrame, file: str) -> tuple[Headline, list[s
     rcc, lost = scores.loc["rcc"], percent(scores["mean"]["regret_1"], 1)
     score = f"{rcc['mean']:.3f} of the pairs of unseen mappings in the right order (RCC)"
     headline = Headline("" if file else "The model", file, f" puts {score}")
-    notes = [f"Running only the mapping predicted fastest loses {lost}."]
+    notes = [f"The mapping predicted fastest takes {lost} longer than the fastest (mean)."]
     if np.isfinite(rcc["low"]):
         notes.insert(0, f"{rcc['low']:.3f} to {rcc['high']:.3f} in 95 % of the splits.")
     return headline, notes
@@ -310,7 +310,7 @@ def importance_chart(model: TimePredictor | FittedModel) -> Chart:
     """Return a chart of the most important features."""
     frame = _importance_frame(model)
     names, values = frame["feature"].str.replace("_", " "), frame["importance"].tolist()
-    lead = "Share of the variance that the splits by each feature explain."
+    lead = "Share of the variance that the splits by each feature explain, %."
     bars = [("importance", "best", values)]
     draw = functools.partial(svg.draw_bars, names.tolist(), bars, 1.0, "%")
     return Chart("importance", "", lead, draw)
