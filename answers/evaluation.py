@@ -207,7 +207,6 @@ def _hold_out_answer(result: Evaluation, by: HoldOut) -> Answer:
     ]
     n_blocks = int((scores["predictor"] == best).sum())
     held_out = "The largest" if by == "size" else f"Each {by}"
-    meaning = f"Over 1 % and 5 %: RCC of the pairs whose times differ by more. {_REGRET}"
     return Answer(
         title=f"Feature sets on held-out {PLURALS[by]}",
         badge=sample_badge(result.samples),
@@ -216,10 +215,11 @@ def _hold_out_answer(result: Evaluation, by: HoldOut) -> Answer:
             _describe_rivals(result, intervals, ["held_out", "workload", "torus"]),
             f"{held_out} is held out; the other samples are for training. Mean over workloads and "
             f"tori ({n_blocks}).",
+            f"Over 1 % and 5 %: RCC of the pairs whose times differ by more. {_REGRET}",
         ],
         sections=[
             Section("Pairs in the right order", [rcc_chart(result)], wide=False, only="page"),
-            Section("All scores", [_predictor_table(scores)], meaning, wide=False),
+            Section("All scores", [_predictor_table(scores)], wide=False),
             Section(f"{best} on each held-out {by}", [Table(by_group, columns)]),
         ],
         content={
