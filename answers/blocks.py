@@ -78,11 +78,12 @@ class Section:
 
 @dataclass(frozen=True)
 class Headline:
-    """The answer in one sentence, with an emphasised name."""
+    """The answer in one sentence, with an emphasised name in the colour of ``kind`` in charts."""
 
     before: str
     name: str = ""
     after: str = ""
+    kind: str = "best"
 
     def __str__(self) -> str:
         return f"{self.before}{self.name}{self.after}"
@@ -144,10 +145,18 @@ def table_answer(
 ) -> Answer:
     """Return an answer whose main table is the first `Table` of the blocks.
 
-    ``below`` are unwrapped lines after the blocks; ``fields`` are passed to `Answer`.
+    A page has a single chart beside the tables. ``below`` are unwrapped lines after the blocks;
+    ``fields`` are passed to `Answer`.
     """
     headline = head if isinstance(head, Headline) else Headline(head)
-    table = next((block for block in blocks if isinstance(block, Table)), None)
-    others = [block for block in blocks if block is not table]
-    section = Section("", [*others, *(Sentence(text, unwrapped=True) for text in below)])
-    return Answer(headline, sections=[section], table=table, **fields)
+    charts = [block for block in blocks if isinstance(block, Chart)]
+    tables = [block for block in blocks if isinstance(block, Table)]
+    visible = [table for table in tables if table.visible_columns]
+    sections = [
+        Section("", charts, wide=len(charts) != 1, only="page"),
+        Section("", visible, wide=len(charts) != 1),
+        Section("", [Sentence(text, unwrapped=True) for text in below]),
+    ]
+    main = replace(tables[0], columns=()) if tables else None
+    sections = [section for section in sections if section.blocks]
+    return Answer(headline, sections=sections, table=main, **fields)

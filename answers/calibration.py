@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from toruscast._slow import pandas as pd
 from toruscast.decision.calibration import Calibration
 from toruscast.mapping import Omission
-from toruscast.text import change, number, percent, seconds
+from toruscast.text import change, counted, nbytes, percent, seconds
 
-from .blocks import Answer, Chart, table_answer
+from .blocks import Answer, Chart, Headline, table_answer
 from .learned import scatter_chart
 from .table import Column, Table, records
 
@@ -29,21 +29,15 @@ def answer(
     notes = [f"{note[0].upper()}{note[1:]}." for note in calibration.notes]
     outliers = records(calibration.outliers)
     notes += [f"Outlier: {row['place']}, {change(row['error'])}." for row in outliers]
-    if len(calibration.check):
-        error = calibration.check.abs()
-        notes.append(
-            f"{len(error)} held-out times have a median error of {percent(error.median(), 1)} and "
-            f"a maximum of {percent(error.max(), 1)}."
-        )
-    if file is not None:
-        notes.append(f"The machine file is {file}: --torus {file}")
     return table_answer(
-        f"The network of {calibration.torus}, from {len(calibration.rows)} measured times",
+        _make_headline(calibration, file),
         Table(calibration.table, ()),
         constants_table(calibration),
         *([_network_table(calibration)] if calibration.networks else []),
         predicted_chart(calibration),
+        notes=[f"From {len(calibration.rows)} measured times. Ranges are 90 % intervals."],
         below=notes,
+        badge="measured times",
         title=f"Calibration of {calibration.torus}",
         omitted=omitted,
         content={
@@ -55,12 +49,24 @@ def answer(
     )
 
 
+def _make_headline(calibration: Calibration, file: str | None) -> Headline:
+    """Return the median error on held-out times, or else on the times that are not outliers."""
+    rows, errors, kind = calibration.rows, calibration.check.abs(), "held-out"
+    if not len(errors):
+        errors, kind = rows["error"][~rows["outlier"]].abs(), "fitted"
+    median, largest = (percent(error, 1) for error in (errors.median(), errors.max()))
+    times = counted(len(errors), f"{kind} time")
+    text = f": median error {median}, at most {largest}, on {times}"
+    name = str(calibration.torus) if file is None else f"--torus {file}"
+    return Headline("" if file is None else "Use ", name, text)
+
+
 def constants_table(calibration: Calibration) -> Table:
     """Return the value, the interval and the source of each constant."""
     table = calibration.table
     for name in ("value", "low", "high"):
         values = zip(table[name], table["unit"], strict=True)
-        texts = [seconds(x) if unit == "s" else f"{number(x, 4)} {unit}" for x, unit in values]
+        texts = [seconds(x) if unit == "s" else f"{nbytes(x)}/s" for x, unit in values]
         table = table.assign(**{name: texts})
     return Table(table, _CONSTANTS)
 

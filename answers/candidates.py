@@ -72,16 +72,16 @@ def describe_limit(reasons: Reasons, estimated: bool, dependent: bool = False) -
     others = ", ".join(f"{part} {seconds(bounds[part])}" for part in bounds if part != binding)
     is_chain = dependent and binding == "latency"
     limit = "the longest chain of dependent messages" if is_chain else BINDING[binding]
-    source = "an estimated" if estimated else "at least"
-    return f"Limited by {limit} ({source} {seconds(bounds[binding])}; {others})."
+    source = "an estimated " if estimated else ""
+    return f"Limited by {limit} ({source}{seconds(bounds[binding])} alone; {others})."
 
 
 def explain_link_name(label: str) -> str:
     """Return a sentence that explains the name of a link."""
     node, _, direction = label.partition(" ")
     sign = "plus" if direction.startswith("+") else "minus"
-    axis = direction[1:]
-    return f"{label}: the link that leaves node {node} in {sign} direction of dimension {axis}."
+    leaves = f"the link that leaves node {node} in {sign} direction"
+    return f"{label}: {leaves} of dimension {direction[1:]}."
 
 
 @dataclass(frozen=True)
@@ -136,12 +136,12 @@ class TrafficComparison:
     def limit_sections(self) -> list[Section]:
         """Return the bounds that the parts of the network set on the time, as chart and table."""
         parts, values, limits = self._list_bounds()
-        unit = time_unit(map(max, values))[1]
+        unit = time_unit([self.candidates[0].time])[1]
         kind = "Estimated" if self.estimated else "Minimum"
         title, names = f"{kind} time for each part of the network", self.names
         lead = (
-            f"{title}, {unit}, under {joined(names)}. The longest bar, solid, is the limit. A "
-            "vertical line marks the whole time, and the last bar the rest of it."
+            f"{title}, {unit}, under {joined(names)}. The solid bar is the limit; the last bar "
+            "is the rest of the whole time."
         )
         limited = [
             " and ".join(name for name, limit in zip(names, limits, strict=True) if limit == i)
@@ -164,7 +164,7 @@ class TrafficComparison:
     def limits_chart(self) -> Chart:
         """Return a chart of the bounds that the parts of the network set on the time."""
         parts, values, limits = self._list_bounds()
-        scale, unit = time_unit(map(max, values))
+        scale, unit = time_unit([self.candidates[0].time])
         series = list(zip(self.names, ("best", "yours"), values, strict=False))
         times = [candidate.time for candidate in self.compared]
         draw = partial(svg.draw_bars, parts, series, scale, unit, limits, times)
@@ -180,7 +180,7 @@ class TrafficComparison:
         limits = [kinds.index(reasons.binding) for reasons in self.reasons]
         for bounds, limit, candidate in zip(values, limits, self.compared, strict=True):
             bounds.append(max(candidate.time - bounds[limit], 0.0))
-        rest = "waiting in buffers" if self.network_only else "waiting, computation"
+        rest = "start-up and waiting" if self.network_only else "waiting, computation"
         return [*(PARTS[part] for part in kinds), rest], values, limits
 
     def _limit_heading(self) -> str:
@@ -204,10 +204,11 @@ class TrafficComparison:
         if n_left_out > 0:
             lead += f" Left out to keep the file small: {counted(n_left_out, 'candidate')}."
         link_map = LinkMap(self.problem.torus, self.make_uses)
+        is_wide = len(self.candidates) > 1
         sorted_times = Chart("spread", "", "", self._draw_spread)
         caption = f"Busy time of each link under {joined(self.names)}."
         return [
-            Section("Busy time of each link", [link_map], lead, verbose=True),
+            Section("Busy time of each link", [link_map], lead, verbose=True, wide=is_wide),
             Section("Links by busy time", [sorted_times], caption, wide=False, only="page"),
             *self._busiest_links(),
         ]
@@ -220,8 +221,9 @@ class TrafficComparison:
         for use, busy, kind in zip(self.uses, sorted_times, ("best", "yours"), strict=False):
             n_points = min(_N_CURVE_POINTS, busy.size)
             ranks = np.unique(np.linspace(0, busy.size - 1, n_points).astype(int))
-            series.append(svg.Series(use.name, kind, ranks + 1, busy[ranks] / scale))
-        return svg.draw_plot(series, "links, the busiest first", f"busy, {unit}", lines=True)
+            times = busy[ranks] / scale
+            series.append(svg.Series(use.name, kind, ranks + 1, times, style="line"))
+        return svg.draw_plot(series, "links, the busiest first", f"busy, {unit}")
 
     def _busiest_links(self) -> list[Section]:
         """Return the busiest links under the second mapping, and the task pairs that use them."""
@@ -382,17 +384,15 @@ class TrafficComparison:
             },
         }
 
-    def launcher_file(self, upcoming: tuple[TaskMapping, str] | None = None) -> File | None:
-        """Return the best mapping, or one to run next with its name, as a launcher file.
+    def launcher_file(self, upcoming: TaskMapping | None = None) -> File | None:
+        """Return the best mapping, or one to run next, as a launcher file.
 
         None if the file would be too long for a page.
         """
         if self.problem.workload.n_tasks > _MAX_LAUNCHER_LINES:
             return None
-        mapping, name = upcoming or (self.best, self.names[0])
-        content = format_bluegene(mapping, self.problem.torus)
-        title = f"launcher file of {shortened(shown_name(name), 24)}"
-        return File("next.map" if upcoming else "best.map", content, title)
+        content = format_bluegene(upcoming or self.best, self.problem.torus)
+        return File("next.map" if upcoming else "best.map", content)
 
 
 def describe_problem(problem: MappingProblem) -> str:
@@ -488,7 +488,8 @@ class CandidateRanking:
 
     Sentences call the baseline ``baseline_name``. ``sources`` are the sources of inexact times,
     such as " predicted", and empty for exact times. ``ends`` are the intervals of the times.
-    ``proved`` states that no candidate is faster than the best.
+    ``upcoming`` are the candidates to run next. ``proved`` states that no candidate is faster than
+    the best.
     """
 
     names: Sequence[str]
@@ -498,6 +499,7 @@ class CandidateRanking:
     baseline_name: str = DEFAULT_ORDER
     sources: Sequence[str] = ()
     ends: Sequence[tuple[float, float]] = ()
+    upcoming: Sequence[str] = ()
     proved: bool = True
 
     @property
@@ -565,23 +567,24 @@ class CandidateRanking:
         others = [self.best if self.yours is None else self.yours, self.best, n - 1, *extra_rows]
         chosen = sorted({*range(min(_N_ROWS, n)), *others})
         scale, unit = time_unit([self.times[self.best]])
-        rows = list(map(self._make_row, chosen))
-        n_left_out = n - len(chosen)
-        left_out = f"not drawn: {counted(n_left_out, 'candidate')} between" if n_left_out else ""
+        pairs = zip([-1, *chosen], chosen, strict=False)
+        rows = [self._make_row(i, i - last - 1) for last, i in pairs]
         relative = f"; per cent relative to {self.baseline_name}" if self.baseline else ""
         legend = " Each tick below is a candidate." if len(ticks) > 1 else ""
         marked = [(row.time, row.kind) for row in rows if row.kind != "other"]
         lead = f"{quantity}, {unit}{relative}.{note}{legend}"
-        draw = partial(svg.draw_times, rows, scale, unit, lower_bound, ticks, left_out, marked)
+        draw = partial(svg.draw_times, rows, scale, unit, lower_bound, ticks, marked)
         return Chart("candidate-times", "", lead, draw)
 
-    def _make_row(self, i: int) -> svg.Row:
+    def _make_row(self, i: int, n_skipped: int) -> svg.Row:
         low, high = self.ends[i] if self.ends else (0.0, 0.0)
         kind = "best" if i == self.best else "yours" if i == self.yours else "other"
         label, time = shortened(shown_name(self.names[i]), _MAX_LABEL), self.times[i]
         base = None if i == self.yours else self.baseline
         note = change(time / base - 1) if base else ""
-        return svg.Row(label, time, kind, low, high, note)
+        if self.names[i] in self.upcoming:
+            kind, note = "third", f"{note} run next"
+        return svg.Row(label, time, kind, low, high, note, n_skipped)
 
     def compare_traffic(
         self, problem: MappingProblem, mappings: Sequence[TaskMapping], network_only: bool = True

@@ -11,8 +11,8 @@ from toruscast.decision.evaluation import Evaluation
 from toruscast.text import counted, joined
 from toruscast.training import single_features, summarise
 from toruscast.training.evaluation import (
+    BASELINES,
     BOUNDS,
-    INTERVAL_SPLITS,
     PLURALS,
     HoldOut,
     MetricEvaluation,
@@ -20,9 +20,9 @@ from toruscast.training.evaluation import (
 )
 
 from . import svg
-from .blocks import Answer, Chart, Headline, Section
+from .blocks import Answer, Chart, Headline, Section, Sentence
 from .learned import METRICS, describe_runs, observed_chart, runs_content, sample_badge
-from .table import Column, Kind, Table, records
+from .table import Column, Table, records
 
 # Rows of the table of single features.
 _N_SINGLE = 10
@@ -35,6 +35,11 @@ _HELD_OUT = (
     Column("coverage", "90 % coverage", "share", 1),
 )
 _FEATURES = Column("features", kind="name")
+_REGRET = f"regret@1: {METRICS['regret_1'][1]}."
+_MEANING = (
+    "Gain: difference in RCC on the same splits, and the 95 % interval of its mean. A set helps if "
+    f"the interval is above 0. Other ranges contain 95 % of the splits. {_REGRET}"
+)
 
 
 def answer(result: Evaluation) -> Answer:
@@ -44,34 +49,29 @@ def answer(result: Evaluation) -> Answer:
     if result.hold_out is not None:
         return _hold_out_answer(result, result.hold_out)
     samples, scores, learned = result.samples, result.scores, result.learned
-    gain, single = rcc_gains(scores).reset_index(), single_features(samples).reset_index()
-    largest = result.small_to_large
-    summary = summarise(scores).rename(columns={"predictor": "features"})
+    gain = rcc_gains(pd.concat([scores, result.baselines])).reset_index()
+    single, summary = single_features(samples).reset_index(), summarise(scores)
+    summary = summary.rename(columns={"predictor": "features"})
+    largest, intervals = result.small_to_large, _rcc_intervals(result)
     n_splits = int(scores["split"].max()) + 1
     n_train, n_test = int(scores["n_train"].iloc[0]), int(scores["n_test"].iloc[0])
-    rcc = summary[summary["metric"] == "rcc"].sort_values("mean", ascending=False, kind="stable")
-    best = rcc.iloc[0]
-    interval = f"no interval from fewer than {INTERVAL_SPLITS} splits"
-    if n_splits >= INTERVAL_SPLITS:
-        interval = "95 % of splits"
     notes = [
-        f"{len(samples)} samples, {n_train} for training and {n_test} for testing, in "
-        f"{counted(n_splits, 'split')}. Mean ({interval}).",
+        _describe_rivals(result, intervals, ["split"]),
+        f"Mean over {counted(n_splits, 'split')} of {len(samples)} mappings: {n_train} for "
+        f"training, {n_test} for testing.",
         *(describe_runs(learned) if learned else ()),
     ]
-    if len(gain) > 1:
-        metrics = "; ".join(": ".join(METRICS[metric]) for metric in ("rcc", "regret_1"))
-        notes.append(
-            f"The gain is over {gain['features'][0]} on the same splits, with the 95 % interval of "
-            f"its mean. A set helps if its interval is above 0. {metrics}."
-        )
-    charts = [rcc_chart(result), *([observed_chart(learned)] if learned else ())]
-    set_table, single_table = _set_table(summary, gain), _single_table(single, result.metrics)
+    table = _set_table(result, gain, intervals["name"])
+    singles = [_single_table(single, result.metrics)]
+    title = f"Order by a single feature of all {len(samples)} samples, without training"
     sections = [
-        Section("", [set_table], only="terminal"),
-        Section("Feature sets", [*charts, set_table], only="page"),
+        Section("", [table, Sentence(_MEANING)], only="terminal"),
+        Section("Pairs in the right order", [rcc_chart(result)], wide=False, only="page"),
+        Section("All scores", [table], _MEANING, wide=False, only="page"),
+        *([Section("", [observed_chart(learned)], only="page")] if learned else ()),
         *([] if largest is None else [_small_to_large_section(largest)]),
-        Section("Order by a single feature of all samples, without learning", [single_table]),
+        Section(title, singles, only="terminal"),
+        Section(title, singles, folded=True, only="page"),
     ]
     content: dict[str, Any] = {
         "n_samples": len(samples),
@@ -82,7 +82,7 @@ def answer(result: Evaluation) -> Answer:
         "quality": summary.to_dict("records"),
         "gain": gain.to_dict("records"),
         "single_features": single.to_dict("records"),
-        "rcc": records(_rcc_intervals(result)),
+        "rcc": records(intervals),
     }
     if largest is not None:
         content["small_to_large"] = largest.to_dict("records")
@@ -91,9 +91,7 @@ def answer(result: Evaluation) -> Answer:
     return Answer(
         title="Feature sets on held-out mappings",
         badge="measured times" if learned else sample_badge(samples),
-        headline=Headline(
-            "", str(best["features"]), _describe_best(scores, best, result.baselines)
-        ),
+        headline=_make_headline(intervals),
         notes=notes,
         sections=sections,
         content=content,
@@ -101,76 +99,78 @@ def answer(result: Evaluation) -> Answer:
     )
 
 
+def _make_headline(intervals: pd.DataFrame) -> Headline:
+    """Return the set or untrained order with the largest RCC."""
+    name, rcc = intervals["name"].iloc[0], intervals["rcc"].iloc[0]
+    is_trained = name not in BASELINES.values()
+    before, how = ("Use ", "") if is_trained else ("Rank by ", ", without training")
+    return Headline(before, name, f"{how}: {rcc:.3f} of the pairs in the right order (RCC)")
+
+
+def _describe_rivals(result: Evaluation, intervals: pd.DataFrame, by: Sequence[str]) -> str:
+    """Return sentences that name the best trained set and those that are indistinguishable."""
+    best, rcc = intervals["name"].iloc[0], intervals.set_index("name")["rcc"]
+    text = ""
+    if best != result.best:
+        text = f"The best trained set, {result.best}, has RCC {rcc[result.best]:.3f}. "
+    gain = rcc_gains(pd.concat([result.scores, result.baselines]), best, by).loc[rcc.index[1:]]
+    equal = gain.index[~(gain["high"] < 0)]
+    if len(equal):
+        return f"{text}Indistinguishable from {best}: {joined(equal, len(equal))}."
+    return text + "All others are worse." * (len(gain) > 0)
+
+
 def rcc_chart(result: Evaluation) -> Chart:
-    """Return a chart of the RCC of each set and each unlearned order, with intervals."""
+    """Return a chart of the RCC of each set and each untrained order, with intervals."""
     table = _rcc_intervals(result)
     rows = [
-        svg.Row(name, rcc, "best" if name == result.best else "other", low, high)
-        for name, rcc, low, high in (row.values() for row in records(table))
+        svg.Row(name + "*" * (name in BASELINES.values()), rcc, "other" if i else "best", low, high)
+        for i, (name, rcc, low, high) in enumerate(row.values() for row in records(table))
     ]
     begin = min(0.5, *table["rcc"].tolist(), *table["low"].tolist())
-    lead = "Mean RCC on held-out mappings; bars contain 95 % of the splits."
+    lead = "Mean RCC: the share of pairs of held-out mappings in the right order, 0.5 by chance."
+    if result.hold_out is None:
+        lead += " Bars contain 95 % of the splits."
+    if any(row.label.endswith("*") for row in rows):
+        lead += " * without training."
     draw = partial(svg.draw_times, rows, 1.0, "", begin=begin)
-    return Chart("sets", "Pairs in the right order", lead, draw)
+    return Chart("sets", "", lead, draw)
 
 
 def _rcc_intervals(result: Evaluation) -> pd.DataFrame:
     """Return the mean RCC of each set and baseline, best first, and the range of 95 % of splits."""
     scores = result.rcc.rename_axis("name").reset_index(name="rcc")
     if result.added is None:
-        scores = pd.concat([result.scores, result.baselines]).rename(columns={"predictor": "name"})
-    by_name = scores.groupby("name")["rcc"]
+        # An order that needs no samples is before a set with the same RCC.
+        scores = pd.concat([result.baselines, result.scores]).rename(columns={"predictor": "name"})
+    by_name = scores.groupby("name", sort=False)["rcc"]
     low, high = (by_name.quantile(share) for share in (0.025, 0.975))
     table = pd.DataFrame({"rcc": by_name.mean(), "low": low, "high": high})
     return table.sort_values("rcc", ascending=False, kind="stable").reset_index()
 
 
-def _describe_best(
-    scores: pd.DataFrame, best: pd.Series[Any], baselines: pd.DataFrame | None
-) -> str:
-    """Return the RCC of the best set, indistinguishable sets, and baselines that are better."""
-    name, others = best["features"], rcc_gains(scores, best["features"])
-    equal = others.index[~(others["high"] < 0) & (others.index != name)]
-    text = f" orders held-out mappings {_rank_word(len(others), len(equal))} RCC {best['mean']:.3f}"
-    if len(equal):
-        text += f", indistinguishable from {joined(equal)}"
-    if baselines is None or baselines.empty:
-        return text
-    gain = rcc_gains(pd.concat([scores, baselines]), name)
-    mean = baselines.groupby("predictor")["rcc"].mean()
-    better = mean.index[gain.loc[mean.index, "low"] > 0]
-    # A set that learns must beat orders that need no samples.
-    equal = mean.index[mean >= best["mean"]].difference(better)
-    for names, word in ((better, "better"), (equal, "as well")):
-        if len(names):
-            listed = joined([f"{each} ({mean[each]:.3f})" for each in names])
-            verb = "orders" if len(names) == 1 else "order"
-            text += f"; without learning, {listed} {verb} them {word}"
-    return text
-
-
-def _rank_word(n: int, n_equal: int) -> str:
-    return "best:" if n > 1 and not n_equal else "with"
-
-
-def _set_table(summary: pd.DataFrame, gain: pd.DataFrame) -> Table:
-    wide = summary.pivot(index="features", columns="metric", values=["mean", "low", "high"])
+def _set_table(result: Evaluation, gain: pd.DataFrame, names: pd.Series[str]) -> Table:
+    """Return the scores of each set, best first; orders without training only have an RCC."""
+    summary = summarise(pd.concat([result.scores, result.baselines]))
+    wide = summary.pivot(index="predictor", columns="metric", values=["mean", "low", "high"])
     wide.columns = wide.columns.map("{0[1]}_{0[0]}".format)
-    wide = wide.loc[summary["features"].unique()].join(gain.set_index("features"))
+    wide = wide.loc[names].rename_axis("features").join(gain.set_index("features"))
     # Do not print the gain of the first set over itself.
     wide.loc[gain["features"][0], ["gain", "low", "high"]] = float("nan")
-    columns = [_FEATURES]
-    for metric in ("rcc", "tau_b", "r2", "regret_1"):
-        kind: Kind = "share" if metric == "regret_1" else "decimal"
-        digits = 1 if metric == "regret_1" else 3
-        interval = Column(f"{metric}_low", kind=kind, digits=digits, to=f"{metric}_high")
-        name = METRICS[metric][0]
-        columns.append(Column(f"{metric}_mean", name, kind, digits, below=interval))
+    spread = Column("rcc_low", kind="decimal", to="rcc_high")
+    columns = [_FEATURES, Column("rcc_mean", "RCC", "decimal", below=spread)]
     if len(gain) > 1:
         # The gain is the main result, so keep it on a narrow terminal.
         interval = Column("low", kind="signed", to="high")
-        columns.insert(2, Column("gain", "gain in RCC", "signed", priority=0, below=interval))
-    return Table(wide, columns)
+        heading = f"gain over {gain['features'][0]}"
+        columns.append(Column("gain", heading, "signed", priority=0, below=interval))
+    spread = Column("regret_1_low", kind="share", digits=1, to="regret_1_high")
+    columns += [
+        Column("tau_b_mean", "tau-b", "decimal"),
+        Column("r2_mean", "R^2", "decimal"),
+        Column("regret_1_mean", "regret@1", "share", 1, below=spread),
+    ]
+    return Table(wide, columns, best=0)
 
 
 def _small_to_large_section(scores: pd.DataFrame) -> Section:
@@ -188,16 +188,15 @@ def _mean_scores(scores: pd.DataFrame, column: str) -> pd.DataFrame:
 
 
 def _predictor_table(scores: pd.DataFrame) -> Table:
-    return Table(_mean_scores(scores, "predictor").rename_axis("features"), [_FEATURES, *_HELD_OUT])
+    """Return the mean scores of each predictor, the best first."""
+    means = _mean_scores(scores, "predictor").rename_axis("features")
+    means = means.sort_values("rcc", ascending=False, kind="stable")
+    return Table(means, [_FEATURES, *_HELD_OUT], best=0)
 
 
 def _hold_out_answer(result: Evaluation, by: HoldOut) -> Answer:
-    scores, order, best = result.scores, result.rcc, result.best
-    rcc = scores.groupby("predictor", sort=False)["rcc"].mean()
-    bounds = [name for name in order.index if name in BOUNDS.values()]
-    first_name, *others = [name for name in order.index if name in (best, *bounds)]
-    comparison = "".join(f" ({name} {rcc[name]:.3f})" for name in others)
-    scores_text = f"RCC {rcc[first_name]:.3f}{comparison}"
+    scores, best, intervals = result.scores, result.best, _rcc_intervals(result)
+    bounds = [name for name in intervals["name"] if name in BOUNDS.values()]
     means = {name: _mean_scores(own, "held_out") for name, own in scores.groupby("predictor")}
     by_group = means[best].assign(**{name: means[name]["rcc"] for name in bounds})
     columns = [
@@ -206,33 +205,28 @@ def _hold_out_answer(result: Evaluation, by: HoldOut) -> Answer:
         *(Column(name, f"RCC of {name}", "decimal") for name in bounds),
         *_HELD_OUT[1:],
     ]
-    gain = rcc_gains(scores, first_name, ["held_out", "workload", "torus"])
-    word = _rank_word(len(gain), int((~(gain["high"] < 0)).sum()) - 1)
-    own = scores[scores["predictor"] == best]
-    note = (
-        f"Each {by} is held out once; the other samples are for training"
-        if by != "size"
-        else f"The largest is held out; {own['n_train'].iloc[0]} other samples are for training"
-    )
+    n_blocks = int((scores["predictor"] == best).sum())
+    held_out = "The largest" if by == "size" else f"Each {by}"
     return Answer(
         title=f"Feature sets on held-out {PLURALS[by]}",
         badge=sample_badge(result.samples),
-        headline=Headline("", first_name, f" orders held-out {PLURALS[by]} {word} {scores_text}"),
+        headline=_make_headline(intervals),
         notes=[
-            f"{note}. Mean over workloads and tori ({len(own)}). RCC: share of pairs in the right "
-            "order; also of the pairs whose times differ by more than 1 % and 5 %. Bounds are not "
-            "trained."
+            _describe_rivals(result, intervals, ["held_out", "workload", "torus"]),
+            f"{held_out} is held out; the other samples are for training. Mean over workloads and "
+            f"tori ({n_blocks}).",
+            f"Over 1 % and 5 %: RCC of the pairs whose times differ by more. {_REGRET}",
         ],
         sections=[
-            Section("", [_predictor_table(scores)]),
-            Section("Feature sets", [rcc_chart(result)], only="page"),
+            Section("Pairs in the right order", [rcc_chart(result)], wide=False, only="page"),
+            Section("All scores", [_predictor_table(scores)], wide=False),
             Section(f"{best} on each held-out {by}", [Table(by_group, columns)]),
         ],
         content={
             "held_out_by": by,
             "feature_sets": {name: list(names) for name, names in result.sets.items()},
             "hold_out": scores.to_dict("records"),
-            "rcc": records(_rcc_intervals(result)),
+            "rcc": records(intervals),
         },
         table=Table(scores, ()),
     )
@@ -274,8 +268,8 @@ def _metric_answer(result: Evaluation, metric: MetricEvaluation) -> Answer:
         headline=Headline("", name, f" {descriptions[bases[0]]}."),
         notes=notes,
         sections=[
-            Section("", [_gain_table(metric, bases)]),
-            Section("Feature sets", [rcc_chart(result)], only="page"),
+            Section("Pairs in the right order", [rcc_chart(result)], wide=False, only="page"),
+            Section("Gain by application", [_gain_table(metric, bases)], wide=False),
         ],
         content={
             "metrics": list(result.metrics),

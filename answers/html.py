@@ -144,7 +144,7 @@ def _cell_html(column: Column, lines: tuple[str, ...]) -> Markup:
         is_long = max(map(len, lines[0].split()), default=0) > _MAX_WORD
         text = bind_units(lines[0])
         return Markup('<span class="long">{}</span>').format(text) if is_long else escape(text)
-    spans = [Markup('<span class="line">{}</span>').format(line) for line in lines]
+    spans = [Markup('<span class="line">{}</span>').format(bind_units(line)) for line in lines]
     return Markup("<br>").join(spans)
 
 

@@ -35,6 +35,7 @@ _N_OUTLIERS = 3
 _MIN_SAMPLES = 12
 # If twice the samples gained less RCC than this, more samples will probably not help.
 _MIN_GAIN = 0.01
+_UNSEEN = "Models predict mappings that they were not trained on. On the line, times are equal."
 # Entries of the provenance on the page, which also lists the command and the versions.
 _PROVENANCE = ("graphs", "tori", "routing", "seed", "times", "created")
 
@@ -158,32 +159,33 @@ def answer(
         *((key, str(model.provenance_[key])) for key in _PROVENANCE if model.provenance_.get(key)),
     ]
     title = f"Model trained on {model.n_samples_} {source}"
-    importances = Section("Feature importances", _importance_blocks(result))
     if _is_measured(result):
         badge = source
-        first, *notes = describe_runs(result)
-        errors = Section("Held-out times", [observed_chart(result), _error_table(result)])
+        error = result.scores["miss" if result.corrected else "miss_of_line"]
+        text = f" predicts unseen times with a mean error of {percent(error, digits=2)}"
+        headline, notes = Headline("" if file else "The model", file, text), describe_runs(result)
         scores = [] if quality is None else [_score_section(quality)]
-        sections = [errors, *scores, importances]
+        sections = [
+            Section("Predicted times", [observed_chart(result)], wide=False, only="page"),
+            *scores,
+            *_importance_sections(result),
+        ]
     else:
         trained = cast("Training", result)
         quality = trained.table
-        rcc = quality[quality["metric"] == "rcc"].iloc[0]
-        first = f"{percent(rcc['mean'])} of the pairs of held-out mappings are in the right order"
-        score = f"RCC {rcc['mean']:.3f}"
-        if np.isfinite(rcc["low"]):
-            score += f"; {rcc['low']:.3f} to {rcc['high']:.3f} in 95 % of the splits"
         badge = sample_badge(trained.samples)
-        notes = [f"{score}."]
+        headline, notes = _describe_scores(quality, file)
         if badge:
-            notes.append("Times are simulated. Their agreement with a machine is unknown.")
-        sections = [_score_section(quality), importances]
+            notes.append("The agreement of simulated times with a machine is unknown.")
+        sections = [_score_section(quality), *_importance_sections(result)]
         if len(trained.samples) >= _MIN_SAMPLES:
+            curve = functools.partial(_learning_curve, trained)
             charts = functools.partial(_held_out_charts, trained)
-            sections.insert(0, Section("Held-out samples", charts, only="page"))
+            sections.insert(1, Section("Learning curve", curve, wide=False, only="page"))
+            sections.insert(0, Section("Predicted times", charts, wide=False, only="page"))
     return Answer(
         setting=setting or title,
-        headline=Headline(first),
+        headline=headline,
         badge=badge,
         notes=notes,
         sections=sections,
@@ -217,39 +219,47 @@ METRICS = {
     "rcc": ("RCC", "share of pairs of mappings in the right order"),
     "tau_b": ("tau-b", "Kendall's rank correlation"),
     "r2": ("R^2", "share of the variance explained"),
-    "regret_1": ("regret@1", "excess time of the mapping predicted fastest"),
-    "regret_5": ("regret@5", "excess time of the best of the five predicted fastest"),
+    "regret_1": ("regret@1", "time lost by running only the mapping predicted fastest"),
+    "regret_5": ("regret@5", "time lost by running only the five predicted fastest"),
 }
+
+
+def _describe_scores(quality: pd.DataFrame, file: str) -> tuple[Headline, list[str]]:
+    """Return the headline and the notes about a model of simulated times."""
+    scores = quality.set_index("metric")
+    rcc, lost = scores.loc["rcc"], percent(scores["mean"]["regret_1"], 1)
+    score = f"{rcc['mean']:.3f} of the pairs of unseen mappings in the right order (RCC)"
+    headline = Headline("" if file else "The model", file, f" puts {score}")
+    notes = [f"The mapping predicted fastest takes {lost} longer than the fastest (mean)."]
+    if np.isfinite(rcc["low"]):
+        notes.insert(0, f"{rcc['low']:.3f} to {rcc['high']:.3f} in 95 % of the splits.")
+    return headline, notes
 
 
 def _score_section(quality: pd.DataFrame) -> Section:
     known = quality[quality["metric"].isin(METRICS)]
     names, meanings = zip(*map(METRICS.get, known["metric"]), strict=True)
-    columns = [
-        Column("score", kind="name"),
-        Column("mean", kind="decimal"),
-        Column("low", "95 % of splits", "decimal", to="high"),
-        Column("meaning"),
-    ]
-    frame = known.assign(score=names, meaning=meanings)
-    title = "Scores on held-out mappings over repeated splits"
-    return Section("", [Table(frame, columns, title)], wide=False)
+    is_share = known["metric"].str.startswith("regret")
+    columns = [Column("score", kind="name"), Column("mean", kind="label")]
+    columns += [Column("spread", "95 % range", "label"), Column("meaning")]
+    texts = {
+        name: [
+            "" if value != value else percent(value, 1) if share else f"{value:.3f}"
+            for value, share in zip(known[name], is_share, strict=True)
+        ]
+        for name in ("mean", "low", "high")
+    }
+    ends = zip(texts["low"], texts["high"], strict=True)
+    spread = [" to ".join(filter(None, each)) for each in ends]
+    frame = known.assign(score=names, mean=texts["mean"], spread=spread, meaning=meanings)
+    return Section("Scores on held-out mappings", [Table(frame, columns)], wide=False)
 
 
 def observed_chart(result: RunModel) -> Chart:
     """Return a chart of the predicted over the measured times of held-out mappings."""
-    predicted = result.predicted.mean(axis=0)
-    return _held_out_chart(result.runs.names, result.runs.times, predicted, "measured")
-
-
-def _held_out_chart(
-    names: Sequence[str], times: ArrayLike, predicted: ArrayLike, source: str
-) -> Chart:
-    lead = (
-        f"{counted(len(names), 'mapping')}, each predicted by a model that was not trained on it."
-    )
-    axes = (source, times), ("predicted", predicted)
-    return scatter_chart("observed", f"Predicted and {source} times", lead, *axes, names)
+    runs, predicted = result.runs, result.predicted.mean(axis=0)
+    axes = ("measured", runs.times), ("predicted", predicted)
+    return scatter_chart("observed", "", _UNSEEN, *axes, runs.names)
 
 
 def scatter_chart(
@@ -259,52 +269,50 @@ def scatter_chart(
     x: tuple[str, ArrayLike],
     y: tuple[str, ArrayLike],
     labels: Sequence[str],
-    *,
-    diagonal: bool = True,
 ) -> Chart:
     """Return the times ``y`` over the times ``x`` of the same mappings; each axis has a title."""
     scale, unit = time_unit(np.asarray(y[1]))
     x_values, y_values = (np.asarray(times) / scale for _, times in (x, y))
     series = svg.Series("", "best", x_values, y_values, list(map(shown_name, labels)))
     titles = f"{x[0]}, {unit}", f"{y[0]}, {unit}"
-    return Chart(key, title, lead, lambda: svg.draw_plot([series], *titles, diagonal=diagonal))
-
-
-def _error_table(result: RunModel) -> Table:
-    columns = [
-        Column("model", kind="name"),
-        Column("miss", "mean error", "share"),
-        Column("offered", "chosen", "flag"),
-    ]
-    frame = result.held_out.rename_axis("model")
-    return Table(frame, columns, "Mean errors on held-out times")
+    is_log = svg.needs_log_axis(np.concatenate([x_values, y_values]))
+    scales = svg.Scales(is_log, is_log)
+    draw = functools.partial(svg.draw_plot, [series], *titles, diagonal=True, scales=scales)
+    return Chart(key, title, lead, draw)
 
 
 def _held_out_charts(result: Training) -> list[Block]:
-    """Return charts of held-out predictions and of the learning curve, which train many models."""
+    """Return a chart of held-out predictions, which trains several models."""
     predicted = curves.predict_held_out(result.samples, result.model)
     times = result.samples["time"].to_numpy()
     names = [str(name) for name in result.samples.get("mapping", range(len(times)))]
-    curve = curves.learning_curve(result.samples, result.model).dropna()
+    axes = ("simulated", times), ("predicted", predicted)
+    return [scatter_chart("observed", "", _UNSEEN, *axes, names)]
+
+
+def _learning_curve(result: Training) -> list[Block]:
+    """Return a chart of the learning curve, which trains many models."""
+    curve = curves.learning_curve(result).dropna(subset="mean")
     half, full = curve.iloc[-2], curve.iloc[-1]
-    gain = full["rcc"] - half["rcc"]
+    gain = full["mean"] - half["mean"]
     helps = "will probably" if gain >= _MIN_GAIN else "will probably not"
-    bands = list(curve[["n_train", "low", "high"]].itertuples(index=False, name=None))
-    series = svg.Series("", "best", curve["n_train"].to_numpy(), curve["rcc"].to_numpy())
+    area = curve[["n_train", "low", "high"]].dropna().to_numpy().tolist()
+    points = svg.Series("", "best", curve["n_train"].to_numpy(), curve["mean"].to_numpy())
     lead = f"From {half['n_train']:.0f} to {full['n_train']:.0f} samples, the RCC changes by "
-    lead += f"{gain:+.3f}. More samples {helps} help."
-    options: dict[str, Any] = {"lines": True, "from_zero": False, "bands": bands}
-    draw = functools.partial(svg.draw_plot, [series], "samples", "RCC", **options)
-    curve_chart = Chart("growth", "Learning curve", lead, draw)
-    return [_held_out_chart(names, times, predicted, "simulated"), curve_chart]
+    lead += f"{gain:+.3f}. More samples {helps} help. Shaded: 95 % of the splits."
+    series = [points._replace(style="line"), points]
+    options: dict[str, Any] = {"from_zero": False, "scales": svg.Scales(area=area)}
+    draw = functools.partial(svg.draw_plot, series, "samples", "RCC", **options)
+    return [Chart("growth", "", lead, draw)]
 
 
 def importance_chart(model: TimePredictor | FittedModel) -> Chart:
     """Return a chart of the most important features."""
     frame = _importance_frame(model)
-    names, values = frame["feature"].tolist(), frame["importance"].tolist()
-    lead = "Share of the variance that the splits by each feature explain."
-    draw = functools.partial(svg.draw_bars, names, [("importance", "best", values)], 1.0, "%")
+    names, values = frame["feature"].str.replace("_", " "), frame["importance"].tolist()
+    lead = "Share of the variance that the splits by each feature explain, %."
+    bars = [("importance", "best", values)]
+    draw = functools.partial(svg.draw_bars, names.tolist(), bars, 1.0, "%")
     return Chart("importance", "", lead, draw)
 
 
@@ -313,16 +321,20 @@ def _importance_frame(model: TimePredictor | FittedModel) -> pd.DataFrame:
         {"feature": model.feature_names_in_, "importance": model.feature_importances_}
     )
     known = {name: FEATURES[name].description for name in frame["feature"] if name in FEATURES}
-    frame["meaning"] = [known.get(str(name), "") for name in frame["feature"]]
+    frame["meaning"] = [known.get(str(name), "").removesuffix(".") for name in frame["feature"]]
     return frame.sort_values("importance", ascending=False, kind="stable")[:10]
 
 
-def _importance_blocks(result: Training | RunModel) -> list[Block]:
+def _importance_sections(result: Training | RunModel) -> list[Section]:
     if not result.model.feature_importances_.any():
-        return [Sentence("The trees use no feature.")]
+        return [Section("Feature importances", [Sentence("The trees use no feature.")])]
     columns = [
         Column("feature", kind="name"),
         Column("importance", kind="share"),
         Column("meaning", priority=2),
     ]
-    return [importance_chart(result.model), Table(_importance_frame(result.model), columns)]
+    chart, frame = importance_chart(result.model), _importance_frame(result.model)
+    return [
+        Section("Feature importances", [chart], wide=False, only="page"),
+        Section("Most important features", [Table(frame, columns)], wide=False),
+    ]

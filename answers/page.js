@@ -148,7 +148,9 @@
       second.add(new Option(label, i));
     });
     second.value = several ? "1" : "0";
-    for (const each of [$("second-label"), $("modes"), $("figure-b")]) each.hidden = !several;
+    for (const each of [first.parentElement, $("second-label"), $("modes"), $("figure-b")]) {
+      each.hidden = !several;
+    }
     const mode = () => several
       ? document.querySelector("input[name=mode]:checked").value : "both";
 

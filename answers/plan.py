@@ -14,7 +14,6 @@ from toruscast.decision import Plan, Runs
 from toruscast.decision.results import default_order
 from toruscast.mapping import TaskMapping
 from toruscast.text import counted, joined, percent, seconds, shown_name, time_unit
-from toruscast.typing import Bools
 
 from . import svg
 from .blocks import Answer, Chart, Headline, Section
@@ -27,7 +26,6 @@ from .candidates import (
     describe_problem,
     describe_rivals,
 )
-from .learned import scatter_chart
 from .table import Column, Table, records
 
 # Maximum number of next runs on a page.
@@ -51,11 +49,8 @@ def answer(
     ``upcoming`` are the mappings to run next, ``written`` holds advice for the file of each, and
     ``times`` is the file of the runs so far.
     """
-    table, ranking = _sorted_table(plan), _rank_candidates(plan)
-    chosen = upcoming or []
-    if upcoming is None and not plan.is_enough and len(plan.names) > 1:
-        chosen = plan.ask(min(_N_NEXT, len(plan.names)))
-    notes = []
+    table, chosen = _sorted_table(plan), _choose_next(plan) if upcoming is None else upcoming
+    ranking, notes = _rank_candidates(plan, chosen), []
     named = ", ".join(shown_name(plan.name_of(mapping)) for mapping in chosen)
     headline = _make_headline(plan, ranking, named)
     if chosen and headline.before != _RUN_NEXT:
@@ -72,10 +67,12 @@ def answer(
     by_name = dict(zip(plan.names, plan.mappings, strict=True))
     mappings = [by_name[name] for name in ranking.names]
     traffic = ranking.compare_traffic(plan.problem, mappings, plan.runs is None)
+    drawn = plan.runs if plan.n_runs >= _MIN_RUNS else None
+    run_charts = [] if drawn is None else [runs_chart(drawn, plan.name_of(plan.best))]
     sections = [
-        Section("How much faster", [times_chart(plan)], wide=False, only="page"),
+        Section("How much faster", [times_chart(plan, ranking)], wide=False, only="page"),
         *traffic.limit_sections(),
-        *_run_sections(plan),
+        *(Section("Runs", [chart], wide=False, only="page") for chart in run_charts),
         *traffic.link_sections(),
         traffic.traffic_section(),
     ]
@@ -106,10 +103,13 @@ def answer(
             "enough": plan.is_enough,
             "mappings": records(table),
         },
-        file=traffic.launcher_file(
-            (chosen[0], plan.name_of(chosen[0])) if headline.before == _RUN_NEXT else None
-        ),
+        file=traffic.launcher_file(chosen[0] if headline.before == _RUN_NEXT else None),
     )
+
+
+def _choose_next(plan: Plan) -> Sequence[TaskMapping]:
+    has_choice = len(plan.names) > 1 and not plan.is_enough
+    return plan.ask(min(_N_NEXT, len(plan.names))) if has_choice else []
 
 
 def candidate_table(plan: Plan, top: int = 10) -> Table:
@@ -138,7 +138,7 @@ def _sorted_table(plan: Plan) -> pd.DataFrame:
     return plan.table.sort_values("time", kind="stable", ignore_index=True)
 
 
-def _rank_candidates(plan: Plan) -> CandidateRanking:
+def _rank_candidates(plan: Plan, upcoming: Sequence[TaskMapping] = ()) -> CandidateRanking:
     table = _sorted_table(plan)
     names = [str(name) for name in table["mapping"]]
     yours = default_order(plan.mappings, plan.names, plan.problem.torus)
@@ -148,6 +148,7 @@ def _rank_candidates(plan: Plan) -> CandidateRanking:
         None if yours is None else names.index(plan.names[yours]),
         names.index(plan.name_of(plan.best)),
         ends=[*zip(table["low"], table["high"], strict=True)],
+        upcoming=[plan.name_of(mapping) for mapping in upcoming],
     )
 
 
@@ -168,7 +169,7 @@ def _make_headline(plan: Plan, ranking: CandidateRanking, upcoming: str) -> Head
     if plan.verdict.kind != "undecided":
         return Headline(f"Keep {DEFAULT_ORDER}, " if is_kept else "Use ", best, f": {time}{gain}")
     if upcoming:
-        return Headline(_RUN_NEXT, upcoming, f". {best} leads: {time}{gain}")
+        return Headline(_RUN_NEXT, upcoming, f". {best} leads: {time}{gain}", "third")
     return Headline("", best, f" leads: {time}{gain}")
 
 
@@ -217,59 +218,34 @@ def describe_noise(plan: Plan) -> str:
     return text
 
 
-def times_chart(plan: Plan) -> Chart:
+def times_chart(plan: Plan, ranking: CandidateRanking | None = None) -> Chart:
     """Return the expected times of the five best, the default order and the slowest."""
-    table, ranking = _sorted_table(plan), _rank_candidates(plan)
-    measured = int((table["runs"] > 0).sum())
+    ranking = ranking or _rank_candidates(plan, _choose_next(plan))
+    measured = int((plan.table["runs"] > 0).sum())
     return ranking.chart(
         "Expected time of a run without noise",
-        f" Bars are 90 % intervals; {measured} of {len(table)} were measured.",
+        f" Bars are 90 % intervals; {measured} of {len(plan.table)} were measured.",
         ticks=ranking.times,
     )
 
 
-def _run_sections(plan: Plan) -> list[Section]:
-    runs = plan.runs
-    if runs is None or plan.n_runs < _MIN_RUNS:
-        return []
+def runs_chart(runs: Runs, best: str = "") -> Chart:
+    """Return the time of each run, in order, with the shortest so far; ``best`` is highlighted."""
     scale, unit = time_unit(runs.seconds)
-    numbers, best = np.arange(1, len(runs.which) + 1), plan.name_of(plan.best)
-    is_best = np.array([runs.names[i] == best for i in runs.which])
-    kinds = (
-        ("the best", "best", is_best & ~runs.is_outlier),
-        ("another", "other", ~is_best & ~runs.is_outlier),
+    numbers, minimum = np.arange(1, len(runs.which) + 1), np.minimum.accumulate(runs.seconds)
+    steps = np.repeat(numbers, 2)[1:], np.repeat(minimum / scale, 2)[:-1]
+    series = [svg.Series("shortest so far", "other", *steps, style="line")]
+    names = np.array([shown_name(runs.names[i]) for i in runs.which])
+    is_best = names == shown_name(best)
+    for label, kind, chosen in (
+        (best, "best", is_best & ~runs.is_outlier),
+        ("other mappings" if best else "runs", "other", ~is_best & ~runs.is_outlier),
         ("left out", "yours", runs.is_outlier),
-    )
-    series = [_run_series(runs, scale, *kind) for kind in kinds if kind[-1].any()]
-    minimum = np.minimum.accumulate(runs.seconds) / scale
-    so_far = svg.Series("", "best", numbers, minimum, style="line")
-    draw = partial(svg.draw_plot, x_title="run", y_title=f"measured, {unit}", from_zero=False)
+    ):
+        if chosen.any():
+            x, y = numbers[chosen], runs.seconds[chosen] / scale
+            series.append(svg.Series(label, kind, x, y, names[chosen].tolist()))
+    draw = partial(svg.draw_plot, series, "run", f"measured, {unit}", from_zero=False)
     span = f"{seconds(runs.seconds.min())} to {seconds(runs.seconds.max())}"
-    lead = f"{counted(len(numbers), 'run')}, {span}."
-    charts = [
-        Chart("runs", "Runs, in the order of the table", lead, partial(draw, series)),
-        Chart("so-far", "Shortest time so far", "", partial(draw, [so_far])),
-    ]
-    predicted = dict(zip(plan.names, plan.forecast_times(), strict=True))
-    measured = plan.table.dropna(subset=["measured"])
-    if len(measured) > 1:
-        names = measured["mapping"].tolist()
-        title = "Measured and predicted times"
-        lead = "Predictions are for the network only. Runs include computation and software."
-        x, y = [predicted[name] for name in names], measured["measured"]
-        axes = ("predicted", x), ("measured", y)
-        charts.append(scatter_chart("observed", title, lead, *axes, names, diagonal=False))
-    return [Section("Runs", charts, only="page")]
-
-
-def runs_chart(runs: Runs) -> Chart:
-    """Return the time of each run, in order."""
-    scale, unit = time_unit(runs.seconds)
-    series = _run_series(runs, scale, "", "best", np.ones(len(runs.which), dtype=bool))
-    return Chart("runs", "", "", lambda: svg.draw_plot([series], "run", f"measured, {unit}"))
-
-
-def _run_series(runs: Runs, scale: float, label: str, kind: str, chosen: Bools) -> svg.Series:
-    rows = np.flatnonzero(chosen)
-    names = [shown_name(runs.names[i]) for i in runs.which[rows]]
-    return svg.Series(label, kind, rows + 1, runs.seconds[rows] / scale, names)
+    lead = f"{counted(len(numbers), 'run')}, {span}, in the order of the table."
+    return Chart("runs", "", lead, draw)

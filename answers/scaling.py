@@ -18,8 +18,6 @@ from toruscast.typing import Floats
 from . import svg
 from .blocks import Chart
 
-# An axis is logarithmic if its largest value is more than this many times the smallest.
-_MIN_LOG_RANGE = 8.0
 # Maximum ticks of the horizontal axis, and letters of a line above a figure.
 _MAX_TICKS, _MAX_LETTERS = 8, 70
 # End of a curve, relative to the largest measured value.
@@ -97,7 +95,7 @@ def _draw_model(models: Models, path: int, options: FitOptions, fixed: Mapping[s
     curve, data = ModelCurve(models, path, fixed), models.measurements
     known = np.unique(curve.x)
     ends = np.array([known[0], _EXTRAPOLATION * known[-1]])
-    spaced = np.geomspace if _needs_log_axis(ends) else np.linspace
+    spaced = np.geomspace if svg.needs_log_axis(ends) else np.linspace
     x: Floats = spaced(ends[0], ends[1], 60)
     points = curve.points(x)
     predicted, formula = models.predict(points)[path], models.evaluate(points)[path]
@@ -122,9 +120,9 @@ def _draw_model(models: Models, path: int, options: FitOptions, fixed: Mapping[s
         shortened(data.metrics[path], 40),
         from_zero=False,
         scales=svg.Scales(
-            _needs_log_axis(ends),
-            _needs_log_axis(values),
-            _thin_ticks([*known.tolist(), float(ends[1])]) if _needs_log_axis(ends) else (),
+            svg.needs_log_axis(ends),
+            svg.needs_log_axis(values),
+            _thin_ticks([*known.tolist(), float(ends[1])]) if svg.needs_log_axis(ends) else (),
             [part for line in lines for part in _wrap_line(line)],
             np.column_stack([x, *interval[:, 0]]).tolist() if interval.size else [],
             float(known[-1]),
@@ -132,12 +130,12 @@ def _draw_model(models: Models, path: int, options: FitOptions, fixed: Mapping[s
     )
 
 
-def speedup_chart(table: pd.DataFrame) -> Chart:
-    """Return a chart of `speedups` over the tasks, with a plot per kind of run and base."""
+def speedup_charts(table: pd.DataFrame) -> list[Chart]:
+    """Return a chart of `speedups` over the tasks for each kind of run and base."""
     charts = []
-    for (kind_of_run, _), part in table.groupby(["kind", "base"], sort=False):
+    for (kind_of_run, base), part in table.groupby(["kind", "base"], sort=False):
         sizes = np.unique(part["tasks"]).astype(float)
-        series = [svg.Series("ideal", "other", sizes, sizes / part["base"].iloc[0], style="dotted")]
+        series = [svg.Series("ideal", "other", sizes, sizes / base, style="dotted")]
         for k, (net, own) in enumerate(part.groupby("interconnect", sort=False)):
             own, kind = own.sort_values("tasks"), _KINDS[k % len(_KINDS)]
             for name, column, style in (
@@ -150,15 +148,11 @@ def speedup_chart(table: pd.DataFrame) -> Chart:
         is_log = len(sizes) > 1
         head = ["dashed: without latency; dotted: with infinite speed"]
         scales = svg.Scales(is_log, is_log, _thin_ticks(sizes.tolist()), head)
-        title = f"speed-up over {counted(int(part['base'].iloc[0]), 'task')}"
+        title = f"speed-up over {counted(int(base), 'task')}"
         title += f", {printable(str(kind_of_run))}" * bool(kind_of_run)
-        charts.append(svg.draw_plot(series, "tasks", title, from_zero=False, scales=scales))
-    return Chart("speed-up", "", "", lambda: svg.stack_charts(charts))
-
-
-def _needs_log_axis(values: Floats) -> bool:
-    low, high = float(values.min()), float(values.max())
-    return low > 0 and high > _MIN_LOG_RANGE * low
+        draw = partial(svg.draw_plot, series, "tasks", title, from_zero=False, scales=scales)
+        charts.append(Chart(f"speed-up-{len(charts)}", "", "", draw))
+    return charts
 
 
 def _thin_ticks(values: list[float]) -> list[float]:

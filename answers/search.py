@@ -9,11 +9,10 @@ import numpy as np
 
 from toruscast._search.explain import Explanation
 from toruscast._search.search import TIME, SearchResult
-from toruscast._slow import pandas as pd
 from toruscast.decision.results import describe_proof_scope
 from toruscast.mapping import TaskMapping
 from toruscast.simulation.simulator import simulate
-from toruscast.text import counted, nbytes, number, percent, seconds, shown_name, time_unit
+from toruscast.text import counted, number, percent, seconds, shown_name, time_unit
 
 from . import svg
 from .blocks import Answer, Chart, Headline, Section
@@ -44,9 +43,8 @@ def answer(
     baseline = "your best mapping" if yours else DEFAULT_ORDER
     badge, notes = _describe_certainty(result)
     traffic = _compare_traffic(result, baseline)
-    times = Section(
-        "Before and after", [_times_chart(traffic, result, baseline)], wide=False, only="page"
-    )
+    chart = _times_chart(traffic, result, baseline)
+    times = Section("How much faster", [chart], wide=False, only="page")
     sections = [
         *([times] if result.objective == TIME else []),
         *traffic.limit_sections(),
@@ -77,14 +75,14 @@ def _make_headline(result: SearchResult, baseline: str) -> Headline:
     initial = _format_value(result, result.initial_value)
     value = value if result.objective == TIME else f"{result.objective} {value}"
     if not np.isfinite(result.initial_value):
-        return Headline("Best found: ", best, f", {value}; {baseline} needs a missing link")
+        return Headline("Use ", best, f": {value}; {baseline} needs a missing link")
     if result.gain <= 0 or np.array_equal(result.best.node, result.reference.node):
         return Headline(f"Keep {baseline}, ", best, f": {value}; nothing better was found")
     # The gain is an interval if the times were simulated to an error.
     low, high = result.gain_interval
     share = (1 - high, 1 - low) if high - low > 2e-3 else 1 - result.gain
     gain = compare_times(share, 1.0, baseline)
-    return Headline("Best found: ", best, f", {value}, {gain} ({initial})")
+    return Headline("Use ", best, f": {value}, {gain} ({initial})")
 
 
 def _describe_certainty(result: SearchResult) -> tuple[str, list[str]]:
@@ -111,7 +109,6 @@ def _describe_certainty(result: SearchResult) -> tuple[str, list[str]]:
 
 
 def _compare_traffic(result: SearchResult, baseline: str) -> TrafficComparison:
-
     def time(value: float, mapping: TaskMapping) -> float:
         if result.objective == TIME:
             return value
@@ -141,11 +138,12 @@ def progress_chart(result: SearchResult) -> Chart:
     elapsed = np.repeat([time for time, _ in result.history], 2)[1:]
     best = np.repeat(values / scale, 2)[:-1]
     label = f"{result.objective}{f', {unit}' if unit else ''}"
-    series = [svg.Series("best so far", "best", elapsed, best)]
+    series = [svg.Series("best so far", "best", elapsed, best, style="line")]
     if result.bound > 0 and len(elapsed):
         ends = [0.0, float(elapsed[-1])]
-        series.append(svg.Series("lower bound", "other", ends, [result.bound / scale] * 2))
-    draw = partial(svg.draw_plot, series, "seconds", label, lines=True, from_zero=False)
+        bound = [result.bound / scale] * 2
+        series.append(svg.Series("lower bound", "other", ends, bound, style="line"))
+    draw = partial(svg.draw_plot, series, "seconds", label, from_zero=False)
     return Chart("progress", "", f"Best {result.objective} so far.", draw)
 
 
@@ -191,28 +189,33 @@ def _make_content(result: SearchResult) -> dict[str, object]:
 
 def explanation_answer(result: Explanation, *, setting: str = "", top: int = 5) -> Answer:
     """Return the answer about the limits of a mapping, compared with another mapping."""
-    name, other = shown_name(result.mapping.name), shown_name(result.against.name)
-    difference = compare_times(result.time, result.against_time, other)
-    times = f"{seconds(result.time)}, {difference} ({seconds(result.against_time)})"
-    head = Headline("", name, f" takes {times}")
-    traffic, reasons = _compare_explained(result), result.reasons
+    reasons, (ranking, mappings, swap) = result.reasons, _rank_changes(result)
+    traffic = ranking.compare_traffic(result.problem, mappings)
+    name, other = ranking.baseline_name, shown_name(result.against.name or "the other mapping")
     limit, bound = BINDING[reasons.binding], seconds(reasons.bounds[reasons.binding])
-    notes = [f"Limited by {limit} (at least {bound} of {seconds(result.time)})."]
-    if len(result.table):
-        link = result.table.iloc[0]
-        notes.append(
-            f"Busiest link {link['label']}: {nbytes(link['nbytes'])}, {link['over_mean']:.1f} "
-            f"times the mean. Under {other} the same link carries {nbytes(link['against'])}."
-        )
-    notes.insert(0, _describe_swap(result))
+    notes = [f"{name} is limited by {limit} ({bound} of {seconds(result.time)})."]
+    time, first = seconds(ranking.times[0]), mappings[0]
+    gain = f": {time}, {ranking.describe_gain()} ({seconds(result.time)})"
+    if first is result.mapping:
+        head = Headline("Keep ", name, f": {time}; no swap of nodes makes it faster")
+    elif first is result.against:
+        head = Headline("Use ", other, gain)
+    else:
+        head = Headline("Swap nodes ", swap, gain)
+    if first is not result.against:
+        difference = compare_times(result.time, result.against_time, other)
+        notes.append(f"It takes {difference} ({seconds(result.against_time)}).")
+    elif swap:
+        swapped = seconds(float(result.exchanges["time"].iloc[0]))
+        notes.append(f"The best swap of nodes, {swap}, takes {swapped}.")
     link_map, spread, *_ = traffic.link_sections()
     sections = [
-        Section("", [_dimension_table(traffic)], wide=False),
+        Section("How much faster", [ranking.chart("Simulated time")], wide=False, only="page"),
         *traffic.limit_sections(),
         link_map,
         Section("Task pairs on the busiest links", [_pair_table(result, top, other)], wide=False),
         spread,
-        Section("Busiest links", [_link_table(result, other)], folded=True),
+        Section("Busiest links", [_link_table(result, other)], wide=False),
         Section("Features in the model", [_feature_table(result, other)], folded=True),
     ]
     return traffic.answer(
@@ -235,46 +238,34 @@ def explanation_answer(result: Explanation, *, setting: str = "", top: int = 5) 
             "exchanges": records(result.exchanges),
         },
         table=Table(result.pairs, ()),
+        file=traffic.launcher_file(),
     )
 
 
-def limits_chart(result: Explanation) -> Chart:
-    """Return a chart of the bounds that the parts of the network set on both times."""
-    return _compare_explained(result).limits_chart()
+def changes_chart(result: Explanation) -> Chart:
+    """Return the times of both mappings and after the best swap as a chart."""
+    return _rank_changes(result)[0].chart("Simulated time")
 
 
-def _compare_explained(result: Explanation) -> TrafficComparison:
-    pair = (
-        (result.mapping, result.time),
-        (result.against, result.against_time),
-    )
-    candidates = [Candidate(shown_name(mapping.name), mapping, time) for mapping, time in pair]
-    return TrafficComparison(result.problem, candidates, has_baseline=False)
-
-
-def _describe_swap(result: Explanation) -> str:
-    """Return a sentence about the swap of two blocks of nodes that reduces the time most."""
-    if result.exchanges.empty or result.exchanges["gain"].iloc[0] <= 0:
-        return "No swap makes it faster."
-    best = result.exchanges.iloc[0]
-    blocks = [
-        " ".join(node_label(result.problem.torus, node) for node in best[key])
-        for key in ("block", "other")
-    ]
-    return (
-        f"Swap nodes {blocks[0]} with {blocks[1]}: {seconds(best['time'])}, "
-        f"{percent(best['gain'])} less (simulated)."
-    )
-
-
-def _dimension_table(traffic: TrafficComparison) -> Table:
-    torus = traffic.problem.torus
-    rows = pd.DataFrame({"dimension": [f"{sign}{axis}" for axis in torus.axes for sign in "+-"]})
-    columns = [Column("dimension", priority=0)]
-    for key, name, use in zip("ab", traffic.names, traffic.uses, strict=False):
-        rows[key] = use.seconds.reshape(torus.n_nodes, 2 * torus.ndim).max(axis=0)
-        columns.append(Column(key, name, "seconds"))
-    return Table(rows, columns, "Busiest link of each dimension and direction")
+def _rank_changes(result: Explanation) -> tuple[CandidateRanking, list[TaskMapping], str]:
+    """Return the mapping, the other one and the best swap by time, and the swapped nodes."""
+    mapping, other, torus, swap = result.mapping, result.against, result.problem.torus, ""
+    name = shown_name(mapping.name or "the mapping")
+    against = (result.against_time, other, other.name or "the other mapping")
+    candidates = [(result.time, mapping, name), against]
+    if len(result.exchanges) and result.exchanges["gain"].iloc[0] > 0:
+        best = result.exchanges.iloc[0]
+        blocks = list(best["block"]), list(best["other"])
+        labels = [" ".join(node_label(torus, node) for node in block) for block in blocks]
+        swap = " with ".join(labels)
+        nodes = np.arange(torus.n_nodes)
+        nodes[[*blocks[0], *blocks[1]]] = [*blocks[1], *blocks[0]]
+        swapped = TaskMapping(nodes[mapping.node], torus, tasks_per_node=mapping.tasks_per_node)
+        candidates.append((float(best["time"]), swapped, f"{name}-swapped"))
+    candidates.sort(key=lambda each: each[0])
+    times, mappings, names = map(list, zip(*candidates, strict=True))
+    ranking = CandidateRanking(names, times, mappings.index(mapping), baseline_name=name)
+    return ranking, mappings, swap
 
 
 def _link_table(result: Explanation, other: str) -> Table:

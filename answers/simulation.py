@@ -124,7 +124,9 @@ def answer(result: Simulation, why: Reasons | None = None, *, setting: str = "")
     bound, unit = reasons.lower_bound, " per iteration" if result.iterations > 1 else ""
     head = f" takes {seconds(result.time)}{unit}"
     if bound:
-        head += f", {result.time / bound:.2f} times its lower bound of {seconds(bound)}"
+        least = f"the minimum for this mapping ({seconds(bound)})"
+        excess = compare_times(max(result.time, bound), bound, least)
+        head += f", {excess.removeprefix('as long as ')}"
     about = describe_problem(result.problem)
     return traffic.answer(
         Headline("", name, head),
@@ -259,11 +261,11 @@ def timeline_chart(result: MessageTimes[Any]) -> Chart:
     n_arrived = np.searchsorted(np.sort(messages["arrived"]), moments, side="right")
     scale, unit = time_unit([result.end])
     series = [
-        svg.Series("sent", "other", moments / scale, n_sent),
-        svg.Series("arrived", "best", moments / scale, n_arrived),
+        svg.Series("sent", "other", moments / scale, n_sent, style="line"),
+        svg.Series("arrived", "best", moments / scale, n_arrived, style="line"),
     ]
     lead = "Edges whose messages were sent and have arrived. The difference is in transit."
-    draw = partial(svg.draw_plot, series, f"time, {unit}", "edges", lines=True)
+    draw = partial(svg.draw_plot, series, f"time, {unit}", "edges")
     return Chart("timeline", "", lead, draw)
 
 

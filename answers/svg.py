@@ -26,11 +26,13 @@ _N_TICKS = 4
 _LETTER_WIDTH = 7.2
 # Colours of the light and the dark theme, from idle to busiest.
 RAMP = ("#fcf6d4", "#feca8d", "#fd9668", "#f1605d", "#cd4071", "#9e2f7f", "#721f81", "#440f76")
+# An axis is logarithmic if its largest value is more than this many times the smallest.
+_MIN_LOG_RANGE = 8.0
 _DASHES = {"dashed": "7 4", "dotted": "2 4"}
 
 
 class Row(NamedTuple):
-    """A row of a chart of times; ``kind`` is best, yours or other."""
+    """A row of a chart of times, after ``n_skipped`` rows; ``kind`` is best, yours or other."""
 
     label: str
     time: float
@@ -38,20 +40,18 @@ class Row(NamedTuple):
     low: float = 0.0
     high: float = 0.0
     note: str = ""
+    n_skipped: int = 0
 
 
 class Series(NamedTuple):
-    """Named points of a plot.
-
-    ``style`` is points, line, dashed or dotted; by default, the style of the whole plot.
-    """
+    """Named points of a plot; ``style`` is points, line, dashed or dotted."""
 
     name: str
     kind: str
     x: ArrayLike
     y: ArrayLike
     labels: Sequence[str] = ()
-    style: str = ""
+    style: str = "points"
 
 
 class Scales(NamedTuple):
@@ -88,37 +88,36 @@ def draw_times(
     unit: str,
     lower_bound: float = 0.0,
     ticks: Sequence[float] = (),
-    left_out: str = "",
     marked: Sequence[tuple[float, str]] = (),
     begin: float = 0.0,
 ) -> str:
     """Return a row with a dot for each time, and its interval; the axis starts at ``begin``.
 
     ``ticks`` are times below the rows, and ``marked`` are the times and kinds of highlighted ticks.
-    ``left_out`` describes rows between the last two that are not drawn.
     """
     high = max([*(max(row.time, row.high) for row in rows), lower_bound, *ticks]) or 1.0
-    right = WIDTH - 96
+    labels = [shortened(shown_name(row.label), 28) for row in rows]
+    left, right = 14 + 6.8 * max(9, *map(len, labels)), WIDTH - 96
 
     def x(time: float) -> float:
         share = (min(time, high) - begin) / (high - begin or 1.0)
-        return _LABEL_WIDTH + (right - _LABEL_WIDTH) * share
+        return left + (right - left) * share
 
-    parts, y = [], 26.0
-    bottom = y + _ROW_HEIGHT * len(rows) + (18 if left_out else 0)
+    parts, y = [], 26.0 if lower_bound else 14.0
+    bottom = y + _ROW_HEIGHT * len(rows) + 18 * sum(row.n_skipped > 0 for row in rows)
     if lower_bound:
         bound = x(lower_bound)
         text = f"lower bound {number(lower_bound / scale)} {unit}"
         parts.append(_draw_line(bound, 14, bound, bottom - 10, "floor"))
-        parts.append(draw_label(bound, 10, text, "quiet", "end" if bound > WIDTH / 2 else "start"))
-    for i, row in enumerate(rows):
-        if left_out and i == len(rows) - 1:
-            parts.append(draw_label(_LABEL_WIDTH, y + 3, f"\u22ee {left_out}", "quiet"))
+        parts.append(draw_label(bound, 11, text, "quiet", "end" if bound > WIDTH / 2 else "start"))
+    for row, label in zip(rows, labels, strict=True):
+        if row.n_skipped:
+            text = f"\u22ee {row.n_skipped} not drawn"
+            parts.append(draw_label(left - 8, y + 1, text, "quiet", "end"))
             y += 18
         kind = row.kind
-        label = shortened(shown_name(row.label), 19)
-        parts.append(draw_label(_LABEL_WIDTH - 8, y + 4, label, kind, "end"))
-        parts.append(_draw_line(_LABEL_WIDTH, y, x(row.time), y, f"{kind} pale", 2))
+        parts.append(draw_label(left - 8, y + 4, label, kind, "end"))
+        parts.append(_draw_line(left, y, x(row.time), y, f"{kind} pale", 2))
         if row.high > row.low:
             parts.append(_draw_line(x(row.low), y, x(row.high), y, kind, 4, "opacity:.45"))
         parts.append(
@@ -133,14 +132,17 @@ def draw_times(
         )
         y += _ROW_HEIGHT
     if ticks:
-        parts.append(draw_label(_LABEL_WIDTH - 8, y + 8, f"all {len(ticks)}", "quiet", "end"))
+        parts.append(draw_label(left - 8, y + 8, f"all {len(ticks)}", "quiet", "end"))
         # Draw at most one tick per pixel.
         for pixel in sorted({round(x(time)) for time in ticks}):
             parts.append(_draw_line(pixel, y - 2, pixel, y + 10, "other", 1, "opacity:.6"))
         for time, kind in marked:
             parts.append(_draw_line(x(time), y - 4, x(time), y + 12, kind, 3))
         y += _ROW_HEIGHT
-    parts += _draw_axis(begin / scale, high / scale, y - 4, lambda v: x(v * scale), unit)
+    # Half of the labels have room on a short axis.
+    labelled = _choose_ticks(begin / scale, high / scale)
+    labelled = labelled[:: 2 if left > 150 and len(labelled) > 3 else 1]
+    parts += _draw_axis(begin / scale, high / scale, y - 4, lambda v: x(v * scale), unit, labelled)
     times = "; ".join(f"{row.label} {number(row.time / scale)} {unit}" for row in rows)
     return make_svg(y + 18, parts, f"Times: {times}")
 
@@ -172,11 +174,11 @@ def draw_bars(
         return f"{number(value / scale)} {unit}".strip()
 
     unnamed = [Series(name, kind, (), ()) for name, kind, _ in series] if not totals else ()
-    legend, y = _draw_legend(unnamed, _LABEL_WIDTH, right, 10)
+    legend, y = _draw_legend(unnamed, 8, right, 10)
     parts, height = legend, 13
     for g, group in enumerate(groups):
         middle = y + (height + 2) * len(series) / 2 + 3
-        label = shortened(shown_name(group), 24)
+        label = shortened(shown_name(group), 21)
         parts.append(draw_label(_LABEL_WIDTH - 8, middle, label, "", "end"))
         for s, (name, kind, values) in enumerate(series):
             is_limit = bool(limits) and limits[s] == g
@@ -192,11 +194,14 @@ def draw_bars(
             text = amount.removesuffix(unit).strip()
             if is_limit:
                 text = f"limit: {text}"
-            if is_limit and width > _LETTER_WIDTH * len(text):
-                parts.append(draw_label(left + width - 5, y + 10.5, text, "inside bold", "end"))
+            edge, text_width = left + width + 5, _LETTER_WIDTH * len(text)
+            if is_limit and width > text_width:
+                parts.append(draw_label(edge - 10, y + 10.5, text, "inside bold", "end"))
             else:
-                text_kind = "bold" if is_limit else "quiet"
-                parts.append(draw_label(left + width + 5, y + 10.5, text, text_kind))
+                # A line does not cross the text.
+                for line in sorted(map(x, totals)):
+                    edge = line + 5 if line - text_width - 3 < edge < line + 5 else edge
+                parts.append(draw_label(edge, y + 10.5, text, "bold" if is_limit else "quiet"))
             y += height + 2
         y += 10
     # Draw the lines first, behind the texts.
@@ -224,20 +229,19 @@ def draw_plot(
     x_title: str,
     y_title: str,
     *,
-    lines: bool = False,
     diagonal: bool = False,
     from_zero: bool = True,
-    bands: Sequence[tuple[float, float, float]] = (),
     scales: Scales = _LINEAR,
 ) -> str:
     """Return a plot of points or lines, with a legend if there are several series.
 
-    ``diagonal`` draws the line y = x; ``bands`` are vertical intervals ``(x, low, high)``.
+    ``diagonal`` draws the line y = x.
     """
     points = [np.array([each.x, each.y], dtype=float) for each in series]
     xs, ys = np.concatenate(points, axis=1)
-    ys = np.concatenate([ys, [end for _, *ends in (*bands, *scales.area) for end in ends]])
-    low_x, high_x = _choose_range(xs, from_zero and lines)
+    ys = np.concatenate([ys, [end for _, *ends in scales.area for end in ends]])
+    has_lines = any(each.style != "points" for each in series)
+    low_x, high_x = _choose_range(xs, from_zero and has_lines)
     low_y, high_y = _choose_range(
         ys[ys > 0] if scales.log_y else ys, from_zero and not scales.log_y
     )
@@ -260,7 +264,7 @@ def draw_plot(
             f'<rect x="{x(scales.beyond):.1f}" y="{top:.0f}" width="{width:.1f}" height="192" '
             'class="shade"/>'
         )
-        parts.append(draw_label(right - 2, bottom - 5, "beyond the measurements", "quiet", "end"))
+        parts.append(draw_label(x(scales.beyond) + 4, top + 13, "extrapolated", "quiet"))
     parts.append(draw_label(2, first, y_title, "quiet"))
     for tick in _choose_ticks(low_y, high_y, scales.log_y):
         parts.append(_draw_line(left, y(tick), right, y(tick), "axis"))
@@ -276,15 +280,12 @@ def draw_plot(
         parts.append(
             f'<polygon points="{_format_points(outline, x, y)}" class="best" opacity=".25"/>'
         )
-    for value, low, high in bands:
-        parts.append(_draw_line(x(value), y(low), x(value), y(high), "other", 2))
     for each, values in zip(series, points, strict=True):
-        style = each.style or ("line" if lines else "points")
-        if style != "points":
-            dashes = f' stroke-dasharray="{_DASHES[style]}"' if style in _DASHES else ""
+        if each.style != "points":
+            dashes = f' stroke-dasharray="{_DASHES[each.style]}"' if each.style in _DASHES else ""
             path = _format_points(values.T.tolist(), x, y)
             parts.append(f'<polyline points="{path}" class="{each.kind} line"{dashes}/>')
-        for i, (a, b) in enumerate(values.T.tolist() if style == "points" else ()):
+        for i, (a, b) in enumerate(values.T.tolist() if each.style == "points" else ()):
             label = f"{each.labels[i]}: " if each.labels else ""
             title = _escape(f"{label}{_format_tick(a)}, {_format_tick(b)}")
             parts.append(
@@ -298,16 +299,10 @@ def draw_plot(
     return make_svg(bottom + 38, [*parts, *legend], f"{y_title} over {x_title}: {names}")
 
 
-def stack_charts(charts: Sequence[str]) -> str:
-    """Return one chart in which the charts are below each other."""
-    if len(charts) == 1:
-        return charts[0]
-    parts, y = [], 0.0
-    for chart in charts:
-        height = float(chart.split('"', 2)[1].split()[3])
-        parts.append(chart.replace("<svg ", f'<svg y="{y:.0f}" height="{height:.0f}" ', 1))
-        y += height + 12
-    return make_svg(y, parts, f"{len(charts)} charts")
+def needs_log_axis(values: Floats) -> bool:
+    """Whether values are positive and differ so much that an axis should be logarithmic."""
+    low, high = float(values.min(initial=np.inf)), float(values.max(initial=0.0))
+    return low > 0 and high > _MIN_LOG_RANGE * low
 
 
 def _draw_legend(
@@ -322,7 +317,7 @@ def _draw_legend(
         width = 28 + 7 * len(name)
         if x > left and x + width > right:
             x, y = left, y + 16
-        if each.style in ("", "points"):
+        if each.style == "points":
             parts.append(f'<circle cx="{x + 4:.0f}" cy="{y:.0f}" r="4" class="{each.kind}"/>')
         else:
             dashes = f' stroke-dasharray="{_DASHES[each.style]}"' if each.style in _DASHES else ""
@@ -333,7 +328,7 @@ def _draw_legend(
         kind = each.kind if each.kind in ("best", "yours") else "quiet"
         parts.append(draw_label(x + 12, y + 4, name, kind))
         x += width
-    return parts, y + 10
+    return parts, y + 14
 
 
 def _format_points(
@@ -416,7 +411,8 @@ def _draw_axis(
     ticks = ticks or _choose_ticks(low, high)
     for tick in ticks:
         text = f"{_format_tick(tick)} {unit}" if unit and tick == ticks[-1] else _format_tick(tick)
-        parts.append(draw_label(x(tick), y + 15, text, "quiet", "middle"))
+        middle = min(x(tick), WIDTH - _LETTER_WIDTH * len(text) / 2)
+        parts.append(draw_label(middle, y + 15, text, "quiet", "middle"))
     return parts
 
 

@@ -264,7 +264,10 @@ class Table:
             values = [value for name in names for value in self.values[name] if value is not None]
             sizes = [abs(value) for value in values if value and math.isfinite(value)]
             has_unit = bool(sizes) and max(sizes) <= _MAX_UNIT_RANGE * min(sizes)
-            units[kind] = unit_of([median(sizes)]) if has_unit else (1.0, "")
+            # A headline gives the first value of the best row, so the table has its unit.
+            best = () if self.best is None else [self.values[c.name][self.best] for c in columns]
+            first = [abs(value) for value in best if value and math.isfinite(value)][:1]
+            units[kind] = unit_of(first or [median(sizes)]) if has_unit else (1.0, "")
         return units
 
     def to_html(self, n_rows: int) -> str:

@@ -51,7 +51,7 @@ _RENDERERS: Mapping[type, Renderers] = {
     Plan: Renderers(plan.answer, plan.times_chart, plan.candidate_table),
     MeshLayouts: Renderers(mesh.answer, mesh.times_chart, mesh.layouts),
     SearchResult: Renderers(search.answer, search.progress_chart, search.compared_table),
-    Explanation: Renderers(search.explanation_answer, search.limits_chart),
+    Explanation: Renderers(search.explanation_answer, search.changes_chart),
     RunModel: Renderers(learned.answer, learned.observed_chart),
     Training: Renderers(learned.answer, lambda training: learned.importance_chart(training.model)),
     Simulation: Renderers(simulation.answer, simulation.timeline_chart),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,7 +18,7 @@ from toruscast._slow import pandas as pd
 from toruscast.answers import svg
 from toruscast.answers.blocks import Chart
 from toruscast.answers.table import Column, Table, records
-from toruscast.text import joined, rounded, seconds, time_unit
+from toruscast.text import counted, joined, number, rounded
 
 from .app import CommandGroup
 from .options import (
@@ -237,18 +238,24 @@ def systems(source: _ApplicationOptions, options: _SystemOptions, output: Output
 
 
 def _describe_fastest(table: pd.DataFrame) -> list[str]:
-    lines = []
+    lines: list[str] = []
+    wins: Counter[str] = Counter()
     for app, part in table.groupby("application", sort=False):
         times = part.dropna(subset=["wall_time"]).sort_values("wall_time", kind="stable")
         if times.empty:
             lines.append(f"{app} fits on no system.")
             continue
-        texts = [seconds(time) for time in times["wall_time"].tolist()]
+        texts = [f"{number(time)} s" for time in times["wall_time"].tolist()]
         fastest = times["system"].tolist()[: texts.count(texts[0])]
+        wins.update(fastest)
         names = joined(fastest, len(fastest)) + " (equal)" * (len(fastest) > 1)
         largest = rounded(float(times["largest_problem"].min()), 3)
         lines.append(f"{app}: fastest on {names}: {texts[0]} for a problem of {largest}.")
-    return lines
+    if len(lines) == 1 or not wins:
+        return lines
+    most = max(wins.values())
+    first = " or ".join(name for name, count in wins.items() if count == most)
+    return [f"Use {first}: fastest for {most} of {counted(len(lines), 'application')}", *lines]
 
 
 def _tabulate_systems(table: pd.DataFrame) -> tuple[Table, list[str]]:
@@ -330,10 +337,9 @@ def _draw_times(table: pd.DataFrame) -> list[Chart]:
     charts = []
     known = table.dropna(subset=["wall_time"])
     for i, (name, part) in enumerate(known.groupby("application", sort=False)):
-        scale, unit = time_unit(part["wall_time"])
         bars = [("wall time", "best", part["wall_time"].tolist())]
-        draw = partial(svg.draw_bars, part["system"].tolist(), bars, scale, unit)
-        charts.append(Chart(f"times-{i}", str(name), f"Wall time, {unit}.", draw))
+        draw = partial(svg.draw_bars, part["system"].tolist(), bars, 1.0, "s")
+        charts.append(Chart(f"times-{i}", str(name), "Wall time, s.", draw))
     return charts
 
 
@@ -349,9 +355,7 @@ def _write_answer(
     """Print a table, write all its columns as CSV, and print the reasons for missing values."""
     head, *notes = lines
     tables = (Table(table, ()), printed)
-    title = "Requirements of applications"
-    output.write_table(
-        head, *tables, *charts, below=below, notes=notes, content=content, title=title
-    )
+    more = {"title": "Requirements of applications", "badge": "predicted from models"}
+    output.write_table(head, *tables, *charts, below=below, notes=notes, content=content, **more)
     for reason in dict.fromkeys(reason for reason in table["reason"].tolist() if reason):
         output.message(reason)

@@ -127,8 +127,7 @@ def speed_up(runs: _RunFileOptions, output: Output) -> None:
         published = pd.read_csv(datasets.table_path("lsdyna-published"), comment="#")
         limits = published[published["scenario"] == "speed-up limit"].set_index("job")["elapsed"]
         table["published"] = table["job"].map(limits).where(table["interconnect"] == "HF2")
-    chart = answers.scaling.speedup_chart(table)
-    _write_answer(output, model, table, "runs", chart)
+    _write_answer(output, model, table, "runs", *answers.scaling.speedup_charts(table))
 
 
 # Kind and digits of columns of ratios. All other numbers are in seconds.

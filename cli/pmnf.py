@@ -17,7 +17,7 @@ from toruscast import answers
 from toruscast._slow import numpy as np
 from toruscast._slow import pandas as pd
 from toruscast.answers.table import Column, Table, csv_text, records
-from toruscast.text import percent, printable, shortened
+from toruscast.text import counted, percent, printable, rounded, shortened
 
 from .app import CommandGroup
 from .options import (
@@ -333,7 +333,11 @@ def fit(
     has_methods = any(row["predicts_by"] != "formula" for row in table)
     columns = ["callpath", "metric", "formula", *["predicts_by"] * has_methods]
     columns += ["smape", "adjusted_r2"]
-    _write_table(output, table, {"models": rows}, columns, table_size.top, charts)
+    worst = max(rows, key=lambda row: row["smape"])
+    title = f"{counted(len(rows), 'scaling formula')}, error at most "
+    title += f"{rounded(worst['smape'], 3)} % (SMAPE, {printable(worst['callpath'])})"
+    badge, content = "fitted to measured values", {"models": rows}
+    _write_table(output, table, content, columns, table_size.top, *charts, title=title, badge=badge)
     _print_notes(output, rows)
 
 
@@ -399,7 +403,13 @@ def predict(
     has_methods = any(row["predicts_by"] != "formula" for row in rows)
     columns = [name for name in rows[0] if has_methods or name != "predicts_by"]
     content = {"predictions": rows, "models": summaries}
-    _write_table(output, pd.DataFrame(rows), content, columns, table_size.top)
+    # The first metric at the first point.
+    same = [row for row in rows if all(row[key] == rows[0][key] for key in ("metric", "at"))]
+    largest = max(same, key=lambda row: row["prediction"])
+    title = "Largest: " * (len(same) > 1) + printable(largest["callpath"])
+    title += f", {printable(largest['metric'])} {rounded(largest['prediction'])} at {largest['at']}"
+    frame, badge = pd.DataFrame(rows), "extrapolated"
+    _write_table(output, frame, content, columns, table_size.top, title=title, badge=badge)
     _print_notes(output, summaries)
 
 
@@ -433,11 +443,12 @@ def _write_table(
     content: dict[str, Any],
     columns: Sequence[str] | None = None,
     top: int = MAX_ROWS,
-    charts: Sequence[answers.blocks.Chart] = (),
+    *charts: answers.blocks.Chart,
+    **more: Any,
 ) -> None:
     """Write a table and charts, and print some columns of the table."""
     block = Table(table, _make_columns(table, columns), top=top)
-    output.write_table("", block, *charts, title="Scaling models", content=content)
+    output.write_table("", block, *charts, content=content, **{"title": "Scaling models", **more})
 
 
 def _make_columns(frame: Frame, names: Sequence[str] | None = None) -> list[Column]:

@@ -19,6 +19,7 @@ from toruscast.text import counted, percent, seconds, shown_name, time_unit
 
 # Maximum devices for a program on a page or in a terminal, and nodes for a picture of the chips.
 _MAX_PAGE_DEVICES, _MAX_TERMINAL_DEVICES, _MAX_DRAWN = 20_000, 64, 4096
+_TABLE = "Collectives of a step"
 # Minimum gains, as shares of the time, to recommend another layout and to call it faster.
 _MIN_GAIN, _MIN_DIFFERENCE = 0.01, 1e-6
 
@@ -28,9 +29,10 @@ def answer(found: MeshLayouts, *, setting: str = "") -> Answer:
     head, badge = _headline(found)
     notes, sections = _write_notes(found), _build_sections(found)
     file = None
-    if found.ids.size <= _MAX_PAGE_DEVICES:
-        file = File("mesh.py", found.jax_program(), "JAX program", comes_first=True)
-    else:
+    if found.ids.size <= _MAX_PAGE_DEVICES and _is_recommended(found):
+        title = f"JAX program of {_best_name(found)}"
+        file = File("mesh.py", found.jax_program(), title, comes_first=True)
+    elif _is_recommended(found):
         notes.append("The program is too long for a page; --write mesh.py writes it.")
     return Answer(
         setting=setting or f"{found.axes} on {found.torus}, collectives run {_order(found)}",
@@ -55,26 +57,37 @@ def _headline(found: MeshLayouts) -> tuple[Headline, str]:
     """Return the headline, and the badge with the number of layouts."""
     best, baseline = found.best, found.compared or found.default
     baseline_name = _rank_candidates(found)[0].baseline_name
-    gain = 1 - best.time / baseline.time if baseline.time else 0.0
     all_or_some = "all " if found.all_considered else ""
     badge = f"{best.source}, best of {all_or_some}{counted(found.considered, 'layout')}"
-    if gain >= _MIN_GAIN:
+    if _is_recommended(found):
         source = " (predicted)" * ("predicted" in (best.source, baseline.source))
         change = compare_times(best.time, baseline.time, baseline_name)
-        message = f": {seconds(best.time)} per step{source}, {change}"
-        return Headline("Use ", "layout 1", message), badge
-    is_faster = gain > _MIN_DIFFERENCE
-    reason = f"layout 1 takes {percent(gain)} less" if is_faster else "no layout is faster"
+        message = f": {seconds(best.time)} per step{source}, {change} ({seconds(baseline.time)})"
+        return Headline("Use ", _best_name(found), message), badge
+    is_faster = best.time < baseline.time * (1 - _MIN_DIFFERENCE)
+    gain = percent(1 - best.time / (baseline.time or 1.0))
+    reason = f"{_best_name(found)} takes {gain} less" if is_faster else "no layout is faster"
     message = f": {seconds(baseline.time)} per step; {reason}"
     return Headline("Keep ", baseline_name, message), badge
+
+
+def _is_recommended(found: MeshLayouts) -> bool:
+    """Whether the best layout is worth a change."""
+    return found.best.time <= (1 - _MIN_GAIN) * (found.compared or found.default).time
+
+
+def _best_name(found: MeshLayouts) -> str:
+    return found.default_name if found.best is found.default else "layout 1"
 
 
 def _write_notes(found: MeshLayouts) -> list[str]:
     """Return sentences about the best layout, and about the times and the idle devices."""
     best = found.best
+    name = _best_name(found) if _is_recommended(found) else found.default_name
+    shown = found.default if name == found.default_name else best
     scope = "the full enumeration" if found.all_considered else "part of the enumeration"
     notes = [
-        f"Layout 1: {best.description}.",
+        f"{name[0].upper()}{name[1:]}: {shown.description}.",
         f"{counted(found.considered, 'layout')} compared, {scope}.",
         *_compare_with_bound(found),
         "Times include communication only, not computation.",
@@ -101,16 +114,15 @@ def _build_sections(found: MeshLayouts) -> list[Section]:
         program = Sentence(found.jax_program().rstrip(), unwrapped=True)
         sections.append(Section("The mesh", [program], only="terminal"))
     sections += [
-        Section("Layouts", [layouts(found)], only="terminal"),
         Section("How much faster", [times_chart(found)], wide=False, only="page"),
+        Section("Layouts", [layouts(found)]),
         Section(
-            "Why: time of each collective",
-            [_collective_chart(found), _collective_table(found)],
-            wide=False,
+            "Why: time of each collective", [_collective_chart(found)], wide=False, only="page"
         ),
-        *_draw_chips(found),
+        Section(_TABLE, [_collective_table(found)], only="terminal"),
         Section("Bottlenecks", [Sentence(line) for line in _list_reasons(found)], wide=False),
-        Section("All layouts", [layouts(found)], only="page"),
+        *_draw_chips(found),
+        Section(_TABLE, [_collective_table(found, with_times=False)], only="page"),
     ]
     labels = [each.label for each in found.problem.traffic]
     view = LinkMap(found.torus, partial(_list_link_uses, found), labels)
@@ -123,6 +135,7 @@ def _draw_chips(found: MeshLayouts) -> list[Section]:
     if found.torus.n_nodes > _MAX_DRAWN:
         return []
     ranking, candidates = _rank_candidates(found)
+    compared = dict.fromkeys([ranking.best, ranking.yours or 0, min(1, len(candidates) - 1)])
     return [
         Section(
             f"Position of the chips along each axis: {ranking.names[i]}",
@@ -132,7 +145,7 @@ def _draw_chips(found: MeshLayouts) -> list[Section]:
             wide=False,
             only="page",
         )
-        for i, suffix in ((ranking.best, ""), (ranking.yours or 0, "-baseline"))
+        for i, suffix in zip(compared, ("", "-baseline"), strict=False)
     ]
 
 
@@ -153,28 +166,34 @@ def _compare_with_bound(found: MeshLayouts) -> list[str]:
 
 
 def _rank_candidates(found: MeshLayouts) -> tuple[CandidateRanking, list[RankedLayout]]:
-    """Return the names and times of all layouts, and the layouts."""
-    named = {f"layout {i + 1}": each for i, each in enumerate(found.layouts)}
-    named[found.default_name] = found.default
+    """Return the names and times of all layouts, the recommended first, and the layouts."""
+    named = {found.default_name: found.default}
     if found.compared is not None:
         named["yours"] = found.compared
-    layouts = [*named.values()]
+    yours, against = [*named][-1], "your layout" if found.compared else found.default_name
+    others = (each for each in found.layouts if each is not found.default)
+    named |= {f"layout {i + 1}": each for i, each in enumerate(others)}
+    first = _best_name(found) if _is_recommended(found) else yours
+    names = sorted(named, key=lambda name: (name != first, named[name].time))
+    layouts = [named[name] for name in names]
     times = [each.time for each in layouts]
-    against = found.default_name if found.compared is None else "your layout"
-    return CandidateRanking(list(named), times, len(named) - 1, baseline_name=against), layouts
+    return CandidateRanking(names, times, names.index(yours), baseline_name=against), layouts
 
 
 def times_chart(found: MeshLayouts) -> Chart:
     """Return the times of the five best layouts, the default, and your layout."""
-    ranking = _rank_candidates(found)[0]
-    chart = ranking.chart("Communication time of a step", extra_rows=[len(found.layouts)])
+    ranking, rows = _rank_candidates(found)
+    more = " Slower layouts and layouts of equal time are not drawn."
+    note = more if found.considered > len(found.layouts) else ""
+    default = next(i for i, each in enumerate(rows) if each is found.default)
+    chart = ranking.chart("Communication time of a step", note, extra_rows=[default])
     return replace(chart, key="layouts")
 
 
 def layouts(found: MeshLayouts) -> Table:
-    """Return the layouts, the fastest first, the default, and your layout."""
+    """Return the layouts, the default and your layout, the fastest first."""
     ranking, candidates = _rank_candidates(found)
-    against = "vs yours" if found.compared else "vs default"
+    against = "vs yours" if found.compared else f"vs {found.default_name}"
     rows = [
         {"name": name, "time": each.time, "source": each.source, "axes": each.description}
         for name, each in zip(ranking.names, candidates, strict=True)
@@ -193,22 +212,23 @@ def _collective_chart(found: MeshLayouts) -> Chart:
     """Return bars of each collective's time: best layout, default, and lower bound."""
     rows = found.collective_rows(found.best)
     baseline = found.collective_rows(found.default)
-    scale, unit = time_unit([max(row["time"] for row in (*rows, *baseline))])
+    scale, unit = time_unit([found.best.time])
     groups = [shown_name(row["what"]) for row in rows]
+    kinds = ["best", "yours"] if _is_recommended(found) else ["yours", "best"]
     series = [
-        ("layout 1", "best", [row["time"] for row in rows]),
-        (found.default_name, "yours", [row["time"] for row in baseline]),
+        (_best_name(found), kinds[0], [row["time"] for row in rows]),
+        (found.default_name, kinds[1], [row["time"] for row in baseline]),
         ("lower bound", "other", [row["bound"] for row in rows]),
     ]
     return Chart(
         "collectives",
         "",
         f"Time of all runs in a step, {unit}. The lower bound holds for all layouts.",
-        lambda: svg.draw_bars(groups, series, scale, unit),
+        lambda: svg.draw_bars(groups, series[found.best is found.default :], scale, unit),
     )
 
 
-def _collective_table(found: MeshLayouts) -> Table:
+def _collective_table(found: MeshLayouts, with_times: bool = True) -> Table:
     columns = [
         Column("what", priority=0),
         Column("time", kind="seconds", priority=0),
@@ -221,7 +241,8 @@ def _collective_table(found: MeshLayouts) -> Table:
         Column("algorithm", priority=4),
         Column("source", "source", priority=4),
     ]
-    return Table(found.collective_rows(found.best), columns, "Collectives of a step")
+    shown = [column for column in columns if with_times or column.kind != "seconds"]
+    return Table(found.collective_rows(found.best), shown)
 
 
 def _list_reasons(found: MeshLayouts) -> list[str]:

@@ -63,6 +63,8 @@ def on_files(files: Files, config: Any) -> Files:
             page = str(Path(file.src_uri).with_suffix(".md"))
             # A blank line would end the HTML of a picture.
             text = _PICTURE.sub(lambda found: re.sub(r"\n\s*\n", "\n", found[0]), text)
+            # pandas leaves the heading of an index empty.
+            text = text.replace("<th></th>", "<td></td>")
             text = f"{_STYLE.sub('', text)}\n[The notebook]({Path(file.src_uri).name})\n"
             files.append(File.generated(config, page, content=text))
     return files
@@ -71,6 +73,10 @@ def on_files(files: Files, config: Any) -> Files:
 def on_post_page(output: str, **_: Any) -> str:
     """Name the dialog of the search for screen readers, which the theme does not."""
     return output.replace('role="dialog"', 'role="dialog" aria-label="Search"', 1)
+
+
+# A page that is not found is a template.
+on_post_template = on_post_page
 
 
 def on_post_build(config: Any) -> None:

@@ -34,13 +34,15 @@ DEFAULT_N_SAMPLES = 168
 class Training(Result):
     """A predictor for one application and torus, fitted to all ``samples``.
 
-    ``table`` is the result of `summarise` on held-out samples. ``problem`` is the simulated
-    application and torus, or None if there are several.
+    ``table`` is the result of `summarise` on held-out samples, over ``n_splits`` splits with
+    ``seed``. ``problem`` is the simulated application and torus, or None if there are several.
     """
 
     model: TimePredictor
     samples: pd.DataFrame
     table: pd.DataFrame
+    n_splits: int
+    seed: int
     problem: MappingProblem | None = None
 
     def __repr__(self) -> str:
@@ -154,4 +156,4 @@ def train_on(
     labels = [samples[name].astype(str) for name in ("workload", "torus") if name in samples]
     groups = next((label for label in labels if 1 < label.nunique() < len(samples)), None)
     fitted = model.fit(samples, samples["time"], groups=groups)
-    return Training(fitted, samples, summarise(scores))
+    return Training(fitted, samples, summarise(scores), n_splits, seed)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 import scipy
@@ -35,6 +35,9 @@ from toruscast.workers import Task
 from .feature_sets import FEATURE_SETS, columns_of, feature_set, features_only, usual_target
 from .metrics import METRICS, rcc_ties_halved, rcc_told_apart, regret, tau_b
 from .predictor import TimePredictor
+
+if TYPE_CHECKING:
+    from .application import Training
 
 logger = logging.getLogger(__name__)
 Split = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -418,15 +421,25 @@ def predict_held_out(samples: pd.DataFrame, model: TimePredictor) -> Floats:
     return forecasts.sort_values("row")["forecast"].to_numpy(dtype=np.float64)
 
 
-def learning_curve(samples: pd.DataFrame, model: TimePredictor) -> pd.DataFrame:
-    """Return the RCC by the number of training samples."""
+def learning_curve(result: Training) -> pd.DataFrame:
+    """Return the RCC by the number of training samples, as a row of `summarise` for each.
+
+    All numbers have the splits of ``result``, whose own scores are the last row.
+    """
     rows = []
-    for share in (PUBLISHED_SHARE / 4, PUBLISHED_SHARE / 2, PUBLISHED_SHARE):
-        scores = repeated_splits(samples, model, n_splits=6, train_share=share)
-        rcc = scores["rcc"].dropna()
+    for part in (4, 2):
+        scores = repeated_splits(
+            result.samples,
+            result.model,
+            n_splits=result.n_splits,
+            train_share=PUBLISHED_SHARE / part,
+            seed=result.seed,
+        )
         n_train = int(scores["n_train"].iloc[0])
-        rows.append({"n_train": n_train, "rcc": rcc.mean(), "low": rcc.min(), "high": rcc.max()})
-    return pd.DataFrame(rows)
+        rows.append(summarise(scores).assign(n_train=n_train))
+    rows.append(result.table.assign(n_train=round(PUBLISHED_SHARE * len(result.samples))))
+    curve = pd.concat(rows, ignore_index=True)
+    return curve[curve["metric"] == "rcc"]
 
 
 PRIOR = "prior"

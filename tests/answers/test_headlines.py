@@ -129,4 +129,6 @@ def test_a_search_states_a_gain_between_the_errors_of_its_times(interval, gain):
 def test_one_candidate_that_is_not_drawn_is_one():
     names, times = [str(i) for i in range(7)], [float(i + 1) for i in range(7)]
     drawn = CandidateRanking(names, times, 0).chart().draw()
-    assert "not drawn: 1 candidate between<" in drawn
+    assert re.findall(r"(\d+) not drawn<", drawn) == ["1"]
+    apart = CandidateRanking([*names, *"abcd"], [*times, *range(8, 12)], 7).chart().draw()
+    assert re.findall(r"(\d+) not drawn<", apart) == ["2", "2"]

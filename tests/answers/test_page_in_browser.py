@@ -18,7 +18,7 @@ TRAFFIC = ("candidate-times", "limits", "spread", "matrix-tasks", "matrix-nodes"
 KINDS = {
     "forecast": (*TRAFFIC, "check"),
     "measured": (*TRAFFIC, "observed"),
-    "plan": (*TRAFFIC, "runs", "so-far", "observed"),
+    "plan": (*TRAFFIC, "runs"),
     "first-plan": TRAFFIC,
     "mesh": ("layouts", "collectives", "chips-0", "chips-1", "chips-0-baseline"),
     "trained": ("observed", "growth", "importance"),

@@ -98,7 +98,7 @@ def test_the_last_bars_add_up_to_the_time(every):
         for time, *parts, waiting in zip(traffic["times"], *bounds, rest, strict=True):
             assert max(parts) + waiting == pytest.approx(max(time, max(parts)))
         page = unescape(render_page(make_answer(every[kind])))
-        assert ("waiting, computation" if kind == "plan" else "waiting in buffers") in page
+        assert ("waiting, computation" if kind == "plan" else "start-up and waiting") in page
 
 
 def test_every_standalone_chart_has_no_outline_around_texts(every):

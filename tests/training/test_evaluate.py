@@ -176,11 +176,18 @@ def test_a_headline_states_a_difference_only_where_its_interval_excludes_zero(no
     base = baseline_scores(samples, 20, 0)
     assert set(base["predictor"]) == {"coarse simulation"}
     assert base["rcc"].eq(1.0).all()
-    head = str(answer(Evaluation(samples, {}, scores, baselines=base)).headline)
+    shown = answer(Evaluation(samples, {}, scores))
+    assert str(shown.headline).startswith("Use ")
     gain = rcc_gains(scores, scores.groupby("predictor")["rcc"].mean().idxmax())
     is_known = gain["high"].drop(gain.index[gain["gain"] == 0]).lt(0).all() and apart > 0
-    assert ("best: RCC" in head) == is_known
-    assert ("indistinguishable from" in head) == (not is_known)
-    assert head.endswith("; without learning, coarse simulation (1.000) orders them better")
-    alone = answer(Evaluation(samples, {}, scores[scores["predictor"] == "first"])).headline
-    assert "best" not in str(alone)
+    assert ("All others are worse." in shown.lines[0]) == is_known
+    assert ("Indistinguishable from" in shown.lines[0]) == (not is_known)
+    beaten = answer(Evaluation(samples, {}, scores, baselines=base))
+    head = (
+        "Rank by coarse simulation, without training: 1.000 of the pairs in the right order (RCC)"
+    )
+    assert str(beaten.headline) == head
+    assert beaten.lines[0].startswith("The best trained set, ")
+    alone = answer(Evaluation(samples, {}, scores[scores["predictor"] == "first"]))
+    assert "worse" not in alone.lines[0]
+    assert "Indistinguishable" not in alone.lines[0]

@@ -155,7 +155,8 @@ def test_the_command_says_which_set_orders_best(file):
     ]
     assert {row["predictor"] for row in rows} == {"max_bytes", "release bound"}
     shown = run(*given).output
-    assert "max_bytes orders held-out applications best: RCC 1.000 (release bound 0.985)" in shown
+    assert "Use max_bytes: 1.000 of the pairs in the right order (RCC)" in shown
+    assert "All others are worse." in shown
     assert "max_bytes on each held-out application" in shown
 
 
