@@ -145,14 +145,18 @@ def table_answer(
 ) -> Answer:
     """Return an answer whose main table is the first `Table` of the blocks.
 
-    ``below`` are unwrapped lines after the blocks; ``fields`` are passed to `Answer`.
+    A page has a single chart beside the tables. ``below`` are unwrapped lines after the blocks;
+    ``fields`` are passed to `Answer`.
     """
     headline = head if isinstance(head, Headline) else Headline(head)
-    table = next((block for block in blocks if isinstance(block, Table)), None)
     charts = [block for block in blocks if isinstance(block, Chart)]
-    others = [block for block in blocks if block is not table and block not in charts]
-    others += [Sentence(text, unwrapped=True) for text in below]
-    is_wide = len(charts) != 1
-    sections = [Section("", charts, wide=is_wide, only="page"), Section("", others, wide=is_wide)]
+    tables = [block for block in blocks if isinstance(block, Table)]
+    visible = [table for table in tables if table.visible_columns]
+    sections = [
+        Section("", charts, wide=len(charts) != 1, only="page"),
+        Section("", visible, wide=len(charts) != 1),
+        Section("", [Sentence(text, unwrapped=True) for text in below]),
+    ]
+    main = replace(tables[0], columns=()) if tables else None
     sections = [section for section in sections if section.blocks]
-    return Answer(headline, sections=sections, table=table, **fields)
+    return Answer(headline, sections=sections, table=main, **fields)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from toruscast._slow import pandas as pd
 from toruscast.decision.calibration import Calibration
 from toruscast.mapping import Omission
-from toruscast.text import change, counted, nbytes, number, percent, seconds
+from toruscast.text import change, counted, nbytes, percent, seconds
 
 from .blocks import Answer, Chart, Headline, table_answer
 from .learned import scatter_chart
@@ -56,10 +56,9 @@ def _make_headline(calibration: Calibration, file: str | None) -> Headline:
         errors, kind = rows["error"][~rows["outlier"]].abs(), "fitted"
     median, largest = (percent(error, 1) for error in (errors.median(), errors.max()))
     times = counted(len(errors), f"{kind} time")
-    text = f": median error {median} on {times}, at most {largest}"
-    if file is None:
-        return Headline("", str(calibration.torus), text)
-    return Headline("Use ", f"--torus {file}", text)
+    text = f": median error {median}, at most {largest}, on {times}"
+    name = str(calibration.torus) if file is None else f"--torus {file}"
+    return Headline("" if file is None else "Use ", name, text)
 
 
 def constants_table(calibration: Calibration) -> Table:
@@ -67,14 +66,7 @@ def constants_table(calibration: Calibration) -> Table:
     table = calibration.table
     for name in ("value", "low", "high"):
         values = zip(table[name], table["unit"], strict=True)
-        texts = [
-            seconds(x)
-            if unit == "s"
-            else f"{nbytes(x)}/s"
-            if unit == "bytes/s"
-            else f"{number(x, 4)} {unit}"
-            for x, unit in values
-        ]
+        texts = [seconds(x) if unit == "s" else f"{nbytes(x)}/s" for x, unit in values]
         table = table.assign(**{name: texts})
     return Table(table, _CONSTANTS)
 

@@ -221,8 +221,9 @@ class TrafficComparison:
         for use, busy, kind in zip(self.uses, sorted_times, ("best", "yours"), strict=False):
             n_points = min(_N_CURVE_POINTS, busy.size)
             ranks = np.unique(np.linspace(0, busy.size - 1, n_points).astype(int))
-            series.append(svg.Series(use.name, kind, ranks + 1, busy[ranks] / scale))
-        return svg.draw_plot(series, "links, the busiest first", f"busy, {unit}", lines=True)
+            times = busy[ranks] / scale
+            series.append(svg.Series(use.name, kind, ranks + 1, times, style="line"))
+        return svg.draw_plot(series, "links, the busiest first", f"busy, {unit}")
 
     def _busiest_links(self) -> list[Section]:
         """Return the busiest links under the second mapping, and the task pairs that use them."""

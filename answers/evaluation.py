@@ -56,22 +56,22 @@ def answer(result: Evaluation) -> Answer:
     n_splits = int(scores["split"].max()) + 1
     n_train, n_test = int(scores["n_train"].iloc[0]), int(scores["n_test"].iloc[0])
     notes = [
-        _describe_rivals(result, intervals),
+        _describe_rivals(result, intervals, ["split"]),
         f"Mean over {counted(n_splits, 'split')} of {len(samples)} mappings: {n_train} for "
         f"training, {n_test} for testing.",
         *(describe_runs(learned) if learned else ()),
     ]
     table = _set_table(result, gain, intervals["name"])
-    single_title = f"Order by a single feature of all {len(samples)} samples, without training"
     singles = [_single_table(single, result.metrics)]
+    title = f"Order by a single feature of all {len(samples)} samples, without training"
     sections = [
         Section("", [table, Sentence(_MEANING)], only="terminal"),
         Section("Pairs in the right order", [rcc_chart(result)], wide=False, only="page"),
         Section("All scores", [table], _MEANING, wide=False, only="page"),
         *([Section("", [observed_chart(learned)], only="page")] if learned else ()),
         *([] if largest is None else [_small_to_large_section(largest)]),
-        Section(single_title, singles, only="terminal"),
-        Section(single_title, singles, folded=True, only="page"),
+        Section(title, singles, only="terminal"),
+        Section(title, singles, folded=True, only="page"),
     ]
     content: dict[str, Any] = {
         "n_samples": len(samples),
@@ -107,9 +107,7 @@ def _make_headline(intervals: pd.DataFrame) -> Headline:
     return Headline(before, name, f"{how}: {rcc:.3f} of the pairs in the right order (RCC)")
 
 
-def _describe_rivals(
-    result: Evaluation, intervals: pd.DataFrame, by: Sequence[str] = ("split",)
-) -> str:
+def _describe_rivals(result: Evaluation, intervals: pd.DataFrame, by: Sequence[str]) -> str:
     """Return sentences that name the best trained set and those that are indistinguishable."""
     best, rcc = intervals["name"].iloc[0], intervals.set_index("name")["rcc"]
     text = ""
@@ -207,24 +205,21 @@ def _hold_out_answer(result: Evaluation, by: HoldOut) -> Answer:
         *(Column(name, f"RCC of {name}", "decimal") for name in bounds),
         *_HELD_OUT[1:],
     ]
-    own = scores[scores["predictor"] == best]
-    note = (
-        f"Each {by} is held out once; the other samples are for training"
-        if by != "size"
-        else f"The largest is held out; {own['n_train'].iloc[0]} other samples are for training"
-    )
-    meaning = f"Over 1 % and 5 %: RCC of the pairs whose times differ by more. {_REGRET}"
+    n_blocks = int((scores["predictor"] == best).sum())
+    held_out = "The largest" if by == "size" else f"Each {by}"
     return Answer(
         title=f"Feature sets on held-out {PLURALS[by]}",
         badge=sample_badge(result.samples),
         headline=_make_headline(intervals),
         notes=[
             _describe_rivals(result, intervals, ["held_out", "workload", "torus"]),
-            f"{note}. Mean over workloads and tori ({len(own)}).",
+            f"{held_out} is held out; the other samples are for training. Mean over workloads and "
+            f"tori ({n_blocks}).",
+            f"Over 1 % and 5 %: RCC of the pairs whose times differ by more. {_REGRET}",
         ],
         sections=[
             Section("Pairs in the right order", [rcc_chart(result)], wide=False, only="page"),
-            Section("All scores", [_predictor_table(scores)], meaning, wide=False),
+            Section("All scores", [_predictor_table(scores)], wide=False),
             Section(f"{best} on each held-out {by}", [Table(by_group, columns)]),
         ],
         content={

@@ -82,11 +82,7 @@ def render_page(answer: Answer, inputs: Sequence[tuple[str, str]] = ()) -> str:
     macros: Any = environment.get_template("blocks.html").module
     sections = [section for section in answer.sections if section.only != "terminal"]
     if answer.table is not None and answer.table.visible_columns:
-        # The table is open if the page has nothing else to show.
-        blocks = [block for section in sections for block in section.blocks]
-        folded = not all(isinstance(block, Sentence) for block in blocks)
-        table = Section(answer.table.title or "Table" * folded, [answer.table], folded=folded)
-        sections.insert(len(sections) * folded, table)
+        sections.append(Section(answer.table.title or "Table", [answer.table], folded=True))
     data: dict[str, Any] = {"ramp": list(RAMP)}
     for view in (block for section in sections for block in section.blocks):
         if isinstance(view, LinkMap):
@@ -148,7 +144,7 @@ def _cell_html(column: Column, lines: tuple[str, ...]) -> Markup:
         is_long = max(map(len, lines[0].split()), default=0) > _MAX_WORD
         text = bind_units(lines[0])
         return Markup('<span class="long">{}</span>').format(text) if is_long else escape(text)
-    spans = [Markup('<span class="line">{}</span>').format(line) for line in lines]
+    spans = [Markup('<span class="line">{}</span>').format(bind_units(line)) for line in lines]
     return Markup("<br>").join(spans)
 
 

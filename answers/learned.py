@@ -35,6 +35,7 @@ _N_OUTLIERS = 3
 _MIN_SAMPLES = 12
 # If twice the samples gained less RCC than this, more samples will probably not help.
 _MIN_GAIN = 0.01
+_UNSEEN = "Models predict mappings that they were not trained on. On the line, times are equal."
 # Entries of the provenance on the page, which also lists the command and the versions.
 _PROVENANCE = ("graphs", "tori", "routing", "seed", "times", "created")
 
@@ -160,12 +161,12 @@ def answer(
     title = f"Model trained on {model.n_samples_} {source}"
     if _is_measured(result):
         badge = source
-        first, *notes = describe_runs(result)
-        headline = Headline(first)
+        error = result.scores["miss" if result.corrected else "miss_of_line"]
+        text = f" predicts unseen times with a mean error of {percent(error, digits=2)}"
+        headline, notes = Headline("" if file else "The model", file, text), describe_runs(result)
         scores = [] if quality is None else [_score_section(quality)]
         sections = [
             Section("Predicted times", [observed_chart(result)], wide=False, only="page"),
-            Section("Mean errors on held-out times", [_error_table(result)], wide=False),
             *scores,
             *_importance_sections(result),
         ]
@@ -229,7 +230,7 @@ def _describe_scores(quality: pd.DataFrame, file: str) -> tuple[Headline, list[s
     rcc, lost = scores.loc["rcc"], percent(scores["mean"]["regret_1"], 1)
     score = f"{rcc['mean']:.3f} of the pairs of unseen mappings in the right order (RCC)"
     headline = Headline("" if file else "The model", file, f" puts {score}")
-    notes = [f"Running only the mapping predicted fastest loses {lost}."]
+    notes = [f"The mapping predicted fastest takes {lost} longer than the fastest (mean)."]
     if np.isfinite(rcc["low"]):
         notes.insert(0, f"{rcc['low']:.3f} to {rcc['high']:.3f} in 95 % of the splits.")
     return headline, notes
@@ -256,19 +257,9 @@ def _score_section(quality: pd.DataFrame) -> Section:
 
 def observed_chart(result: RunModel) -> Chart:
     """Return a chart of the predicted over the measured times of held-out mappings."""
-    predicted = result.predicted.mean(axis=0)
-    return _held_out_chart(result.runs.names, result.runs.times, predicted, "measured")
-
-
-def _held_out_chart(
-    names: Sequence[str], times: ArrayLike, predicted: ArrayLike, source: str
-) -> Chart:
-    lead = (
-        f"{counted(len(names), 'mapping')}, each predicted by a model that was not trained on it. "
-        "On the line, both times are equal."
-    )
-    axes = (source, times), ("predicted", predicted)
-    return scatter_chart("observed", "", lead, *axes, names)
+    runs, predicted = result.runs, result.predicted.mean(axis=0)
+    axes = ("measured", runs.times), ("predicted", predicted)
+    return scatter_chart("observed", "", _UNSEEN, *axes, runs.names)
 
 
 def scatter_chart(
@@ -290,22 +281,13 @@ def scatter_chart(
     return Chart(key, title, lead, draw)
 
 
-def _error_table(result: RunModel) -> Table:
-    columns = [
-        Column("model", kind="name"),
-        Column("miss", "mean error", "share"),
-        Column("offered", "chosen", "flag"),
-    ]
-    frame = result.held_out.rename_axis("model")
-    return Table(frame, columns)
-
-
 def _held_out_charts(result: Training) -> list[Block]:
     """Return a chart of held-out predictions, which trains several models."""
     predicted = curves.predict_held_out(result.samples, result.model)
     times = result.samples["time"].to_numpy()
     names = [str(name) for name in result.samples.get("mapping", range(len(times)))]
-    return [_held_out_chart(names, times, predicted, "simulated")]
+    axes = ("simulated", times), ("predicted", predicted)
+    return [scatter_chart("observed", "", _UNSEEN, *axes, names)]
 
 
 def _learning_curve(result: Training) -> list[Block]:
@@ -314,13 +296,12 @@ def _learning_curve(result: Training) -> list[Block]:
     half, full = curve.iloc[-2], curve.iloc[-1]
     gain = full["mean"] - half["mean"]
     helps = "will probably" if gain >= _MIN_GAIN else "will probably not"
-    intervals = curve[["n_train", "low", "high"]].dropna()
-    bands = list(intervals.itertuples(index=False, name=None))
+    area = curve[["n_train", "low", "high"]].dropna().to_numpy().tolist()
     points = svg.Series("", "best", curve["n_train"].to_numpy(), curve["mean"].to_numpy())
     lead = f"From {half['n_train']:.0f} to {full['n_train']:.0f} samples, the RCC changes by "
-    lead += f"{gain:+.3f}. More samples {helps} help. Bars contain 95 % of the splits."
+    lead += f"{gain:+.3f}. More samples {helps} help. Shaded: 95 % of the splits."
     series = [points._replace(style="line"), points]
-    options: dict[str, Any] = {"from_zero": False, "bands": bands}
+    options: dict[str, Any] = {"from_zero": False, "scales": svg.Scales(area=area)}
     draw = functools.partial(svg.draw_plot, series, "samples", "RCC", **options)
     return [Chart("growth", "", lead, draw)]
 
@@ -329,10 +310,9 @@ def importance_chart(model: TimePredictor | FittedModel) -> Chart:
     """Return a chart of the most important features."""
     frame = _importance_frame(model)
     names, values = frame["feature"].str.replace("_", " "), frame["importance"].tolist()
-    lead = "Share of the variance that the splits by each feature explain."
-    draw = functools.partial(
-        svg.draw_bars, names.tolist(), [("importance", "best", values)], 1.0, "%"
-    )
+    lead = "Share of the variance that the splits by each feature explain, %."
+    bars = [("importance", "best", values)]
+    draw = functools.partial(svg.draw_bars, names.tolist(), bars, 1.0, "%")
     return Chart("importance", "", lead, draw)
 
 
@@ -353,9 +333,8 @@ def _importance_sections(result: Training | RunModel) -> list[Section]:
         Column("importance", kind="share"),
         Column("meaning", priority=2),
     ]
-    table = Table(_importance_frame(result.model), columns)
-    chart = importance_chart(result.model)
+    chart, frame = importance_chart(result.model), _importance_frame(result.model)
     return [
         Section("Feature importances", [chart], wide=False, only="page"),
-        Section("Most important features", [table], wide=False),
+        Section("Most important features", [Table(frame, columns)], wide=False),
     ]

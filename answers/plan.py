@@ -14,7 +14,6 @@ from toruscast.decision import Plan, Runs
 from toruscast.decision.results import default_order
 from toruscast.mapping import TaskMapping
 from toruscast.text import counted, joined, percent, seconds, shown_name, time_unit
-from toruscast.typing import Bools
 
 from . import svg
 from .blocks import Answer, Chart, Headline, Section
@@ -68,10 +67,12 @@ def answer(
     by_name = dict(zip(plan.names, plan.mappings, strict=True))
     mappings = [by_name[name] for name in ranking.names]
     traffic = ranking.compare_traffic(plan.problem, mappings, plan.runs is None)
+    drawn = plan.runs if plan.n_runs >= _MIN_RUNS else None
+    run_charts = [] if drawn is None else [runs_chart(drawn, plan.name_of(plan.best))]
     sections = [
-        Section("How much faster", [_times_chart(plan, ranking)], wide=False, only="page"),
+        Section("How much faster", [times_chart(plan, ranking)], wide=False, only="page"),
         *traffic.limit_sections(),
-        *_run_sections(plan),
+        *(Section("Runs", [chart], wide=False, only="page") for chart in run_charts),
         *traffic.link_sections(),
         traffic.traffic_section(),
     ]
@@ -217,12 +218,9 @@ def describe_noise(plan: Plan) -> str:
     return text
 
 
-def times_chart(plan: Plan) -> Chart:
+def times_chart(plan: Plan, ranking: CandidateRanking | None = None) -> Chart:
     """Return the expected times of the five best, the default order and the slowest."""
-    return _times_chart(plan, _rank_candidates(plan, _choose_next(plan)))
-
-
-def _times_chart(plan: Plan, ranking: CandidateRanking) -> Chart:
+    ranking = ranking or _rank_candidates(plan, _choose_next(plan))
     measured = int((plan.table["runs"] > 0).sum())
     return ranking.chart(
         "Expected time of a run without noise",
@@ -231,37 +229,23 @@ def _times_chart(plan: Plan, ranking: CandidateRanking) -> Chart:
     )
 
 
-def _run_sections(plan: Plan) -> list[Section]:
-    runs = plan.runs
-    if runs is None or plan.n_runs < _MIN_RUNS:
-        return []
+def runs_chart(runs: Runs, best: str = "") -> Chart:
+    """Return the time of each run, in order, with the shortest so far; ``best`` is highlighted."""
     scale, unit = time_unit(runs.seconds)
-    numbers, best = np.arange(1, len(runs.which) + 1), plan.name_of(plan.best)
-    is_best = np.array([runs.names[i] == best for i in runs.which])
-    kinds = (
+    numbers, minimum = np.arange(1, len(runs.which) + 1), np.minimum.accumulate(runs.seconds)
+    steps = np.repeat(numbers, 2)[1:], np.repeat(minimum / scale, 2)[:-1]
+    series = [svg.Series("shortest so far", "other", *steps, style="line")]
+    names = np.array([shown_name(runs.names[i]) for i in runs.which])
+    is_best = names == shown_name(best)
+    for label, kind, chosen in (
         (best, "best", is_best & ~runs.is_outlier),
-        ("other mappings", "other", ~is_best & ~runs.is_outlier),
+        ("other mappings" if best else "runs", "other", ~is_best & ~runs.is_outlier),
         ("left out", "yours", runs.is_outlier),
-    )
-    series = [_run_series(runs, scale, *kind) for kind in kinds if kind[-1].any()]
-    minimum = np.minimum.accumulate(runs.seconds) / scale
-    steps = np.repeat(numbers, 2)[1:], np.repeat(minimum, 2)[:-1]
-    series.insert(0, svg.Series("shortest so far", "third", *steps, style="line"))
-    titles = "run", f"measured, {unit}"
-    draw = partial(svg.draw_plot, series, *titles, from_zero=False)
+    ):
+        if chosen.any():
+            x, y = numbers[chosen], runs.seconds[chosen] / scale
+            series.append(svg.Series(label, kind, x, y, names[chosen].tolist()))
+    draw = partial(svg.draw_plot, series, "run", f"measured, {unit}", from_zero=False)
     span = f"{seconds(runs.seconds.min())} to {seconds(runs.seconds.max())}"
     lead = f"{counted(len(numbers), 'run')}, {span}, in the order of the table."
-    return [Section("Runs", [Chart("runs", "", "", draw)], lead, wide=False, only="page")]
-
-
-def runs_chart(runs: Runs) -> Chart:
-    """Return the time of each run, in order."""
-    scale, unit = time_unit(runs.seconds)
-    series = _run_series(runs, scale, "", "best", np.ones(len(runs.which), dtype=bool))
-    return Chart("runs", "", "", lambda: svg.draw_plot([series], "run", f"measured, {unit}"))
-
-
-def _run_series(runs: Runs, scale: float, label: str, kind: str, chosen: Bools) -> svg.Series:
-    rows = np.flatnonzero(chosen)
-    names = [shown_name(runs.names[i]) for i in runs.which[rows]]
-    return svg.Series(label, kind, rows + 1, runs.seconds[rows] / scale, names)
+    return Chart("runs", "", lead, draw)

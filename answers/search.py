@@ -138,11 +138,12 @@ def progress_chart(result: SearchResult) -> Chart:
     elapsed = np.repeat([time for time, _ in result.history], 2)[1:]
     best = np.repeat(values / scale, 2)[:-1]
     label = f"{result.objective}{f', {unit}' if unit else ''}"
-    series = [svg.Series("best so far", "best", elapsed, best)]
+    series = [svg.Series("best so far", "best", elapsed, best, style="line")]
     if result.bound > 0 and len(elapsed):
         ends = [0.0, float(elapsed[-1])]
-        series.append(svg.Series("lower bound", "other", ends, [result.bound / scale] * 2))
-    draw = partial(svg.draw_plot, series, "seconds", label, lines=True, from_zero=False)
+        bound = [result.bound / scale] * 2
+        series.append(svg.Series("lower bound", "other", ends, bound, style="line"))
+    draw = partial(svg.draw_plot, series, "seconds", label, from_zero=False)
     return Chart("progress", "", f"Best {result.objective} so far.", draw)
 
 

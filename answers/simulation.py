@@ -261,11 +261,11 @@ def timeline_chart(result: MessageTimes[Any]) -> Chart:
     n_arrived = np.searchsorted(np.sort(messages["arrived"]), moments, side="right")
     scale, unit = time_unit([result.end])
     series = [
-        svg.Series("sent", "other", moments / scale, n_sent),
-        svg.Series("arrived", "best", moments / scale, n_arrived),
+        svg.Series("sent", "other", moments / scale, n_sent, style="line"),
+        svg.Series("arrived", "best", moments / scale, n_arrived, style="line"),
     ]
     lead = "Edges whose messages were sent and have arrived. The difference is in transit."
-    draw = partial(svg.draw_plot, series, f"time, {unit}", "edges", lines=True)
+    draw = partial(svg.draw_plot, series, f"time, {unit}", "edges")
     return Chart("timeline", "", lead, draw)
 
 

@@ -44,17 +44,14 @@ class Row(NamedTuple):
 
 
 class Series(NamedTuple):
-    """Named points of a plot.
-
-    ``style`` is points, line, dashed or dotted; by default, the style of the whole plot.
-    """
+    """Named points of a plot; ``style`` is points, line, dashed or dotted."""
 
     name: str
     kind: str
     x: ArrayLike
     y: ArrayLike
     labels: Sequence[str] = ()
-    style: str = ""
+    style: str = "points"
 
 
 class Scales(NamedTuple):
@@ -232,20 +229,19 @@ def draw_plot(
     x_title: str,
     y_title: str,
     *,
-    lines: bool = False,
     diagonal: bool = False,
     from_zero: bool = True,
-    bands: Sequence[tuple[float, float, float]] = (),
     scales: Scales = _LINEAR,
 ) -> str:
     """Return a plot of points or lines, with a legend if there are several series.
 
-    ``diagonal`` draws the line y = x; ``bands`` are vertical intervals ``(x, low, high)``.
+    ``diagonal`` draws the line y = x.
     """
     points = [np.array([each.x, each.y], dtype=float) for each in series]
     xs, ys = np.concatenate(points, axis=1)
-    ys = np.concatenate([ys, [end for _, *ends in (*bands, *scales.area) for end in ends]])
-    low_x, high_x = _choose_range(xs, from_zero and lines)
+    ys = np.concatenate([ys, [end for _, *ends in scales.area for end in ends]])
+    has_lines = any(each.style != "points" for each in series)
+    low_x, high_x = _choose_range(xs, from_zero and has_lines)
     low_y, high_y = _choose_range(
         ys[ys > 0] if scales.log_y else ys, from_zero and not scales.log_y
     )
@@ -268,9 +264,7 @@ def draw_plot(
             f'<rect x="{x(scales.beyond):.1f}" y="{top:.0f}" width="{width:.1f}" height="192" '
             'class="shade"/>'
         )
-        is_low = y(float(np.asarray(series[0].y)[-1])) > (top + bottom) / 2
-        label_y = top + 13 if is_low else bottom - 5
-        parts.append(draw_label(right - 2, label_y, "beyond the measurements", "quiet", "end"))
+        parts.append(draw_label(x(scales.beyond) + 4, top + 13, "extrapolated", "quiet"))
     parts.append(draw_label(2, first, y_title, "quiet"))
     for tick in _choose_ticks(low_y, high_y, scales.log_y):
         parts.append(_draw_line(left, y(tick), right, y(tick), "axis"))
@@ -286,15 +280,12 @@ def draw_plot(
         parts.append(
             f'<polygon points="{_format_points(outline, x, y)}" class="best" opacity=".25"/>'
         )
-    for value, low, high in bands:
-        parts.append(_draw_line(x(value), y(low), x(value), y(high), "other", 2))
     for each, values in zip(series, points, strict=True):
-        style = each.style or ("line" if lines else "points")
-        if style != "points":
-            dashes = f' stroke-dasharray="{_DASHES[style]}"' if style in _DASHES else ""
+        if each.style != "points":
+            dashes = f' stroke-dasharray="{_DASHES[each.style]}"' if each.style in _DASHES else ""
             path = _format_points(values.T.tolist(), x, y)
             parts.append(f'<polyline points="{path}" class="{each.kind} line"{dashes}/>')
-        for i, (a, b) in enumerate(values.T.tolist() if style == "points" else ()):
+        for i, (a, b) in enumerate(values.T.tolist() if each.style == "points" else ()):
             label = f"{each.labels[i]}: " if each.labels else ""
             title = _escape(f"{label}{_format_tick(a)}, {_format_tick(b)}")
             parts.append(
@@ -326,7 +317,7 @@ def _draw_legend(
         width = 28 + 7 * len(name)
         if x > left and x + width > right:
             x, y = left, y + 16
-        if each.style in ("", "points"):
+        if each.style == "points":
             parts.append(f'<circle cx="{x + 4:.0f}" cy="{y:.0f}" r="4" class="{each.kind}"/>')
         else:
             dashes = f' stroke-dasharray="{_DASHES[each.style]}"' if each.style in _DASHES else ""

@@ -16,7 +16,6 @@ import toruscast as tc
 from toruscast import answers
 from toruscast._slow import numpy as np
 from toruscast._slow import pandas as pd
-from toruscast.answers.blocks import Headline
 from toruscast.answers.table import Column, Table, csv_text, records
 from toruscast.text import counted, percent, printable, rounded, shortened
 
@@ -333,11 +332,10 @@ def fit(
     columns = ["callpath", "metric", "formula", *["predicts_by"] * has_methods]
     columns += ["smape", "adjusted_r2"]
     worst = max(rows, key=lambda row: row["smape"])
-    error = f"error at most {rounded(worst['smape'], 3)} % (SMAPE, {worst['callpath']})"
-    note = f"{sum(row['trusted'] for row in rows)} fit within the noise of the repetitions."
-    head = Headline(counted(len(rows), "scaling formula"), after=f", {error}")
-    more: dict[str, Any] = {"head": head, "notes": [note], "badge": "fitted to measured values"}
-    _write_table(output, table, {"models": rows}, columns, table_size.top, *charts, **more)
+    title = f"{counted(len(rows), 'scaling formula')}, error at most "
+    title += f"{rounded(worst['smape'], 3)} % (SMAPE, {printable(worst['callpath'])})"
+    badge, content = "fitted to measured values", {"models": rows}
+    _write_table(output, table, content, columns, table_size.top, *charts, title=title, badge=badge)
     _print_notes(output, rows)
 
 
@@ -403,20 +401,14 @@ def predict(
     has_methods = any(row["predicts_by"] != "formula" for row in rows)
     columns = [name for name in rows[0] if has_methods or name != "predicts_by"]
     content = {"predictions": rows, "models": summaries}
-    more: dict[str, Any] = {"head": _describe_largest(rows), "badge": "extrapolated"}
-    _write_table(output, pd.DataFrame(rows), content, columns, table_size.top, **more)
+    # The first metric at the first point.
+    same = [row for row in rows if all(row[key] == rows[0][key] for key in ("metric", "at"))]
+    largest = max(same, key=lambda row: row["prediction"])
+    title = "Largest: " * (len(same) > 1) + printable(largest["callpath"])
+    title += f", {printable(largest['metric'])} {rounded(largest['prediction'])} at {largest['at']}"
+    frame, badge = pd.DataFrame(rows), "extrapolated"
+    _write_table(output, frame, content, columns, table_size.top, title=title, badge=badge)
     _print_notes(output, summaries)
-
-
-def _describe_largest(rows: Sequence[dict[str, Any]]) -> Headline:
-    """Return the call path with the largest prediction of the first metric at the first point."""
-    first = rows[0]
-    same = [row for row in rows if (row["metric"], row["at"]) == (first["metric"], first["at"])]
-    row = max(same, key=lambda each: each["prediction"])
-    text = f": {row['metric']} {rounded(row['prediction'])} at {row['at']}"
-    if "low" in row:
-        text += f", interval {rounded(row['low'])} to {rounded(row['high'])}"
-    return Headline("Largest: " if len(same) > 1 else "", row["callpath"], text)
 
 
 def _order_points(points: Sequence[Point], parameters: Sequence[str]) -> list[list[float]]:
@@ -450,13 +442,11 @@ def _write_table(
     columns: Sequence[str] | None = None,
     top: int = MAX_ROWS,
     *charts: answers.blocks.Chart,
-    head: str | Headline = "",
     **more: Any,
 ) -> None:
     """Write a table and charts, and print some columns of the table."""
     block = Table(table, _make_columns(table, columns), top=top)
-    tables = Table(table, ()), block
-    output.write_table(head, *tables, *charts, title="Scaling models", content=content, **more)
+    output.write_table("", block, *charts, content=content, **{"title": "Scaling models", **more})
 
 
 def _make_columns(frame: Frame, names: Sequence[str] | None = None) -> list[Column]:

@@ -49,7 +49,7 @@ def test_a_curve_with_its_interval_and_all_repetitions(tmp_path):
     assert len(shapes(file, "circle")) == 15
     assert len(shapes(file, "polyline")) == len(shapes(file, "polygon")) == 1
     text = words(file)
-    for word in ("solve", "3 + 2 p", "seconds", "beyond the measurements", "90 % interval"):
+    for word in ("solve", "3 + 2 p", "seconds", "extrapolated", "90 % interval"):
         assert word in text
     # The formula is the prediction here, and is not drawn twice.
     assert "formula alone" not in text
