@@ -196,18 +196,17 @@ def explanation_answer(result: Explanation, *, setting: str = "", top: int = 5) 
     notes = [f"{name} is limited by {limit} ({bound} of {seconds(result.time)})."]
     time, first = seconds(ranking.times[0]), mappings[0]
     gain = f": {time}, {ranking.describe_gain()} ({seconds(result.time)})"
+    head = Headline("Swap nodes ", swap, gain)
     if first is result.mapping:
         head = Headline("Keep ", name, f": {time}; no swap of nodes makes it faster")
     elif first is result.against:
         head = Headline("Use ", other, gain)
-    else:
-        head = Headline("Swap nodes ", swap, gain)
     if first is not result.against:
         difference = compare_times(result.time, result.against_time, other)
         notes.append(f"It takes {difference} ({seconds(result.against_time)}).")
     elif swap:
-        swapped = seconds(float(result.exchanges["time"].iloc[0]))
-        notes.append(f"The best swap of nodes, {swap}, takes {swapped}.")
+        time = seconds(result.exchanges["time"][0])
+        notes.append(f"The best swap of nodes, {swap}, takes {time}.")
     link_map, spread, *_ = traffic.link_sections()
     sections = [
         Section("How much faster", [ranking.chart("Simulated time")], wide=False, only="page"),
