@@ -98,7 +98,7 @@
   };
   const inUnit = (value, units) => {
     const [size, name] = units.find(([minimum]) => Math.abs(value) >= minimum) ?? units.at(-1);
-    return value ? `${digits(value / size)} ${name}` : `0 ${name}`;
+    return `${value ? digits(value / size) : 0}\u00a0${name}`;
   };
   const amount = (value) => inUnit(value, [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]]);
   const seconds = (value) => inUnit(value, [[1, "s"], [1e-3, "ms"], [1e-6, "us"], [1e-9, "ns"]]);
@@ -138,7 +138,8 @@
     const name = (link) => {
       const node = Math.floor(link / ports), port = link % ports;
       const coords = given.shape.map((size, k) => Math.floor(node / stride[k]) % size);
-      return `(${coords}) ${port % 2 ? "-" : "+"}${given.dimensions[port >> 1]}`;
+      // A line does not break within the name of a link.
+      return `(${coords})\u00a0${port % 2 ? "-" : "+"}\u2060${given.dimensions[port >> 1]}`;
     };
 
     const first = $("first"), second = $("second");
