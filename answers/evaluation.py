@@ -154,7 +154,7 @@ def _set_table(result: Evaluation, gain: pd.DataFrame, names: pd.Series[str]) ->
     summary = summarise(pd.concat([result.scores, result.baselines]))
     wide = summary.pivot(index="predictor", columns="metric", values=["mean", "low", "high"])
     wide.columns = wide.columns.map("{0[1]}_{0[0]}".format)
-    wide = wide.loc[names].rename_axis("features").join(gain.set_index("features"))
+    wide = wide.loc[names.tolist()].rename_axis("features").join(gain.set_index("features"))
     # Do not print the gain of the first set over itself.
     wide.loc[gain["features"][0], ["gain", "low", "high"]] = float("nan")
     spread = Column("rcc_low", kind="decimal", to="rcc_high")

@@ -296,7 +296,8 @@ def _learning_curve(result: Training) -> list[Block]:
     half, full = curve.iloc[-2], curve.iloc[-1]
     gain = full["mean"] - half["mean"]
     helps = "will probably" if gain >= _MIN_GAIN else "will probably not"
-    area = curve[["n_train", "low", "high"]].dropna().to_numpy().tolist()
+    intervals = curve[["n_train", "low", "high"]].dropna()
+    area = list(intervals.itertuples(index=False, name=None))
     points = svg.Series("", "best", curve["n_train"].to_numpy(), curve["mean"].to_numpy())
     lead = f"From {half['n_train']:.0f} to {full['n_train']:.0f} samples, the RCC changes by "
     lead += f"{gain:+.3f}. More samples {helps} help. Shaded: 95 % of the splits."

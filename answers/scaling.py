@@ -132,10 +132,10 @@ def _draw_model(models: Models, path: int, options: FitOptions, fixed: Mapping[s
 
 def speedup_charts(table: pd.DataFrame) -> list[Chart]:
     """Return a chart of `speedups` over the tasks for each kind of run and base."""
-    charts = []
-    for (kind_of_run, base), part in table.groupby(["kind", "base"], sort=False):
+    charts: list[Chart] = []
+    for (kind_of_run, _), part in table.groupby(["kind", "base"], sort=False):
         sizes = np.unique(part["tasks"]).astype(float)
-        series = [svg.Series("ideal", "other", sizes, sizes / base, style="dotted")]
+        series = [svg.Series("ideal", "other", sizes, sizes / part["base"].iloc[0], style="dotted")]
         for k, (net, own) in enumerate(part.groupby("interconnect", sort=False)):
             own, kind = own.sort_values("tasks"), _KINDS[k % len(_KINDS)]
             for name, column, style in (
@@ -148,7 +148,7 @@ def speedup_charts(table: pd.DataFrame) -> list[Chart]:
         is_log = len(sizes) > 1
         head = ["dashed: without latency; dotted: with infinite speed"]
         scales = svg.Scales(is_log, is_log, _thin_ticks(sizes.tolist()), head)
-        title = f"speed-up over {counted(int(base), 'task')}"
+        title = f"speed-up over {counted(int(part['base'].iloc[0]), 'task')}"
         title += f", {printable(str(kind_of_run))}" * bool(kind_of_run)
         draw = partial(svg.draw_plot, series, "tasks", title, from_zero=False, scales=scales)
         charts.append(Chart(f"speed-up-{len(charts)}", "", "", draw))
