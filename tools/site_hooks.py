@@ -63,8 +63,10 @@ def on_files(files: Files, config: Any) -> Files:
             page = str(Path(file.src_uri).with_suffix(".md"))
             # A blank line would end the HTML of a picture.
             text = _PICTURE.sub(lambda found: re.sub(r"\n\s*\n", "\n", found[0]), text)
-            # pandas leaves the heading of an index empty.
-            text = text.replace("<th></th>", "<td></td>")
+            # The site styles tables without a class. pandas leaves the heading of an index empty.
+            text = text.replace(' border="1" class="dataframe"', "").replace(
+                "<th></th>", "<td></td>"
+            )
             text = f"{_STYLE.sub('', text)}\n[The notebook]({Path(file.src_uri).name})\n"
             files.append(File.generated(config, page, content=text))
     return files
