@@ -23,11 +23,11 @@ from .table import Column, Table
 if TYPE_CHECKING:
     from toruscast.decision import RunModel, Runs
     from toruscast.training import TimePredictor, Training
-    from toruscast.training import evaluation as curves
+    from toruscast.training import application as curves
     from toruscast.training.fitted import FittedModel
 else:
     # It imports scikit-learn.
-    curves = LazyModule("toruscast.training.evaluation")
+    curves = LazyModule("toruscast.training.application")
 
 # Maximum number of outliers in a sentence.
 _N_OUTLIERS = 3

@@ -335,7 +335,8 @@ def fit(
     columns += ["smape", "adjusted_r2"]
     worst = max(rows, key=lambda row: row["smape"])
     title = f"{counted(len(rows), 'scaling formula')}, error at most "
-    title += f"{rounded(worst['smape'], 3)} % (SMAPE, {printable(worst['callpath'])})"
+    error = percent(worst["smape"] / 100, digits=3)
+    title += f"{error} (SMAPE, {printable(worst['callpath'])})"
     badge, content = "fitted to measured values", {"models": rows}
     _write_table(output, table, content, columns, table_size.top, *charts, title=title, badge=badge)
     _print_notes(output, rows)

@@ -6,7 +6,9 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from sklearn.base import clone
+from sklearn.model_selection import KFold
 
 from toruscast._slow import pandas as pd
 from toruscast.mapping import MappingProblem
@@ -16,9 +18,10 @@ from toruscast.mapping.strategies.sampling import count_remaining, sample_inequi
 from toruscast.notebook import Result
 from toruscast.routing import Routing
 from toruscast.text import counted
+from toruscast.typing import Floats
 from toruscast.validation import SEED, Progress, Seed, check_type, seed_number
 
-from .evaluation import repeated_splits, summarise
+from .evaluation import PUBLISHED_SHARE, forecast_splits, repeated_splits, summarise
 from .feature_sets import feature_set, needed_level
 from .fitted import check_traffic
 from .predictor import TimePredictor
@@ -157,3 +160,31 @@ def train_on(
     groups = next((label for label in labels if 1 < label.nunique() < len(samples)), None)
     fitted = model.fit(samples, samples["time"], groups=groups)
     return Training(fitted, samples, summarise(scores), n_splits, seed)
+
+
+def predict_held_out(samples: pd.DataFrame, model: TimePredictor) -> Floats:
+    """Return the predictions of a five-fold cross-validation, seconds, ``(n_samples,)``."""
+    folds = KFold(min(5, len(samples)), shuffle=True, random_state=0)
+    forecasts = forecast_splits(samples, {"model": model}, list(folds.split(samples)))
+    return forecasts.sort_values("row")["forecast"].to_numpy(dtype=np.float64)
+
+
+def learning_curve(result: Training) -> pd.DataFrame:
+    """Return the RCC by the number of training samples, as a row of `summarise` for each.
+
+    All numbers have the splits of ``result``, whose own scores are the last row.
+    """
+    rows = []
+    for part in (4, 2):
+        scores = repeated_splits(
+            result.samples,
+            result.model,
+            n_splits=result.n_splits,
+            train_share=PUBLISHED_SHARE / part,
+            seed=result.seed,
+        )
+        n_train = int(scores["n_train"].iloc[0])
+        rows.append(summarise(scores).assign(n_train=n_train))
+    rows.append(result.table.assign(n_train=round(PUBLISHED_SHARE * len(result.samples))))
+    curve = pd.concat(rows, ignore_index=True)
+    return curve[curve["metric"] == "rcc"]

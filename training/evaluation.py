@@ -8,13 +8,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.model_selection import KFold, LeaveOneGroupOut
+from sklearn.model_selection import LeaveOneGroupOut
 
 from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
@@ -35,9 +35,6 @@ from toruscast.workers import Task
 from .feature_sets import FEATURE_SETS, columns_of, feature_set, features_only, usual_target
 from .metrics import METRICS, rcc_ties_halved, rcc_told_apart, regret, tau_b
 from .predictor import TimePredictor
-
-if TYPE_CHECKING:
-    from .application import Training
 
 logger = logging.getLogger(__name__)
 Split = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -412,34 +409,6 @@ def _score_block(part: pd.DataFrame) -> dict[str, object]:
         "error": float(np.median(np.abs(predicted / observed - 1))) if n_train else nan,
         "coverage": float(is_covered.mean()) if part["low"].notna().all() else nan,
     }
-
-
-def predict_held_out(samples: pd.DataFrame, model: TimePredictor) -> Floats:
-    """Return the predictions of a five-fold cross-validation, seconds, ``(n_samples,)``."""
-    folds = KFold(min(5, len(samples)), shuffle=True, random_state=0)
-    forecasts = forecast_splits(samples, {"model": model}, list(folds.split(samples)))
-    return forecasts.sort_values("row")["forecast"].to_numpy(dtype=np.float64)
-
-
-def learning_curve(result: Training) -> pd.DataFrame:
-    """Return the RCC by the number of training samples, as a row of `summarise` for each.
-
-    All numbers have the splits of ``result``, whose own scores are the last row.
-    """
-    rows = []
-    for part in (4, 2):
-        scores = repeated_splits(
-            result.samples,
-            result.model,
-            n_splits=result.n_splits,
-            train_share=PUBLISHED_SHARE / part,
-            seed=result.seed,
-        )
-        n_train = int(scores["n_train"].iloc[0])
-        rows.append(summarise(scores).assign(n_train=n_train))
-    rows.append(result.table.assign(n_train=round(PUBLISHED_SHARE * len(result.samples))))
-    curve = pd.concat(rows, ignore_index=True)
-    return curve[curve["metric"] == "rcc"]
 
 
 PRIOR = "prior"

@@ -319,7 +319,7 @@ def add_swaps(
     """
     placement = sample.placement
     n = size - len(sample.names)
-    if n <= 0:
+    if n <= 0 or placement.n_tasks == 1:
         return
     # Among equal costs prefer the shorter name.
     bases: list[Costed] = []

@@ -15,7 +15,7 @@ from toruscast.answers.html import json_block
 from toruscast.answers.write import make_answer, write_report
 from toruscast.errors import InputError
 from toruscast.text import shown_name
-from toruscast.training.evaluation import learning_curve, predict_held_out
+from toruscast.training.application import learning_curve, predict_held_out
 
 
 @pytest.fixture(scope="module")
