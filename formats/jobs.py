@@ -34,7 +34,7 @@ class BatchJob:
 
     manager: str
     hosts: tuple[str, ...] = ()  # in order; empty for PJM, which has no host names
-    shape: str = ""  # of the torus of a PJM job, such as "4x6x8"
+    shape: str = ""  # requested torus of a PJM job, such as "4x6x8"
     n_nodes: int | None = None
     tasks_per_node: int | None = None
 
@@ -108,7 +108,7 @@ def default_mapping(
 
 
 def check_tasks(words: Sequence[str], n_tasks: int) -> None:
-    """Raise `InputError` if a launcher's options set another number of tasks, or place ranks.
+    """Raise `InputError` if a launcher's options set another number of tasks, or map ranks.
 
     Options after the name of the program are not checked.
     """
@@ -192,7 +192,7 @@ _LAUNCHERS |= {"srun": _SRUN, "aprun": _APRUN, "flux": _FLUX}
 def find_launcher(words: Sequence[str]) -> tuple[str, int]:
     """Return the launcher in a command line, and the number of words before its options.
 
-    The number is 0 if a script starts the launcher. The script is the first or second word.
+    The launcher may also be in a script, the first or second word; the number of words is then 0.
 
     Examples
     --------

@@ -120,6 +120,7 @@ def _list_changed_fields(value: Any, default: Any) -> dict[str, Any]:
 
 
 def _write_toml(torus: Torus, path: Path) -> None:
+    """Write the parameters of a torus that differ from the defaults."""
     content = _torus_to_keys(torus)
     tables = {name: content.pop(name) for name in ("network", "exclusions") if name in content}
     lines = []
@@ -138,6 +139,7 @@ def _write_json(torus: Torus, path: Path) -> None:
 
 
 def _format_toml(value: Any) -> str:
+    """Return a flag, number, text or tuple as a TOML value."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):

@@ -29,7 +29,7 @@ from .tables import TextTable, make_table
 
 MAX_RANKS = 2**20
 RANKS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
-# Stands for an idle core in a list of ranks.
+# An idle core in a list of ranks.
 GAP = -1
 _HOST_TABLE = "--hosts FILE (hosts= in Python), a CSV such as host,x,y,z"
 
@@ -111,10 +111,10 @@ class WriteOptions:
 def read_ranks(
     text: TextFile, lists: Iterable[tuple[int, Any, str]], *, gaps: bool = False
 ) -> tuple[list[int], list[Any], list[int]]:
-    """Return the line, owner and number of each rank in lists such as ``0-3,8``.
+    """Return the lines, the owners and the ranks in lists such as ``0-3,8``, with an item per rank.
 
     ``lists`` has the line, the owner (such as a host) and the text of each list. With ``gaps``, an
-    empty field is read as `GAP`. There may be at most 2^20 ranks.
+    empty field is read as `GAP`. More than 2^20 ranks are an error.
     """
     line_numbers: list[int] = []
     owners: list[Any] = []
@@ -271,5 +271,4 @@ def _find_host(text: TextFile, line: int, host: str | int, options: MappingOptio
 
 def column_major_nodes(torus: Torus) -> Ints:
     """Return the nodes in the order in which the first coordinate varies fastest."""
-    axes = range(torus.ndim - 1, -1, -1)
-    return np.arange(torus.n_nodes).reshape(torus.shape).transpose(*axes).ravel()
+    return np.arange(torus.n_nodes).reshape(torus.shape).ravel(order="F")

@@ -183,14 +183,14 @@ class Network:
         return replace(self, unknown_rules=unknown)
 
     def _is_stated(self, rule: str) -> bool:
-        """Return whether a rule differs from its default, so that the user stated it."""
+        """Whether a rule differs from its default, which means that the user stated it."""
         return rule in _CHOICES and getattr(self, rule) != getattr(type(self), rule)
 
 
 Groups = tuple[tuple[int, ...], ...]
 
-# Minimum nodes of the block, the range of flexibility of a flexible message, and the numbers of the
-# zones of flexible messages and of others.
+# The library's defaults: minimum nodes of a block, limits of flexibility between which a message is
+# flexible, and the zones of flexible messages and of all others.
 _ZONE_DEFAULTS = (
     (0, (1.5, 3.5), (3, 3)),
     (1024, (1.5, 3.5), (2, 0)),
@@ -219,7 +219,7 @@ def routing_order(shape: Sequence[int], wrap: Sequence[bool]) -> tuple[int, ...]
 def zone_sets(
     shape: Sequence[int], wrap: Sequence[bool], order: Sequence[int]
 ) -> tuple[Groups, ...]:
-    """Return the zones of flexible messages, of others, and (none) of messages along a line."""
+    """Return the zones of flexible messages, of others, and no zones for messages along a line."""
     length = _find_lengths(shape, wrap)
     longest_first = sorted(order, key=lambda d: -length[d])
     by_length = tuple(tuple(equal) for _, equal in groupby(longest_first, lambda d: length[d]))

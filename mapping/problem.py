@@ -97,7 +97,7 @@ class MappingProblem(PickledByFields):
 
     @property
     def unrolled(self) -> MappingProblem:
-        """The disjoint union of the phases as a problem of one phase; see `placed`."""
+        """The phases as one graph with separate tasks for each phase; see `Workload.unrolled`."""
         return self.phases[0] if len(self.workload) == 1 else self._unrolled
 
     def placed(self, mapping: TaskMapping) -> TaskMapping:
@@ -106,6 +106,7 @@ class MappingProblem(PickledByFields):
 
     @lazy
     def _phases(self) -> tuple[MappingProblem, ...]:
+        """A problem for each phase, cached; see `phases`."""
         routings = [self._select_routing(phase) for phase in self.workload]
         if self.workload.dependent and "adaptive" in routings:
             routings = ["adaptive"] * len(routings)
