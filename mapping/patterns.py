@@ -280,8 +280,8 @@ def _build_halo(
 ) -> CommGraph:
     """Return the graph in which each task sends ``nbytes[i]`` to the task at ``offsets[i]``.
 
-    Offsets are steps along the dimensions of the grid. Edges that leave a grid which is not
-    periodic are left out, and so are self-messages.
+    Offsets are steps along the dimensions of the grid. There are no self-messages and, unless the
+    grid is periodic, no edges across its boundary.
     """
     check_type(periodic, "periodic", bool | np.bool_, "True or False")
     _check_amounts(*nbytes, n_messages)
