@@ -245,7 +245,7 @@ def missing_rank_error(path: AnyPath, files: Mapping[int, Path], rank: int) -> I
 
 
 def with_reverse_edges(src: Array, dst: Array, *amounts: Array) -> list[Array]:
-    """Return the columns of the edges, then of their reverse edges; self-messages occur once."""
+    """Return the columns of the edges followed by their reverses; self-messages occur once."""
     forward, backward = (src, dst, *amounts), (dst, src, *amounts)
     away = src != dst
     return [np.concatenate([a, b[away]]) for a, b in zip(forward, backward, strict=True)]
@@ -322,7 +322,8 @@ def _may_be_hops(src: Array, dst: Array, values: Array) -> bool:
     order = np.argsort(forward)
     index = np.minimum(np.searchsorted(forward, backward, sorter=order), forward.size - 1)
     has_reverse = forward[order[index]] == backward
-    return bool((values[order[index]] == values)[has_reverse].all())
+    is_symmetric = values[order[index]] == values
+    return bool(is_symmetric[has_reverse].all())
 
 
 def read_header(text: TextFile) -> GraphHeader:

@@ -96,7 +96,7 @@ def default_mapping(
 ) -> TaskMapping:
     """Return the launcher's default mapping, which fills the hosts in order.
 
-    Without hosts, the order is that of PJM, in which the first coordinate varies fastest.
+    Without hosts, the order is PJM's: the first coordinate varies fastest.
     """
     nodes = column_major_nodes(torus) if hosts is None else hosts.node
     check_tasks_fit(n_tasks, nodes.size, tasks_per_host)

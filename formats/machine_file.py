@@ -50,7 +50,7 @@ def _read_json(source: Source) -> Torus:
 def _torus_from_keys(content: dict[str, Any], source: Source) -> Torus:
     """Return the torus that the keys of a machine file describe.
 
-    The keys are those of `read_machine` and three more: ``machine`` names a shipped machine for the
+    The keys are those of `read_machine` and three more: ``machine`` names a machine that gives all
     other values, ``twisted`` selects the default twist, and the table ``exclusions`` lists excluded
     ``nodes``, missing ``links`` and ``slow`` links.
     """

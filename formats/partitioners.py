@@ -182,7 +182,7 @@ def _is_scotch(source: Source) -> bool:
     )
 
 
-def _read_scotch(text: TextFile, _: GraphOptions) -> _VertexLists:
+def _read_scotch(text: TextFile, _options: GraphOptions) -> _VertexLists:
     """Read a header, whose digits state what each line has, and a line for each vertex."""
     lines = [(n, line.split()) for n, line in enumerate(text.raw_lines(), start=1) if line.strip()]
     if [len(words) for _, words in lines[:3]] != [1, 2, 2]:

@@ -65,9 +65,9 @@ class MappingOptions:
         return max(self.capacity // self.max_hosts_per_node, 1)
 
     def place_on_hosts(self, host: Ints, slot: Ints, size: int) -> tuple[Ints, Ints]:
-        """Return nodes and slots on nodes from host positions and slots on hosts.
+        """Convert host positions and slots on hosts to nodes and slots on nodes.
 
-        Each host has ``size`` slots. Hosts on the same node have consecutive slots.
+        Each host has ``size`` slots. The hosts of a node take its slots one after the other.
         """
         if self.hosts is None:
             return self.torus.usable_nodes[host], slot
@@ -270,5 +270,5 @@ def _find_host(text: TextFile, line: int, host: str | int, options: MappingOptio
 
 
 def column_major_nodes(torus: Torus) -> Ints:
-    """Return the nodes in the order in which the first coordinate varies fastest."""
+    """Return the nodes in column-major order, in which the first coordinate varies fastest."""
     return np.arange(torus.n_nodes).reshape(torus.shape).ravel(order="F")

@@ -193,14 +193,16 @@ def _match_numbers(source: Source) -> set[str]:
     count = int(rows[0][0]) if re.fullmatch("[0-9]{1,9}", rows[0][0]) else -1
     has_count = 0 < count == sum(1 for _ in islice(source.streamed_text.lines(), count + 2)) - 1
     are_vertices = are_edges and not is_matrix and _may_be_vertices(source, rows, has_count)
-    counted_forms = {
+    # Formats whose first line starts with the number of the other lines.
+    counted_formats = {
         "mapping/sst-macro": has_count and (width, widths_below) == (1, {1}),
         "mapping/scotch-map": has_count and (width, widths_below) == (1, {2}),
-        "mapping/sst-coordinates": has_count and [*map(str, widths_below)] == rows[0][1:],
+        "mapping/sst-coordinates": has_count and rows[0][1:] == [str(w) for w in widths_below],
     }
-    starts_with_count = any(counted_forms.values()) and (source.n_tasks == count or not is_constant)
+    may_be_count = source.n_tasks == count or not is_constant
+    starts_with_count = may_be_count and any(counted_formats.values())
     are_nodes = not widths_below or (is_constant and width == 1)
-    matches = counted_forms | {
+    matches = counted_formats | {
         "graph/edges": are_edges and not (has_count and width > 1 and not is_constant),
         "graph/matrix": is_matrix or width > 4,
         "graph/metis": (has_count and width > 1) or are_vertices,

@@ -359,18 +359,18 @@ def _number_rounds(events: Events, partner: Ints, n_steps: Ints) -> tuple[Ints, 
         _list_arcs(partner[is_receive], entry_node[is_receive]),
         _list_arcs(calls, calls + n_calls, np.maximum(n_steps - 1, 0)),
     ]
-    program = _list_arcs(_find_latest_before(events, np.ones_like(is_send), exit_node), entry_node)
-    is_reached = trace_paths(
-        np.hstack([program, *waits]), np.zeros(exit_node.size + 2 * n_calls, int)
-    )
+    # First find out which events occur, given that each waits for the previous one of its task.
+    previous = _find_latest_before(events, np.ones_like(is_send), exit_node)
+    program = _list_arcs(previous, entry_node)
+    n_nodes = n_events + 2 * n_calls
+    is_reached = trace_paths(np.hstack([program, *waits]), np.zeros(n_nodes, np.int64))
     received = _find_latest_before(events, is_receive | is_call, exit_node)
     sent = np.where(has_sends | is_receive, _find_latest_before(events, has_sends, exit_node), -1)
     later_sends = _list_arcs(sent, np.where(is_receive, partner, entry_node))
     arcs = np.hstack([*waits, _list_arcs(received, entry_node, has_sends), later_sends])
     arcs = arcs[:, is_reached[arcs[0]] & is_reached[arcs[1]]]
-    graph = scipy.sparse.csr_array(
-        (np.ones(arcs.shape[1], np.bool_), arcs[:2]), shape=(is_reached.size, is_reached.size)
-    )
+    ones = np.ones(arcs.shape[1], np.bool_)
+    graph = scipy.sparse.csr_array((ones, arcs[:2]), shape=(n_nodes, n_nodes))
     n_components, component = scipy.sparse.csgraph.connected_components(graph, connection="strong")
     arcs[:2] = component[arcs[:2]]
     is_used = np.concatenate([is_send, n_steps > 0, n_steps > 0]) & is_reached

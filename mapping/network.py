@@ -161,8 +161,10 @@ class Network:
         check_type(self.unknown_rules, "unknown_rules", list | tuple, "names of rules")
         for name in self.unknown_rules:
             one_of(name, "unknown rule", RULES)
-        unknown = [name for name in self.unknown_rules if not self._is_stated(name)]
-        object.__setattr__(self, "unknown_rules", tuple(unknown))
+        # The user stated the rules that differ from their defaults.
+        stated = {n for n in _CHOICES if getattr(self, n) != getattr(type(self), n)}
+        unknown = tuple(name for name in self.unknown_rules if name not in stated)
+        object.__setattr__(self, "unknown_rules", unknown)
         for item in fields(self):
             value, name = getattr(self, item.name), item.name
             is_infinite = np.isscalar(value) and value == math.inf
@@ -181,10 +183,6 @@ class Network:
         """Return the same network with some of its rules marked as known."""
         unknown = tuple(name for name in self.unknown_rules if name not in rules)
         return replace(self, unknown_rules=unknown)
-
-    def _is_stated(self, rule: str) -> bool:
-        """Whether a rule differs from its default, which means that the user stated it."""
-        return rule in _CHOICES and getattr(self, rule) != getattr(type(self), rule)
 
 
 Groups = tuple[tuple[int, ...], ...]

@@ -229,9 +229,10 @@ class Machine:
         if len(rates) == 1:
             rates = rates * len(outer)
         rates = rates[: len(outer)] if rules.inner or len(rules.dimensions) > 1 else rates
-        for d, own in enumerate(rules.own):
-            rates[d] = rules.beyond if outer[d] > own else rates[d]
-        return (*rates, *(rules.inner_bandwidth or (rates[0],) * len(inner))[: len(inner)])
+        for d, max_size in enumerate(rules.own):
+            rates[d] = rules.beyond if outer[d] > max_size else rates[d]
+        inner_rates = rules.inner_bandwidth or (rates[0],) * len(inner)
+        return (*rates, *inner_rates[: len(inner)])
 
     def _select_twist(self, sizes: Sizes, rings: tuple[bool, ...], twisted: bool | None) -> Twist:
         """Return the default twist of the sizes, or none if it is not possible or not wanted."""

@@ -41,21 +41,14 @@ def swap(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     match = re.fullmatch(r"([0-9]{1,9})-([a-z].*)", variant)
     if not match:
         raise VariantError
-    return _swap_pairs(_place_base(placement, match[2]), int(match[1]), rng)
-
-
-def _place_base(placement: Placement, name: str) -> NDArray[Any]:
-    """Return the initial mapping of swaps, which is the same for every seed."""
-    if name not in placement.bases:
-        placement.bases[name], _ = place_tasks(placement, name, seed=0)
-    return placement.bases[name]
-
-
-def _swap_pairs(node: NDArray[Any], count: int, rng: Rng) -> NDArray[Any]:
-    swapped = node.tolist()
-    for a, b in rng.integers(0, node.size, size=(count, 2)).tolist():
-        swapped[a], swapped[b] = swapped[b], swapped[a]
-    return np.array(swapped, dtype=np.int64)
+    n_swaps, base = int(match[1]), match[2]
+    if base not in placement.bases:
+        # The initial mapping is the same for every seed.
+        placement.bases[base], _ = place_tasks(placement, base, seed=0)
+    node = placement.bases[base].tolist()
+    for a, b in rng.integers(0, len(node), size=(n_swaps, 2)).tolist():
+        node[a], node[b] = node[b], node[a]
+    return np.array(node, dtype=np.int64)
 
 
 # With more tasks, two or more nodes have over a hundred thousand mappings.

@@ -169,7 +169,10 @@ def _divide_layout(
     node = np.zeros(n_tasks, dtype=np.int64)
     group = np.zeros(n_tasks, dtype=np.int64)
     for axis, dims in zip(layout, assignment, strict=True):
-        offsets = _walk_dimensions([torus.shape[d] for d in dims]) @ torus.node_strides[list(dims)]
+        # A zigzag path over the dimensions of an axis, the first varying fastest.
+        sizes = [torus.shape[d] for d in reversed(dims)]
+        path = walk_snake(sizes)[:, ::-1] if sizes else np.zeros((1, 0), dtype=np.int64)
+        offsets = path @ torus.node_strides[list(dims)]
         # Stable sorts of short integers are radix sorts.
         key = group[axis.order].astype(np.min_scalar_type(torus.n_nodes))
         order = axis.order[np.argsort(key, kind="stable")]
@@ -181,13 +184,6 @@ def _divide_layout(
         # Renumber the groups without empty ones.
         group = (np.cumsum(np.bincount(group) > 0) - 1)[group]
     return node
-
-
-def _walk_dimensions(sizes: Sequence[int]) -> Ints:
-    """Return the coordinates of a zigzag path, ``(n, n_dims)``, the first varying fastest."""
-    if not sizes:
-        return np.zeros((1, 0), dtype=np.int64)
-    return walk_snake(sizes[::-1])[:, ::-1]
 
 
 # Maximum tasks for a dense eigendecomposition, which is more reliable than an iterative one.

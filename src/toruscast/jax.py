@@ -55,8 +55,8 @@ def make_mesh(
     Warns
     -----
     InputWarning
-        If the devices have no coordinates or are of an unknown kind. The mesh is JAX's own then.
-        If a compiled function has traffic that is not counted.
+        If the devices have no coordinates or are of an unknown kind, so that the result is JAX's
+        own mesh, or if a compiled function has traffic that is not counted.
     """
     devices = list(jax.devices() if devices is None else devices)
     axes = MeshAxes(axis_names, axis_shapes)  # type: ignore[arg-type]

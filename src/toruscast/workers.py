@@ -194,7 +194,7 @@ class Task(Generic[R]):
         share = str(max(joblib.cpu_count() // n_jobs, 1))
         limits = {name: os.environ.get(name, share) for name in _THREADS}
         # A process has one joblib pool, which scikit-learn may use next. Therefore it must be
-        # of joblib's class. With max_nbytes=None nothing is written to temporary files.
+        # of joblib's own class. With max_nbytes=None nothing is written to temporary files.
         settings = {"timeout": _IDLE, "env": limits, "initializer": _end_with_parent}
         settings |= {"initargs": (os.getpid(),), "max_nbytes": None}
         start = partial(get_memmapping_executor, n_jobs, **settings)
