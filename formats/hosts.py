@@ -262,11 +262,8 @@ def _match_printed(line: str) -> dict[str, str | None] | None:
 def _is_labelled(source: Source) -> bool:
     """Whether the first lines are output of a launcher, and one of them contains a rank."""
     reports = [_match_printed(line) for _, line in source.lines]
-    return (
-        bool(reports)
-        and None not in reports[:8]
-        and any(report and report.get("rank") for report in reports)
-    )
+    are_known = bool(reports) and None not in reports[:8]
+    return are_known and any(report and report.get("rank") for report in reports)
 
 
 def _read_printed_ranks(source: Source, options: MappingOptions) -> TaskMapping:

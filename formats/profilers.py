@@ -184,9 +184,8 @@ def _read_mpip(source: Source, options: GraphOptions) -> CommGraph:
     if options.include != "all":
         amounts = rooted if options.include == "collective" else amounts - rooted
     used = (amounts > 0).any(axis=0)
-    return CommGraph(
-        n_tasks, total.src[used], total.dst[used], *amounts[:, used], name=options.name
-    )
+    src, dst = total.src[used], total.dst[used]
+    return CommGraph(n_tasks, src, dst, *amounts[:, used], name=options.name)
 
 
 def _find_rooted_collectives(comm: CommGraph) -> Floats:

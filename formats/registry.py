@@ -140,9 +140,7 @@ def identify(source: Source, holds: DataKind, name: str = "auto") -> Dialect:
     number, found = source.text.first_line()
     for pattern, message, expected in _UNREADABLE:
         if not matches and pattern.match(source.start):
-            raise InputError(
-                message, file=source.path, line=number, found=found[:80], expected=expected
-            )
+            raise source.text.fault(message, number, found[:80], expected)
     # Suggest the formats whose example starts with a similar line.
     name_by_form = {_reduce_line(str(dialect.example)): dialect.name for dialect in dialects(holds)}
     close = get_close_matches(_reduce_line(found), name_by_form, n=2, cutoff=0)

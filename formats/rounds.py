@@ -202,9 +202,8 @@ def build_rounds(
         for algorithm in plan.algorithms
     )
     at_once = max_messages is not None and n_messages > max_messages
-    steps_of_calls = [
-        _build_call(events, call, plan, at_once) for call, plan in zip(calls, plans, strict=True)
-    ]
+    planned = zip(calls, plans, strict=True)
+    steps_of_calls = [_build_call(events, call, plan, at_once) for call, plan in planned]
     task = events.task
     n_steps = np.array([len(steps) for steps in steps_of_calls], np.int64)
     rounds, call_rounds, is_reached = _number_rounds(events, partner, n_steps)

@@ -331,9 +331,7 @@ _NETWORKS = (
         name="simgrid",
         holds="torus",
         title="platform of SimGrid with a cluster of topology TORUS",
-        recognise=lambda source: bool(
-            _TORUS_CLUSTER.search(source.start) or _PLATFORM.search(source.start)
-        ),
+        recognise=lambda source: any(p.search(source.start) for p in (_TORUS_CLUSTER, _PLATFORM)),
         read=_read_simgrid,
         write=_write_simgrid,
         suffixes=(".xml",),

@@ -423,9 +423,8 @@ def _read_otf2(source: Source, options: GraphOptions) -> Workload:
     try:
         import otf2
     except ImportError:
-        raise InputError(
-            "OTF2 traces need the package otf2", file=source.path, expected="pip install otf2"
-        ) from None
+        message = "OTF2 traces need the package otf2"
+        raise InputError(message, file=source.path, expected="pip install otf2") from None
     anchor = str(_find_anchor_file(source))
     with as_damaged(source.path, "OTF2 trace"), otf2.reader.open(anchor) as trace:
         n_tasks, program = _read_otf2_actions(trace, options)

@@ -558,15 +558,8 @@ class Workload(NotebookCard, PickledByFields):
 
 
 if TYPE_CHECKING:
-    Traffic = (
-        Workload
-        | CommGraph
-        | nx.Graph[Any]
-        | pd.DataFrame
-        | sparse.sparray
-        | sparse.spmatrix
-        | NDArray[Any]
-    )
+    Matrix = sparse.sparray | sparse.spmatrix | NDArray[Any]
+    Traffic = Workload | CommGraph | nx.Graph[Any] | pd.DataFrame | Matrix
 
 
 def as_workload(traffic: Traffic) -> Workload:

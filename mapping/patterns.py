@@ -86,9 +86,8 @@ def ring(
     size = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
     check_type(both_ways, "both_ways", bool | np.bool_, "True or False")
     offsets = [(-1,), (1,)] if both_ways else [(1,)]
-    return _build_halo(
-        (size,), offsets, [nbytes] * len(offsets), True, n_messages, name=f"ring-{size}"
-    )
+    amounts = [nbytes] * len(offsets)
+    return _build_halo((size,), offsets, amounts, True, n_messages, name=f"ring-{size}")
 
 
 def all_to_all(n_tasks: int, nbytes: float, *, n_messages: float = 1) -> CommGraph:
@@ -202,14 +201,12 @@ def pf3d(
     [('fft-x', 72), ('fft-y', 24), ('planes-z', 32), ('neighbours', 92)]
     """
     sizes = _check_grid(grid, 3)
-    along_z = [(0, 0, -1), (0, 0, 1)]
+    along_z, faces = [(0, 0, -1), (0, 0, 1)], _list_face_offsets(3)
     phases = [
         _exchange_along(sizes, 0, fft_nbytes, n_messages, name="fft-x"),
         _exchange_along(sizes, 1, fft_nbytes, n_messages, name="fft-y"),
         _build_halo(sizes, along_z, [plane_nbytes] * 2, False, n_messages, name="planes-z"),
-        _build_halo(
-            sizes, _list_face_offsets(3), [halo_nbytes] * 6, False, n_messages, name="neighbours"
-        ),
+        _build_halo(sizes, faces, [halo_nbytes] * 6, False, n_messages, name="neighbours"),
     ]
     return Workload(phases, name=f"pf3d-{format_sizes(sizes)}")
 
@@ -243,12 +240,9 @@ def random_pairs(
     return _build_uniform(size, src, chosen, nbytes, n_messages, None, f"random-{size}-{degree}")
 
 
-PATTERNS: Mapping[str, Callable[..., Any]] = MappingProxyType(
-    {
-        function.__name__: function
-        for function in (all_to_all, halo_2d, halo_3d, pf3d, ring, sub_all_to_all)
-    }
-)
+_FUNCTIONS: tuple[Callable[..., Any], ...]
+_FUNCTIONS = (all_to_all, halo_2d, halo_3d, pf3d, ring, sub_all_to_all)
+PATTERNS = MappingProxyType({function.__name__: function for function in _FUNCTIONS})
 
 
 def from_recipe(recipe: Mapping[str, Any], name: str = "") -> Workload:

@@ -293,9 +293,8 @@ class Allocation:
         if excluded.size:
             found, expected = int(excluded[0]), "usable nodes of the torus"
             raise InputError("allocation with an excluded node", found=found, expected=expected)
-        check_type(
-            self.fixed, "fixed tasks", Mapping | None, "a dictionary of the node of each task"
-        )
+        expected = "a dictionary of the node of each task"
+        check_type(self.fixed, "fixed tasks", Mapping | None, expected)
         node_of_fixed = dict(self.fixed or {})
         fixed_nodes = torus.check_nodes([*node_of_fixed.values()]).tolist()
         fixed = dict(zip(node_of_fixed, fixed_nodes, strict=True))

@@ -262,14 +262,11 @@ def _broadcast(family: Family, call: CollectiveCall) -> Lanes:
     """Broadcast down the tree of a butterfly, with a share of the buffer on each port."""
     share, folded = call.nbytes / call.ports, fold(call.shape)
     pieces = max(1.0, float(np.ceil(share / call.segment))) if call.segment else 1.0
-    trees = (
-        _list_tree_edges(partners, far_first=True)
-        for partners in _list_partners(folded.sizes, family, call.ports)
-    )
-    inner = tuple(
-        tuple(Round(src, dst, share, pieces=pieces) for src, dst in tree) for tree in trees
-    )
-    return _run_folded(folded, inner, call.nbytes, after=True)
+    lanes = []
+    for partners in _list_partners(folded.sizes, family, call.ports):
+        edges = _list_tree_edges(partners, far_first=True)
+        lanes.append(tuple(Round(src, dst, share, pieces=pieces) for src, dst in edges))
+    return _run_folded(folded, tuple(lanes), call.nbytes, after=True)
 
 
 def _scatter(family: Family, call: CollectiveCall, *, far_first: bool = True) -> Lanes:

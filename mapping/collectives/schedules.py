@@ -247,10 +247,9 @@ def schedule(
 
 def merged(n_tasks: int, steps: Sequence[Round], name: str = "") -> CommGraph:
     """Return the graph of all messages of several rounds."""
-    src, dst, nbytes = (
-        np.concatenate([getattr(step, field) for step in steps])
-        for field in ("src", "dst", "nbytes")
-    )
+    src = np.concatenate([step.src for step in steps])
+    dst = np.concatenate([step.dst for step in steps])
+    nbytes = np.concatenate([step.nbytes for step in steps])
     pieces = np.concatenate([np.full(step.src.size, step.pieces) for step in steps])
     return sum_edges(n_tasks, src, dst, nbytes, pieces, name=name)
 

@@ -163,10 +163,8 @@ def check_text(data: bytes, path: AnyPath, line: int | None = None) -> None:
         data.decode()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1 if line is None else line
-        found = f"byte 0x{data[error.start]:02x}"
-        raise InputError(
-            "not UTF-8 text", file=path, line=line, found=found, expected=_UTF8
-        ) from None
+        fault, found = "not UTF-8 text", f"byte 0x{data[error.start]:02x}"
+        raise InputError(fault, file=path, line=line, found=found, expected=_UTF8) from None
 
 
 def as_string(data: bytes, path: AnyPath) -> str:
