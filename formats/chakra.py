@@ -199,7 +199,7 @@ def _sort_nodes(source: Source, nodes: list[Node]) -> list[Node]:
 def _sort_topologically(
     before: Sequence[Collection[int]], key: Callable[[int], Any] = lambda _: 0
 ) -> list[int]:
-    """Sort indexes so that i follows those in ``before[i]``; prefer the smallest key."""
+    """Sort indexes so that i follows all in ``before[i]``; otherwise the lowest key comes first."""
     sorter = TopologicalSorter(dict(enumerate(before)))
     sorter.prepare()
     ready: list[tuple[Any, int]] = []

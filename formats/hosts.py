@@ -96,7 +96,7 @@ def expand_ranges(word: str) -> list[str]:
     names = [""]
     for piece in re.split(r"(\[[^\]]*\])", word):
         expanded = _expand_range(piece[1:-1]) if piece.startswith("[") else [piece]
-        # Check the number before building the names, because a short word may denote very many.
+        # Check the number before building the names, because a short word may have very many.
         if len(names) * len(expanded) > MAX_RANKS:
             raise InputError("too many hosts", found=word, expected=f"at most {MAX_RANKS}")
         names = [name + part for name in names for part in expanded]
@@ -215,7 +215,7 @@ def _check_slurm(options: WriteOptions, *_: int) -> None:
 def _read_rankfile(source: Source, options: MappingOptions) -> TaskMapping:
     """Read the host of each rank.
 
-    Slots become slots of the node if they are distinct numbers on each host and fit its capacity.
+    Slots are used if they are distinct numbers on each host and less than the node's capacity.
     """
     text = source.text
     rows = list(text.matches(RANK_LINE, "line of a rankfile", "rank N=HOST slot=S"))

@@ -178,13 +178,13 @@ def _write_dense(comm: CommGraph, path: Path) -> None:
         expected = f"at most {MAX_WRITTEN}, or a sparse format such as Matrix Market"
         raise InputError("too many tasks for a dense matrix", found=comm.n_tasks, expected=expected)
     if comm.n_tasks == 1:
-        # The reader would take a single number for a task count.
+        # The reader would read a single number as the number of tasks.
         raise InputError("too few tasks for a dense matrix", found=1, expected="at least 2")
     matrix = np.zeros((comm.n_tasks, comm.n_tasks))
     matrix[comm.src, comm.dst] = comm.nbytes
     with path.open("w", encoding="utf-8", newline="") as file:
         for row in matrix.tolist():
-            # Larger whole numbers are written with an exponent, which is shorter.
+            # Larger whole numbers may not fit into 64 bits, so they are written like fractions.
             values = (str(int(v)) if v == int(v) and v < 2**53 else repr(v) for v in row)
             file.write(" ".join(values) + "\n")
 

@@ -46,7 +46,7 @@ class MappingOptions:
 
     @property
     def n_hosts(self) -> int:
-        """Number of hosts in the allocation; without a host table, of usable nodes."""
+        """Number of hosts in the allocation, or of usable nodes without a host table."""
         return self.torus.usable_nodes.size if self.hosts is None else len(self.hosts.names)
 
     @property

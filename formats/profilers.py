@@ -320,7 +320,7 @@ def _read_graph_stats(source: Source, options: GraphOptions) -> CommGraph:
     first, second = np.array(list(line_of_pair), np.int64).T
     is_remote, values = first != second, np.array(amounts)
     n_tasks = options.resolve_n_tasks(int(second.max()) + 1, source.path)
-    # The file sums both directions; self-messages have only one.
+    # The bytes of a pair are the sum of both directions; self-messages have only one direction.
     nbytes = np.where(is_remote, values / 2, values)
     with at_file(source.path):
         return CommGraph(n_tasks, *with_reverse_edges(first, second, nbytes), name=options.name)
@@ -385,9 +385,9 @@ def _read_ipm(source: Source, options: GraphOptions) -> CommGraph:
         for entry in task.iter("hent"):
             call = entry.get("call", "")
             if SENDS.fullmatch(call):
-                count, nbytes, partner = (
-                    _parse_attribute(text, entry, name) for name in ("count", "bytes", "orank")
-                )
+                count = _parse_attribute(text, entry, "count")
+                nbytes = _parse_attribute(text, entry, "bytes")
+                partner = _parse_attribute(text, entry, "orank")
                 rows.append((rank, partner, nbytes * count, count))
             elif not RECEIVES.fullmatch(call):
                 nbytes = _parse_attribute(text, entry, "bytes", "0")

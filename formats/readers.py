@@ -215,9 +215,8 @@ def mapping_options(
         whole_number(tasks_per_node, "tasks per node", 1, MAX_SLOTS)
     if n_tasks is not None:
         whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
-    return MappingOptions(
-        torus, tasks_per_node, n_tasks, _as_hosts(hosts, torus), _check_columns(columns)
-    )
+    table, names = _as_hosts(hosts, torus), _check_columns(columns)
+    return MappingOptions(torus, tasks_per_node, n_tasks, hosts=table, columns=names)
 
 
 def _check_columns(columns: Mapping[str, str] | None) -> dict[str, str]:

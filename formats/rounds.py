@@ -282,7 +282,7 @@ def _fold_iterations(
 
 
 def _match_messages(events: Events) -> tuple[Ints, int]:
-    """Return the send of each receive, (n_events,), and the number of unmatched messages.
+    """Return the index of each receive's send, (n_events,), and the number of unmatched messages.
 
     Other events and receives without a send have -1. MPI delivers messages of the same source,
     destination, communicator and tag in order.
@@ -472,8 +472,8 @@ def _average_graphs(graphs: Sequence[CommGraph], times: int) -> CommGraph:
 def _find_iteration(mark: Ints, number: Ints, n_rounds: int) -> tuple[int, int, int]:
     """Find the repeated sequence that covers the most rounds; rounds with equal marks are equal.
 
-    Each ``mark`` belongs to the round with its ``number``. Return the first round of the sequence,
-    its length in rounds, and how often it occurs; (0, 0, 1) if none is repeated.
+    Round ``number[i]`` has the mark ``mark[i]``, among others. Return the first round of the
+    sequence, its length in rounds, and how often it occurs; (0, 0, 1) if none is repeated.
     """
     unique_marks = pd.DataFrame({"number": number, "mark": mark}).drop_duplicates()
     # Rounds are compared by the sum of the hashes of their marks.

@@ -280,7 +280,7 @@ def _read_goal_operations(text: TextFile) -> tuple[int, list[_GoalOperation]]:
 
 
 def _match_receives(text: TextFile, operations: list[_GoalOperation]) -> None:
-    """Make each receive wait for its send: the next one with its source, destination and tag."""
+    """Make each receive wait for the next send with its source, destination and tag."""
     unmatched_sends: dict[tuple[int, int, int], deque[int]] = defaultdict(deque)
     for i, operation in enumerate(operations):
         if operation.kind == "send":
@@ -303,7 +303,7 @@ def _match_receives(text: TextFile, operations: list[_GoalOperation]) -> None:
 
 
 def _number_rounds(text: TextFile, operations: list[_GoalOperation]) -> list[int]:
-    """Return the round of each operation, from 1.
+    """Return the round number of each operation, counted from 1.
 
     A send is one round after the latest message that it waits for.
     """

@@ -320,7 +320,7 @@ def from_networkx(graph: nx.Graph[Any], weight: str = "nbytes", **options: Any) 
     check_type(weight, "weight", str, "the name of an attribute")
     numbers = {node: number for number, node in enumerate(graph.nodes)}
     if all(isinstance(node, Integral) for node in numbers):
-        # Other numbers may omit tasks that send and receive nothing.
+        # With other numbers, tasks that send and receive nothing may be missing.
         if numbers.keys() != set(range(len(numbers))):
             expected = "0 to n - 1, as networkx.convert_node_labels_to_integers makes them"
             raise InputError("bad node labels", found=list(graph.nodes)[:5], expected=expected)

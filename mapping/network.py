@@ -235,7 +235,7 @@ def zone_numbers(
 ) -> NDArray[np.int8]:
     """Return the index in `zone_sets` of messages between nodes; (N, 5) (n,) (n,) -> (n,).
 
-    Meshes count hops around the ring too, because the library only knows the sizes.
+    Hops around the ring also count on meshes, because the library only knows the sizes.
     """
     flexibility = np.zeros(src.size)
     differ = np.zeros(src.size, dtype=np.int8)
@@ -258,7 +258,7 @@ def _find_zone_defaults(shape: Sequence[int]) -> tuple[tuple[float, float], tupl
 
 def _find_meshes(shape: Sequence[int], wrap: Sequence[bool]) -> list[bool]:
     """Return whether each dimension is a mesh."""
-    # Two nodes along A to D are half a midplane and form no ring.
+    # Dimensions A to D with two nodes are half a midplane long and form no ring.
     return [not w or (k == 2 and d < 4) for d, (k, w) in enumerate(zip(shape, wrap, strict=True))]
 
 

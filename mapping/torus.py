@@ -330,7 +330,7 @@ class Torus(NotebookCard, PickledByFields):
 
     @lazy
     def ring_places(self) -> Int32s:
-        """Position of each node on its ring of each dimension, shape ``(n_nodes, ndim)``."""
+        """Position of each node on its ring along each dimension, shape ``(n_nodes, ndim)``."""
         return _make_read_only(twisted.ring_places(self.neighbors)) if self.twist else self.coords
 
     @property

@@ -100,7 +100,7 @@ def require_default_twist(shape: Sequence[int]) -> Twist:
 
 
 def split_twist(text: str) -> tuple[str, bool | None]:
-    """Split a suffix ``:twisted`` or ``:untwisted`` from sizes; its value is None if absent."""
+    """Return sizes without a suffix ``:twisted`` (True) or ``:untwisted`` (False), and its value."""
     match = re.fullmatch(r"(.*?)\s*[:_]\s*(un)?twisted", text.strip(), re.I | re.S)
     return (match[1], match[2] is None) if match else (text.strip(), None)
 

@@ -99,7 +99,7 @@ def reflect(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
 
 @register("zigzag-LETTERS", _list_zigzag_orders, example="zigzag-XYZ", parameters=_LETTERS)
 def zigzag(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
-    """Fill the slots line by line as `permute`, with alternate lines reversed."""
+    """Fill the slots line by line like `permute`, with alternate lines reversed."""
     axes = parse_axes(variant, placement.letters, placement.shape)
     return order_zigzag(placement.shape, axes)[: placement.n_tasks] // placement.capacity
 

@@ -63,8 +63,8 @@ def greedy(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Place the tasks one by one, always the task with the most bytes to placed tasks.
 
     Among the free nodes nearest to its heaviest partner, it takes the node with the fewest
-    hop-bytes. The first is the task with the most bytes on node 0 (``heaviest``), or a random task
-    on a random node (``random``).
+    hop-bytes. With ``heaviest``, the task with the most bytes is placed first, on node 0. With
+    ``random``, the first task and its node are random.
     """
     first_edge, _, nbytes = placement.partners
     if variant == "heaviest":
@@ -194,7 +194,7 @@ _CHEBYSHEV_DEGREE, _MAX_ITERATIONS, _TOLERANCE = 24, 12, 0.01
 _MAX_PAIR_CORRELATION = -0.6
 # Edges below this share of both tasks' largest edge are ignored.
 _MIN_SHARE = 0.1
-# Minimum eigenvectors to compute, and ratio of eigenvalues between groups of equal ones.
+# Minimum number of eigenvectors to compute, and minimum ratio of eigenvalues of different groups.
 _MIN_EIGENVECTORS, _GROUP_GAP = 16, 1.1
 # An eigenvector gives a new axis if a regression on functions of the other axes leaves this share
 # unexplained; number of harmonics of each axis, and maximum number of functions.
@@ -254,14 +254,14 @@ def _find_slow_eigenvectors(
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the ``n`` smallest positive eigenvalues of the Laplacian and their eigenvectors.
 
-    The Laplacian is that of the graph of bytes between tasks, normalised by the degrees; with
-    ``equal_weights``, light edges are ignored and others are equal. Shapes (n,) and (n_tasks, n).
+    The graph has the bytes between tasks as weights, and its Laplacian is normalised by the degrees.
+    ``equal_weights`` ignores light edges and the weights of others. Shapes (n,) and (n_tasks, n).
     """
     first, partner, nbytes = placement.partners
     n_tasks = placement.n_tasks
     task = np.repeat(np.arange(n_tasks), np.diff(first))
     if equal_weights:
-        # Keep the faces of a halo, which differ in bytes, without its edges and corners.
+        # Keep the faces of a halo even if their bytes differ, but not its edges and corners.
         max_bytes = np.maximum.reduceat(nbytes, np.minimum(first[:-1], nbytes.size - 1))
         is_heavy = nbytes >= _MIN_SHARE * np.minimum(max_bytes[task], max_bytes[partner])
         nbytes = is_heavy.astype(np.float64)

@@ -77,7 +77,7 @@ Progress = Callable[[str, int, int], object]
 
 
 def progress_of(progress: Progress | None, stage: str) -> Callable[[int, int], object] | None:
-    """Return a progress function of one stage, which takes finished steps and all steps."""
+    """Return a progress function for one stage, called with the finished and all steps."""
     check_type(progress, "progress", Callable | None, "a function")
     return None if progress is None else partial(progress, stage)
 
