@@ -184,7 +184,7 @@ def _write_dense(comm: CommGraph, path: Path) -> None:
     matrix[comm.src, comm.dst] = comm.nbytes
     with path.open("w", encoding="utf-8", newline="") as file:
         for row in matrix.tolist():
-            # Larger whole numbers may not fit into 64 bits, so they are written like fractions.
+            # Larger whole numbers may have hundreds of digits, so they are written like fractions.
             values = (str(int(v)) if v == int(v) and v < 2**53 else repr(v) for v in row)
             file.write(" ".join(values) + "\n")
 

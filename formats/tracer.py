@@ -51,7 +51,7 @@ OPERATIONS = (
     *("", "", "bcast", "reduce", "allreduce", "gather", "scatter", "allgather"),
     *("alltoall", "reduce_scatter", "reduce"),
 )
-# Flag of events and communicators.
+# Flag of records that concern an intercommunicator.
 INTERCOMMUNICATOR = 2
 MAX_RANKS = 2**20
 

@@ -520,7 +520,7 @@ class Torus(NotebookCard, PickledByFields):
         return replace(self, exclusions=exclusions)
 
     def _check_link(self, link: object) -> int:
-        """Return the number of a link, given by number or label; raise an error without it."""
+        """Return the number of a link, given by number or label; it must exist."""
         link = self.read_link(link) if isinstance(link, str) else link
         number = whole_number(link, "link", 0, self.n_links - 1)
         node, port = divmod(number, 2 * self.ndim)

@@ -100,7 +100,7 @@ def require_default_twist(shape: Sequence[int]) -> Twist:
 
 
 def split_twist(text: str) -> tuple[str, bool | None]:
-    """Return sizes without a suffix ``:twisted`` (True) or ``:untwisted`` (False), and its value."""
+    """Return sizes without a suffix ``:twisted`` or ``:untwisted``, and True, False or None."""
     match = re.fullmatch(r"(.*?)\s*[:_]\s*(un)?twisted", text.strip(), re.I | re.S)
     return (match[1], match[2] is None) if match else (text.strip(), None)
 
@@ -157,7 +157,7 @@ def minimal_hops(shape: Sequence[int], twist: Twist) -> MinimalHops:
 
 
 def ring_places(neighbors: Int32s) -> Int32s:
-    """Return each node's position on its ring of each dimension, ``(N, 2 D) -> (N, D)``.
+    """Return each node's position on its ring along each dimension, ``(N, 2 D) -> (N, D)``.
 
     The node with the lowest number has position 0, and positions increase in the plus direction.
     """
@@ -185,7 +185,7 @@ class TorusMetric(NamedTuple):
 def find_images(shape: Sequence[int], twist: Twist) -> Ints:
     """Return the periodic images of node 0 of a twisted torus, shape ``(n_images, D)``.
 
-    The distance of two nodes is the minimum over the images of one.
+    The distance of two nodes is the minimum distance of one node and all images of the other.
     """
     if not twist:
         return np.zeros((0, len(shape)), dtype=np.int64)

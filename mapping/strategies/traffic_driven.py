@@ -218,7 +218,7 @@ class LayoutAxis:
 
     @lazy
     def order(self) -> Ints:
-        """Tasks by their coordinate; equal up to rounding errors, by number."""
+        """Tasks sorted by coordinate, or by number if their coordinates are nearly equal."""
         return np.argsort(np.round(self.value, _DECIMALS), kind="stable")
 
 
@@ -254,7 +254,7 @@ def _find_slow_eigenvectors(
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the ``n`` smallest positive eigenvalues of the Laplacian and their eigenvectors.
 
-    The graph has the bytes between tasks as weights, and its Laplacian is normalised by the degrees.
+    The graph has the bytes between tasks as weights. Its Laplacian is normalised by the degrees.
     ``equal_weights`` ignores light edges and the weights of others. Shapes (n,) and (n_tasks, n).
     """
     first, partner, nbytes = placement.partners
