@@ -30,8 +30,8 @@ def find_data(
 ) -> int:
     """Set ``is_data`` for the data after records; return the first damaged record, or -1.
 
-    The members of a communicator take 4 bytes each, unequal amounts of a collective 8 bytes per
-    member, and the name of a call that was left out one record.
+    The members of a communicator take 4 bytes each. Unequal amounts of a collective take 8 bytes
+    per member. The name of a call that was left out takes one record.
     """
     # (r), (r), (r), (r) -> (r)
     sizes = np.zeros(_MAX_COMMUNICATORS, np.int64)  # number of members of each communicator

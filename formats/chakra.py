@@ -495,7 +495,7 @@ def _split_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return a number at a position, with seven bits per byte, and the position after it."""
+    """Return the number at a position, which has seven bits per byte, and the position after it."""
     value = 0
     for shift in range(0, 70, 7):
         byte = data[position]

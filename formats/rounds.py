@@ -1,7 +1,7 @@
 """Rounds of messages from the events of all ranks, with the collectives of MPI libraries.
 
-An event is a send, a completed receive or a collective of one task. The collectives of all tasks
-of a communicator that belong together are a call. Its algorithm sends messages in several steps.
+An event is a send, a completed receive or a collective of one task. A call consists of the
+matching collectives of all tasks of a communicator. Its algorithm sends messages in several steps.
 """
 
 from __future__ import annotations

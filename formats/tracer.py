@@ -94,8 +94,8 @@ def _read_trace(folder: Path, region: object) -> _Trace:
         selected = np.flatnonzero(_select_region(rank.records, region))
         records = rank.records[selected]
         communicator = np.append(global_numbers, -1)[records["communicator"]]
-        # Each group of an intercommunicator records the members of the other one. Messages are
-        # matched without the communicator.
+        # Each group of an intercommunicator records the members of the other group. Therefore
+        # messages are matched without the communicator.
         communicator[(records["flags"] & INTERCOMMUNICATOR) > 0] = -1
         is_known = (records["kind"] != COLLECTIVE) | (communicator >= 0)
         records["communicator"] = communicator

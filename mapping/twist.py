@@ -125,7 +125,7 @@ def node_at(shape: Sequence[int], twist: Twist, coords: NDArray[np.integer]) -> 
 
 
 def ring_lengths(shape: Sequence[int], twist: Twist) -> tuple[int, ...]:
-    """Return the length of a ring of each dimension, in hops."""
+    """Return the length of a ring along each dimension, in hops."""
     lengths = []
     for d, size in enumerate(shape):
         turns = (n // math.gcd(n, m) for n, m in zip(shape, twist[d], strict=True))

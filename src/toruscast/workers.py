@@ -37,7 +37,7 @@ _LIBRARY = logging.getLogger("toruscast")
 LOSSES = 3
 # Number of calls whose shared inputs a worker caches.
 _CACHE_SIZE = 4
-# Number of calls to submit ahead per worker, and of calls between two counts of the workers.
+# Number of calls to submit ahead per worker, and number of calls after which to recount workers.
 _AHEAD, _COUNT_INTERVAL = 2, 256
 # Seconds after which an idle process ends.
 _IDLE = 300
