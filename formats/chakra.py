@@ -226,8 +226,7 @@ def _read_nodes(source: Source, options: GraphOptions) -> Iterator[Node]:
         is_number = isinstance(kind, int) and 0 <= kind < len(TYPES)
         type_name = TYPES[kind] if is_number else str(kind)
         if type_name not in TYPES:
-            message = "unknown node type"
-            raise InputError(message, file=source.path, found=type_name, expected=SEND)
+            raise InputError("unknown node type", file=source.path, found=type_name, expected=SEND)
         # An attribute stores its value under a key that names the type, such as "int64_val".
         attributes = {
             str(a.get("name")): next((a[key] for key in a if key not in _NON_VALUE_KEYS), None)

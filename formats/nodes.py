@@ -124,8 +124,7 @@ def _read_counted(source: Source, names: Sequence[str], unit: str) -> TextTable:
     count = parse_whole(text, number, f"number of {unit}", split_cells(line)[1][0])
     table = read_table(text, names, skip=number)
     if table.n_rows != count:
-        expected = f"{table.n_rows}, as many lines"
-        raise text.fault(f"wrong number of {unit}", number, count, expected)
+        raise text.fault(f"wrong number of {unit}", number, count, f"{table.n_rows}, as many lines")
     return table
 
 
@@ -225,11 +224,9 @@ def _read_bluegene(source: Source, options: MappingOptions) -> TaskMapping:
     if _may_start_with_tasks(table, len(cells), options):
         if torus.ndim == 1:
             found = f"{table.n_rows} lines of two numbers"
-            expected = "a header, task,node or node,slot"
-            raise text.fault("ambiguous columns", None, found, expected)
+            raise text.fault("ambiguous columns", None, found, "a header, task,node or node,slot")
         found = f"{counted(len(cells), 'column')}, the first counts 0, 1, 2, ..."
-        expected = "a header such as task,node or x,y"
-        raise text.fault("ambiguous columns", number, found, expected)
+        raise text.fault("ambiguous columns", number, found, "a header such as task,node or x,y")
     return _mapping_from_coordinates(table, options)
 
 

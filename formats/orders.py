@@ -329,8 +329,7 @@ def _select_columns(
     """Return the standard name of each column that the options select; None for others."""
     valid = [*NAMES, *options.torus.axes.lower()]
     if unknown := sorted({*options.columns} - {*valid}):
-        found = unknown[0]
-        raise InputError("unknown name of a column", found=found, expected=", ".join(valid))
+        raise InputError("unknown name of a column", found=unknown[0], expected=", ".join(valid))
     chosen = {name: column.strip().lower() for name, column in options.columns.items()}
     return select_columns(text, number, names, chosen, ())
 

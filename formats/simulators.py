@@ -253,8 +253,7 @@ def _read_codes(source: Source) -> Torus:
     torus = build_torus(source, line, sizes, bandwidth=float(bandwidth) * 1e9)
     count = values.get("repetitions", 1) * values.get("modelnet_torus", 1)
     if "repetitions" in values and count != torus.n_nodes:
-        line = settings["repetitions"][0]
-        raise text.fault("wrong number of nodes", line, count, torus.n_nodes)
+        raise text.fault("wrong number of nodes", settings["repetitions"][0], count, torus.n_nodes)
     return torus
 
 
@@ -555,8 +554,7 @@ def _read_sst(source: Source) -> Torus:
     # Calls of topoTorus or topoMesh decide, since a program may import both.
     topologies = {name.lower() for name in re.findall(r"\btopo(Torus|Mesh)\s*\(", content)}
     if len(topologies) > 1:
-        found = size_setting.value
-        raise text.fault("both a torus and a mesh", size_line, found, "one topology")
+        raise text.fault("both a torus and a mesh", size_line, size_setting.value, "one topology")
     is_mesh = topologies == {"mesh"} or (not topologies and not _TORUS.search(content))
     unknown = [s for s in settings if s.key not in _READ_KEYS and not _is_other(s)]
     stray_lines = filter(_STRAY.fullmatch, content.splitlines())

@@ -104,8 +104,7 @@ class CommGraph(NotebookCard, PickledByFields):
         if grid is not None:
             grid = whole_sizes(grid, "task grid")
             if math.prod(grid) != n_tasks:
-                expected = f"a product of {n_tasks}"
-                raise TaskGridError("bad task grid", found=grid, expected=expected)
+                raise TaskGridError("bad task grid", found=grid, expected=f"a product of {n_tasks}")
         for column in columns:
             column.setflags(write=False)
         vars(self).update(zip(COLUMNS, columns, strict=True), n_tasks=n_tasks, grid=grid, name=name)

@@ -249,8 +249,7 @@ def from_recipe(recipe: Mapping[str, Any], name: str = "") -> Workload:
     """Return the workload of a pattern, given its name (key ``pattern``) and its arguments."""
     pattern = recipe.get("pattern") if isinstance(recipe, Mapping) else None
     if not isinstance(pattern, str) or pattern not in PATTERNS:
-        expected = f"one of {', '.join(PATTERNS)}"
-        raise InputError("unknown pattern", found=recipe, expected=expected)
+        raise InputError("unknown pattern", found=recipe, expected=f"one of {', '.join(PATTERNS)}")
     arguments = {key: value for key, value in recipe.items() if key != "pattern"}
     try:
         workload = as_workload(PATTERNS[pattern](**arguments))

@@ -423,8 +423,7 @@ def parse_sizes(text: str) -> Torus:
     parts = plain.lower().split("x")
     sizes = read_sizes("x".join(part.removesuffix("m") for part in parts))
     if sizes is None:
-        found = text if text.strip() else "nothing"
-        raise InputError("bad torus", found=found, expected=expected)
+        raise InputError("bad torus", found=text if text.strip() else "nothing", expected=expected)
     wrap = tuple(not part.endswith("m") for part in parts)
     return Torus(sizes, wrap=wrap, twist=require_default_twist(sizes) if is_twisted else ())
 
