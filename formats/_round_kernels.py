@@ -1,7 +1,7 @@
 """Kernels that find the records of a trace file, and longest paths between events.
 
-A trace file is a sequence of records of 32 bytes, some of them followed by data that fill further
-records. Dimensions: r = records of a rank, n = nodes of a graph, a = arcs of a graph.
+A trace file is a sequence of records of 32 bytes. The data of some records occupy further records.
+Dimensions: r = records of a rank, n = nodes of a graph, a = arcs of a graph.
 """
 
 from __future__ import annotations
@@ -13,7 +13,11 @@ from toruscast._jit import kernel
 from toruscast.typing import Bools, Int32s, Ints, UInt64s
 
 SEND, RECEIVE, COLLECTIVE, COMMUNICATOR, BLOCKS, MARK, LEFT_OUT, END = range(1, 9)
-_RECORD = 32
+RECORD_BYTES = 32
+# Flag of collectives with a different number of bytes for each member.
+UNEQUAL = 4
+# Larger numbers are signs of a damaged file.
+_MAX_COMMUNICATORS, _MAX_MEMBERS = 1 << 20, 1 << 24
 
 
 @kernel
@@ -24,13 +28,13 @@ def find_data(
     nbytes: UInt64s,
     is_data: Bools,
 ) -> int:
-    """Set ``is_data`` for the data behind records; return the first damaged record, or -1.
+    """Set ``is_data`` for the data after records; return the first damaged record, or -1.
 
-    The members of a communicator take 4 bytes each, the amounts of a collective with flag 4 take 8
-    bytes per member, and the name of a call that was left out takes one record.
+    The members of a communicator take 4 bytes each. Unequal amounts of a collective take 8 bytes
+    per member. The name of a call that was left out takes one record.
     """
     # (r), (r), (r), (r) -> (r)
-    sizes = np.zeros(1 << 20, np.int64)  # number of members of each communicator
+    sizes = np.zeros(_MAX_COMMUNICATORS, np.int64)  # number of members of each communicator
     i = 0
     while i < kinds.size:
         kind = kinds[i]
@@ -38,14 +42,14 @@ def find_data(
         if kind < SEND or kind > END:
             return i
         if kind == COMMUNICATOR:
-            if nbytes[i] > 1 << 24 or not 0 <= communicators[i] < sizes.size:
+            if nbytes[i] > _MAX_MEMBERS or not 0 <= communicators[i] < sizes.size:
                 return i
             sizes[communicators[i]] = nbytes[i]
-            n_data = (4 * int(nbytes[i]) + _RECORD - 1) // _RECORD
-        elif kind == COLLECTIVE and flags[i] & 4:
+            n_data = (4 * int(nbytes[i]) + RECORD_BYTES - 1) // RECORD_BYTES
+        elif kind == COLLECTIVE and flags[i] & UNEQUAL:
             if not 0 <= communicators[i] < sizes.size:
                 return i
-            n_data = (8 * sizes[communicators[i]] + _RECORD - 1) // _RECORD
+            n_data = (8 * sizes[communicators[i]] + RECORD_BYTES - 1) // RECORD_BYTES
         elif kind == LEFT_OUT:
             n_data = 1
         for offset in range(1, n_data + 1):
@@ -57,14 +61,14 @@ def find_data(
 
 @kernel
 def trace_paths(arcs: Int32s, length: Ints) -> Bools:
-    """Raise ``length`` at each node to that of the longest path which ends there.
+    """Increase the ``length`` of each node to the length of the longest path that ends at it.
 
-    ``arcs`` has rows of sources, targets and lengths. Return which nodes are reached: all except
-    those on a cycle or behind one.
+    ``arcs`` has rows of sources, targets and lengths. Return which nodes are reached. Nodes on a
+    cycle, and nodes that depend on one, are not reached.
     """
     # (3, a), (n) -> (n)
-    # Kahn's algorithm: a node is final after all its incoming arcs. The arcs from a node form a
-    # linked list.
+    # Kahn's algorithm: a node is final after all its incoming arcs. The arcs that leave a node form
+    # a linked list, which starts with `last_arc`.
     n_waiting = np.zeros(length.size, np.int32)
     last_arc = np.full(length.size, -1, np.int32)
     next_arc = np.empty(arcs.shape[1], np.int32)

@@ -116,7 +116,8 @@ def _read_chakra(source: Source, options: GraphOptions) -> Workload:
     groups = {}
     if options.include != "point_to_point":
         groups = _find_groups(source, files, calls, n_tasks, options)
-    return _list_actions(files, nodes, groups, options).rounds(source.path, n_tasks, options)
+    program = _list_actions(files, nodes, groups, options)
+    return program.build_workload(source.path, n_tasks, options)
 
 
 def _list_actions(
@@ -127,24 +128,25 @@ def _list_actions(
 ) -> RankActions:
     """Return the messages of each rank, and its collectives in the given process groups.
 
-    A single trace stands for the collectives of all ranks.
+    If there is only one trace, all ranks of a group call its collectives.
     """
     program = RankActions()
     numbers = {name: number for number, name in enumerate(groups, 1)}
     program.members = {numbers[name]: tuple(ranks) for name, ranks in groups.items()}
     for rank, file in files.items():
         for node in nodes[rank]:
+            # Keep 31 bits, because a number in JSON may not fit into the array of tags.
             tag = _convert(int, node.get("comm_tag", 0), 0) & (2**31 - 1)
             if node["type"] == SEND:
                 src, dst = _read_endpoints(file, node, rank)
-                program.message(kinds.SEND, src, dst, _read_size(file, node), tag=tag)
+                program.add_message(kinds.SEND, src, dst, _read_size(file, node), tag=tag)
             elif node["type"] == RECEIVE and "comm_src" not in node:
                 reason = "comm_src is missing, so no message depends on it"
                 options.omit("receive", f"node {node.get('id', '?')}", 0.0, reason)
             elif node["type"] == RECEIVE:
                 src, dst = _read_endpoints(file, {"comm_dst": rank} | node)
                 nbytes = _read_size(file, {"comm_size": 0} | node)
-                program.message(kinds.RECEIVE, dst, src, nbytes, tag=tag)
+                program.add_message(kinds.RECEIVE, dst, src, nbytes, tag=tag)
             elif node["type"] == COLLECTIVE and groups:
                 name = _read_group(file, node)
                 collective = find_collective(_read_collective(file, node)) or ""
@@ -152,7 +154,7 @@ def _list_actions(
                 if collective in _PER_RANK and options.gathered == "each":
                     nbytes *= len(groups[name])
                 for task in [rank] if len(files) > 1 else groups[name]:
-                    key = program.collective(task, numbers[name], collective)
+                    key = program.add_collective(task, numbers[name], collective)
                     program.sizes[key] = nbytes
     return program
 
@@ -174,16 +176,11 @@ def _sort_nodes(source: Source, nodes: list[Node]) -> list[Node]:
     If several nodes could come next, receives are last and collectives come just before them.
     """
     index_by_id = {str(node.get("id")): index for index, node in enumerate(nodes)}
-    before = [
-        {
-            index_by_id[str(other)]
-            for key in DEPENDENCIES.values()
-            if isinstance(others := node.get(key), list)
-            for other in others
-            if str(other) in index_by_id
-        }
-        for node in nodes
-    ]
+    before: list[set[int]] = []
+    for node in nodes:
+        lists = [node[key] for key in DEPENDENCIES.values() if isinstance(node.get(key), list)]
+        ids = [str(other) for others in lists for other in others]
+        before.append({index_by_id[name] for name in ids if name in index_by_id})
     try:
         order = _sort_topologically(before)
     except CycleError as error:
@@ -202,7 +199,7 @@ def _sort_nodes(source: Source, nodes: list[Node]) -> list[Node]:
 def _sort_topologically(
     before: Sequence[Collection[int]], key: Callable[[int], Any] = lambda _: 0
 ) -> list[int]:
-    """Sort indexes so that i follows those in ``before[i]``; prefer the smallest key."""
+    """Sort indexes so that i follows all in ``before[i]``; otherwise the lowest key comes first."""
     sorter = TopologicalSorter(dict(enumerate(before)))
     sorter.prepare()
     ready: list[tuple[Any, int]] = []
@@ -229,8 +226,7 @@ def _read_nodes(source: Source, options: GraphOptions) -> Iterator[Node]:
         is_number = isinstance(kind, int) and 0 <= kind < len(TYPES)
         type_name = TYPES[kind] if is_number else str(kind)
         if type_name not in TYPES:
-            message = "unknown node type"
-            raise InputError(message, file=source.path, found=type_name, expected=SEND)
+            raise InputError("unknown node type", file=source.path, found=type_name, expected=SEND)
         # An attribute stores its value under a key that names the type, such as "int64_val".
         attributes = {
             str(a.get("name")): next((a[key] for key in a if key not in _NON_VALUE_KEYS), None)
@@ -288,6 +284,7 @@ def _read_size(source: Source, node: Node) -> float:
 
 
 def _read_collective(source: Source, node: Node) -> str:
+    """Return Chakra's name of a collective, whose ``comm_type`` is that name or its number."""
     kind = node.get("comm_type")
     word = str(kind)
     if word.isdigit() and int(word[:4]) < len(COLLECTIVES):
@@ -406,6 +403,7 @@ node may be in `attr` or next to its `type`.
 )
 
 
+# Wire types of protobuf, in the lowest three bits of the tag before each field.
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 # Field numbers of a node.
 _SCALARS, ATTRIBUTE = {1: "id", 2: "name", 3: "type"}, 10
@@ -496,7 +494,7 @@ def _split_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Decode a number with seven bits per byte; return it and the position behind it."""
+    """Return the number at a position, which has seven bits per byte, and the position after it."""
     value = 0
     for shift in range(0, 70, 7):
         byte = data[position]

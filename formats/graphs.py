@@ -52,8 +52,8 @@ _UNUSED = {
     "ragged_bytes": "format has no ragged all-to-all",
 }
 _DEFAULTS = {"include": "all", "gathered": "each"}
-# Maximum bytes of memory per task or edge to read and rank a graph. Edges of collectives take less
-# because they share arrays of amounts.
+# Maximum bytes of memory per task or edge to read and rank a graph. Edges of collectives take less,
+# because they share their arrays of bytes and messages.
 _TASK_BYTES = _EDGE_BYTES = 160
 _COLLECTIVE_EDGE_BYTES = 64
 
@@ -173,7 +173,7 @@ def graph_from_table(table: TextTable, header: GraphHeader, options: GraphOption
         except InputError as error:
             row = int(np.argmax(np.maximum(src, dst)))
             raise error.replace(line=table.line(row)) from None
-        # The test of the size avoids a large array.
+        # Without enough edges, the array of tasks could be much larger than the file.
         has_enough_edges = 3 <= n_tasks <= 2 * src.size + 1
         if has_enough_edges and np.array_equal(find_isolated_tasks(src, dst, n_tasks), [0]):
             others = f"unlike the other {n_tasks - 1} tasks; the file may count tasks from 1"
@@ -245,7 +245,7 @@ def missing_rank_error(path: AnyPath, files: Mapping[int, Path], rank: int) -> I
 
 
 def with_reverse_edges(src: Array, dst: Array, *amounts: Array) -> list[Array]:
-    """Return the columns of the edges, then of their reverse edges; self-messages occur once."""
+    """Return the columns of the edges followed by their reverses; self-messages occur once."""
     forward, backward = (src, dst, *amounts), (dst, src, *amounts)
     away = src != dst
     return [np.concatenate([a, b[away]]) for a, b in zip(forward, backward, strict=True)]
@@ -253,8 +253,8 @@ def with_reverse_edges(src: Array, dst: Array, *amounts: Array) -> list[Array]:
 
 def one_way_edge(graph: CommGraph) -> int | None:
     """Return the first edge whose reverse is missing or has other bytes; None if there is none."""
-    # Edges are sorted by source, then destination. If all have a reverse, sorting by destination,
-    # then source, puts each in the position of its reverse.
+    # Edges are sorted by source and destination. Sorted by destination and source instead, each
+    # edge is in the position of its reverse if all edges have one.
     back = np.lexsort((graph.src, graph.dst))
     differs = (graph.dst[back] != graph.src) | (graph.src[back] != graph.dst)
     differs |= graph.nbytes[back] != graph.nbytes
@@ -262,7 +262,7 @@ def one_way_edge(graph: CommGraph) -> int | None:
 
 
 HEADER_COMMENT = re.compile(r"[#%]\s*(n_tasks|grid)[ \t:=]+([0-9x]+)[ \t]*")
-# Comments that are probably meant as such but have typing errors; they raise an error.
+# Probable typing errors in such comments, which raise an error.
 BAD_HEADER_COMMENT = re.compile(r"[#%]\s*(n_tasks?\b|grid[ \t:=]+\d+(\s*[^\s\d]\s*|\s+)\d).*")
 # Maximum length of routes in hops; a fourth column with larger values must be message counts.
 MAX_HOPS = 64
@@ -322,7 +322,8 @@ def _may_be_hops(src: Array, dst: Array, values: Array) -> bool:
     order = np.argsort(forward)
     index = np.minimum(np.searchsorted(forward, backward, sorter=order), forward.size - 1)
     has_reverse = forward[order[index]] == backward
-    return bool((values[order[index]] == values)[has_reverse].all())
+    is_symmetric = values[order[index]] == values
+    return bool(is_symmetric[has_reverse].all())
 
 
 def read_header(text: TextFile) -> GraphHeader:
@@ -347,6 +348,7 @@ def read_header(text: TextFile) -> GraphHeader:
 
 
 def _write_edges(comm: CommGraph, path: Path) -> None:
+    """Write the number of tasks, then a line for each edge."""
     columns: list[Array] = [comm.src, comm.dst, comm.nbytes, comm.n_messages]
     # Without a comment, these columns could be read as hops, or as a METIS mesh.
     is_ambiguous = ((comm.n_messages == 0) & (comm.nbytes > 0)).any()
@@ -408,6 +410,7 @@ def _read_edge_table(source: Source, options: GraphOptions) -> CommGraph:
     separator, names = split_cells(line)
     order = _order_columns(text, number, names, options)
     rows = [split_cells(line, separator)[1] for _, line in source.lines[1:]]
+    # The first rows may differ in length, which `read_table` reports below.
     columns = dict(zip(names, zip(*rows, strict=False), strict=False))
     numeric = [name for name, cells in columns.items() if any(map(NUMBER.fullmatch, cells))]
     used = [name for name, standard in zip(names, order, strict=True) if standard]
@@ -573,7 +576,7 @@ def _read_networkx(source: Source, options: GraphOptions) -> CommGraph:
     if n_without_bytes:
         edges = counted(n_without_bytes, "edge")
         warn_about(source.path, f"{edges} without bytes, read as one byte each")
-    lines, *columns = map(np.array, zip(*rows, strict=True))
+    lines, *columns = (np.array(column) for column in zip(*rows, strict=True))
     table = TextTable(text, dict(zip(COLUMNS, columns, strict=True)), lines=lines)
     return graph_from_table(table, GraphHeader(largest_task + 1), options)
 

@@ -83,7 +83,7 @@ def split_list(text: str) -> list[str]:
 
 
 def expand_ranges(word: str) -> list[str]:
-    """Return the hosts that a name with ranges in brackets denotes; the last range varies fastest.
+    """Return the hosts of a name with ranges in brackets; the last range varies fastest.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def expand_ranges(word: str) -> list[str]:
     names = [""]
     for piece in re.split(r"(\[[^\]]*\])", word):
         expanded = _expand_range(piece[1:-1]) if piece.startswith("[") else [piece]
-        # Check the number before building the names, because a short word may denote very many.
+        # Check the number before building the names, because a short word may have very many.
         if len(names) * len(expanded) > MAX_RANKS:
             raise InputError("too many hosts", found=word, expected=f"at most {MAX_RANKS}")
         names = [name + part for name in names for part in expanded]
@@ -127,23 +127,26 @@ def _expand_range(text: str) -> list[str]:
 def _compress_ranges(names: Sequence[str]) -> str:
     """Join host names by commas, with ranges in brackets for consecutive numbers."""
     parts: list[str] = []
-    split_names = [re.sub(r"(\d{0,9})\Z", r" \1", name, count=1).rsplit(" ", 1) for name in names]
-    rows = [(stem, digits, int(digits or 0) - i) for i, (stem, digits) in enumerate(split_names)]
-    # Neighbours with consecutive numbers of the same width are equal except for the digits.
-    for (stem, _, _), group in groupby(rows, lambda row: (row[0], len(row[1]), row[2])):
-        members = [digits for _, digits, _ in group]
+    rows: list[tuple[tuple[str, int, int], str]] = []
+    for index, name in enumerate(names):
+        stem, digits = re.sub(r"(\d{0,9})\Z", r" \1", name, count=1).rsplit(" ", 1)
+        # The difference of number and index is the same for consecutive numbers.
+        rows.append(((stem, len(digits), int(digits or 0) - index), digits))
+    for (stem, _, _), group in groupby(rows, lambda row: row[0]):
+        members = [digits for _, digits in group]
         several = len(members) > 1
         parts.append(f"{stem}[{members[0]}-{members[-1]}]" if several else stem + members[0])
     return ",".join(parts)
 
 
 def _is_hostfile(source: Source) -> bool:
-    # Words without a digit are unlikely to be hosts.
+    # Files without any digit are unlikely to list hosts.
     has_digits = any(re.search(r"\d", line) for _, line in source.lines[:8])
     return has_digits and source.all_match(HOST_LINE)
 
 
 def _is_slurm(source: Source) -> bool:
+    """Whether the first lines are host names with ranges, or lists of names with digits."""
     words = [word for _, line in source.lines[:8] for word in split_list(line)]
     if not words or not all(map(RANGED.fullmatch, words)):
         return False
@@ -212,7 +215,7 @@ def _check_slurm(options: WriteOptions, *_: int) -> None:
 def _read_rankfile(source: Source, options: MappingOptions) -> TaskMapping:
     """Read the host of each rank.
 
-    Slots become slots of the node if they are distinct numbers on each host and fit its capacity.
+    Slots are used if they are distinct numbers on each host and less than the node's capacity.
     """
     text = source.text
     rows = list(text.matches(RANK_LINE, "line of a rankfile", "rank N=HOST slot=S"))
@@ -231,8 +234,8 @@ def _read_rankfile(source: Source, options: MappingOptions) -> TaskMapping:
     fit = options.capacity is None or max_slots <= options.capacity
     usable_slots = slots if are_unique and fit and min(slots, default=-1) >= 0 else None
     # If all cores are distinct, a host may have any number of ranks. A repeated core may be a
-    # mistake, so the capacity of hosts is then checked.
-    cores = {core for core in zip(hosts, slot_texts, strict=True) if core[1]}
+    # mistake, so the number of ranks per host is then limited.
+    cores = {(host, slot) for host, slot in zip(hosts, slot_texts, strict=True) if slot}
     file_capacity = len(rows) if len(cores) == len(rows) or max(slots, default=0) < 0 else 1
     return mapping_from_hosts(
         text, options, lines, hosts, task=ranks, slot=usable_slots, file_capacity=file_capacity
@@ -240,37 +243,33 @@ def _read_rankfile(source: Source, options: MappingOptions) -> TaskMapping:
 
 
 def _write_rankfile(mapping: TaskMapping, path: Path, options: WriteOptions) -> None:
+    """Write the host of each rank and its slot, counted from 0 on each host."""
     hosts = options.required_hosts
-    host_index = hosts.places(mapping)
-    size = -(-mapping.tasks_per_node // hosts.most)
-    slot = mapping.slot - size * hosts.index[host_index]
-    lines = (
-        f"rank {rank}={hosts.names[host]} slot={s}\n"
-        for rank, (host, s) in enumerate(zip(host_index.tolist(), slot.tolist(), strict=True))
-    )
-    write_text(path, "".join(lines))
+    position = hosts.places(mapping)
+    slots_per_host = -(-mapping.tasks_per_node // hosts.most)
+    slot_on_host = mapping.slot - slots_per_host * hosts.index[position]
+    names, slots = hosts.of_tasks(mapping), slot_on_host.tolist()
+    rows = enumerate(zip(names, slots, strict=True))
+    write_text(path, "".join(f"rank {rank}={name} slot={slot}\n" for rank, (name, slot) in rows))
 
 
 def _match_printed(line: str) -> dict[str, str | None] | None:
-    """Return the fields of a line that a launcher printed; None if its form is unknown."""
+    """Return the rank, host and node in a line that a launcher printed; None for other lines."""
     match = next(filter(None, (pattern.fullmatch(line) for pattern in PRINTED_LINES)), None)
     return None if match is None else match.groupdict()
 
 
 def _is_labelled(source: Source) -> bool:
-    """Whether launchers print lines like the first ones, and one of them contains a rank."""
+    """Whether the first lines are output of a launcher, and one of them contains a rank."""
     reports = [_match_printed(line) for _, line in source.lines]
-    return (
-        bool(reports)
-        and None not in reports[:8]
-        and any(report and report.get("rank") for report in reports)
-    )
+    are_known = bool(reports) and None not in reports[:8]
+    return are_known and any(report and report.get("rank") for report in reports)
 
 
 def _read_printed_ranks(source: Source, options: MappingOptions) -> TaskMapping:
     """Read the host of each rank from lines that a launcher printed.
 
-    A rank without a host is on the host of its node number, or else on that of the line above.
+    A rank without a host is on the host of its node number, or else on the host of the line above.
     """
     text = source.text
     lines: list[int] = []
@@ -394,6 +393,7 @@ NID = "nid{:05d}"
 
 
 def _is_table(source: Source) -> bool:
+    """Whether the first line names hosts and their nodes or coordinates."""
     if not source.lines:
         return False
     line = source.lines[0][1]
@@ -409,7 +409,7 @@ def _is_name_list(source: Source) -> bool:
 
 
 def _read_table(source: Source, torus: Torus) -> Hosts:
-    """Read a host and its coordinates or node from each row, in either form of a table."""
+    """Read a host and its coordinates or node from each row, below a header or as name=value."""
     text = source.text
     if PAIRS.fullmatch(source.first_line()[1]):
         rows = [(n, _read_pairs(text, n, line)) for n, line in text.lines("#")]
@@ -467,6 +467,7 @@ def _read_host_name(text: TextFile, number: int, row: dict[str, str]) -> tuple[s
 
 
 def _read_node(text: TextFile, number: int, row: dict[str, str], torus: Torus) -> int:
+    """Return the node of a row from its coordinates, if all are present, or its node number."""
     if axes := find_axes([*row], torus):
         return parse_node(text, number, [row[axis] for axis in axes], torus)
     if "node" in row:
@@ -477,6 +478,7 @@ def _read_node(text: TextFile, number: int, row: dict[str, str], torus: Torus) -
 
 
 def _read_names(source: Source, torus: Torus) -> Hosts:
+    """Read a host name for each node of the torus, in the order of the node numbers."""
     text = source.text
     _, names = _read_host_list(text)
     if len(names) != torus.n_nodes:

@@ -34,7 +34,7 @@ class BatchJob:
 
     manager: str
     hosts: tuple[str, ...] = ()  # in order; empty for PJM, which has no host names
-    shape: str = ""  # of the torus of a PJM job, such as "4x6x8"
+    shape: str = ""  # requested torus of a PJM job, such as "4x6x8"
     n_nodes: int | None = None
     tasks_per_node: int | None = None
 
@@ -96,7 +96,7 @@ def default_mapping(
 ) -> TaskMapping:
     """Return the launcher's default mapping, which fills the hosts in order.
 
-    Without hosts, the order is that of PJM, in which the first coordinate varies fastest.
+    Without hosts, the order is PJM's: the first coordinate varies fastest.
     """
     nodes = column_major_nodes(torus) if hosts is None else hosts.node
     check_tasks_fit(n_tasks, nodes.size, tasks_per_host)
@@ -108,7 +108,7 @@ def default_mapping(
 
 
 def check_tasks(words: Sequence[str], n_tasks: int) -> None:
-    """Raise `InputError` if a launcher's options set another number of tasks, or place ranks.
+    """Raise `InputError` if a launcher's options set another number of tasks, or map ranks.
 
     Options after the name of the program are not checked.
     """
@@ -192,7 +192,7 @@ _LAUNCHERS |= {"srun": _SRUN, "aprun": _APRUN, "flux": _FLUX}
 def find_launcher(words: Sequence[str]) -> tuple[str, int]:
     """Return the launcher in a command line, and the number of words before its options.
 
-    The number is 0 if a script starts the launcher. The script is the first or second word.
+    The launcher may also be in a script, the first or second word; the number of words is then 0.
 
     Examples
     --------

@@ -50,7 +50,7 @@ def _read_json(source: Source) -> Torus:
 def _torus_from_keys(content: dict[str, Any], source: Source) -> Torus:
     """Return the torus that the keys of a machine file describe.
 
-    The keys are those of `read_machine` and three more: ``machine`` names a shipped machine for the
+    The keys are those of `read_machine` and three more: ``machine`` names a machine that gives all
     other values, ``twisted`` selects the default twist, and the table ``exclusions`` lists excluded
     ``nodes``, missing ``links`` and ``slow`` links.
     """
@@ -120,6 +120,7 @@ def _list_changed_fields(value: Any, default: Any) -> dict[str, Any]:
 
 
 def _write_toml(torus: Torus, path: Path) -> None:
+    """Write the parameters of a torus that differ from the defaults."""
     content = _torus_to_keys(torus)
     tables = {name: content.pop(name) for name in ("network", "exclusions") if name in content}
     lines = []
@@ -138,6 +139,7 @@ def _write_json(torus: Torus, path: Path) -> None:
 
 
 def _format_toml(value: Any) -> str:
+    """Return a flag, number, text or tuple as a TOML value."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):

@@ -58,6 +58,7 @@ def _graph_from_matrix(source: Source, matrix: Any, options: GraphOptions) -> Co
 
 
 def _read_dense(source: Source, options: GraphOptions) -> CommGraph:
+    """Read a line for each sending task, with the bytes to each receiving task."""
     text = source.text
     number, line = text.first_line()
     width = len(split_cells(line)[1])
@@ -153,6 +154,7 @@ def _find_tasks(text: TextFile, number: int, labels: list[str]) -> dict[str, int
 
 
 def _read_npy(source: Source, options: GraphOptions) -> CommGraph:
+    """Read a square matrix, or an array of records with a field for each column of edges."""
     array = array_of_npy(source.data, source.path)
     with at_file(source.path):
         if array.dtype.names is None:
@@ -171,16 +173,18 @@ def _select_arrays(
 
 
 def _write_dense(comm: CommGraph, path: Path) -> None:
+    """Write a line for each sending task; whole numbers of bytes have no decimal point."""
     if comm.n_tasks > MAX_WRITTEN:
         expected = f"at most {MAX_WRITTEN}, or a sparse format such as Matrix Market"
         raise InputError("too many tasks for a dense matrix", found=comm.n_tasks, expected=expected)
     if comm.n_tasks == 1:
-        # The reader would take a single number for a task count.
+        # The reader would read a single number as the number of tasks.
         raise InputError("too few tasks for a dense matrix", found=1, expected="at least 2")
     matrix = np.zeros((comm.n_tasks, comm.n_tasks))
     matrix[comm.src, comm.dst] = comm.nbytes
     with path.open("w", encoding="utf-8", newline="") as file:
         for row in matrix.tolist():
+            # Larger whole numbers may have hundreds of digits, so they are written like fractions.
             values = (str(int(v)) if v == int(v) and v < 2**53 else repr(v) for v in row)
             file.write(" ".join(values) + "\n")
 
@@ -223,6 +227,7 @@ def _write_npz(comm: CommGraph, path: Path) -> None:
 
 
 def _read_sparse(source: Source) -> Any:
+    """Return the sparse matrix in an archive of `scipy.sparse.save_npz`, after checking it."""
     with as_damaged(source.path, ".npz file"):
         matrix: Any = sparse.load_npz(io.BytesIO(source.data))
         if matrix.format in ("csr", "csc"):
@@ -239,7 +244,7 @@ _SYMMETRIES = ("general", "symmetric")
 
 
 def _read_matrix_market(source: Source, options: GraphOptions) -> CommGraph:
-    """Read the entries of a matrix, of which a symmetric file contains only one half."""
+    """Read the entries of a matrix; symmetric files contain only one of its triangles."""
     text = source.text
     with as_damaged(source.path, "Matrix Market file"):
         n_rows, n_columns, n_entries, *kind = scipy_io.mminfo(io.BytesIO(text.data))

@@ -69,7 +69,7 @@ def _is_row_of_semicolons(source: Source) -> bool:
 def _mapping_from_row(
     text: TextFile, line: int, words: list[str], options: MappingOptions, name: str
 ) -> TaskMapping:
-    """Return the mapping of a line that lists the node of each task."""
+    """Return the mapping given by the ``words`` of a line, the node of each task."""
     last = options.torus.n_nodes - 1
     nodes = [
         parse_whole(text, line, f"node of task {t}", word, last) for t, word in enumerate(words)
@@ -124,8 +124,7 @@ def _read_counted(source: Source, names: Sequence[str], unit: str) -> TextTable:
     count = parse_whole(text, number, f"number of {unit}", split_cells(line)[1][0])
     table = read_table(text, names, skip=number)
     if table.n_rows != count:
-        expected = f"{table.n_rows}, as many lines"
-        raise text.fault(f"wrong number of {unit}", number, count, expected)
+        raise text.fault(f"wrong number of {unit}", number, count, f"{table.n_rows}, as many lines")
     return table
 
 
@@ -146,7 +145,7 @@ def _write_numbered(
 
 
 def _read_treematch(source: Source, options: MappingOptions) -> TaskMapping:
-    """Read the core of each task; the cores of a node have consecutive numbers."""
+    """Read the core of each task; each node has ``options.capacity`` consecutive cores."""
     text = source.text
     number, line = text.first_line()
     name, _, core_list = line.partition(":")
@@ -198,7 +197,7 @@ core is a node.
 )
 
 
-# Header of a map file for one dimension; without it, the columns could be task and node.
+# Header of a map file for one dimension; without it, the columns may be task and node.
 _NODE_SLOT = ["node", "slot"]
 _VCOORD = re.compile(r"\(\s*(\d+(?:\s*,\s*\d+)*)\s*\)((?:\s+\w+\s*=\s*\S+)*)")
 _VCOORD_START = re.compile(r"\(\s*\d+\s*(,\s*\d+\s*){0,2}\)")
@@ -209,7 +208,7 @@ _MAPLIB_HEADER = re.compile(r'(?!.*([\[\]{}<>;]|"\s*:)).*process_id', re.I)
 
 
 def _read_bluegene(source: Source, options: MappingOptions) -> TaskMapping:
-    """Read the coordinates of each task and optionally its slot; refuse ambiguous columns."""
+    """Read the coordinates of each task and optionally its slot; ambiguous columns are errors."""
     text, torus = source.text, options.torus
     number, line = text.first_line()
     cells = split_cells(line)[1]
@@ -225,11 +224,9 @@ def _read_bluegene(source: Source, options: MappingOptions) -> TaskMapping:
     if _may_start_with_tasks(table, len(cells), options):
         if torus.ndim == 1:
             found = f"{table.n_rows} lines of two numbers"
-            expected = "a header, task,node or node,slot"
-            raise text.fault("ambiguous columns", None, found, expected)
+            raise text.fault("ambiguous columns", None, found, "a header, task,node or node,slot")
         found = f"{counted(len(cells), 'column')}, the first counts 0, 1, 2, ..."
-        expected = "a header such as task,node or x,y"
-        raise text.fault("ambiguous columns", number, found, expected)
+        raise text.fault("ambiguous columns", number, found, "a header such as task,node or x,y")
     return _mapping_from_coordinates(table, options)
 
 
@@ -264,14 +261,14 @@ def format_bluegene(mapping: TaskMapping, torus: Torus) -> str:
 
 
 def _read_vcoord(source: Source, options: MappingOptions) -> TaskMapping:
+    """Read the coordinates of each rank, in parentheses; warn about other settings on a line."""
     text = source.text
     rows = list(text.matches(_VCOORD, "coordinates", "(x,y,z)"))
     if unused := {name for _, match in rows for name in re.findall(r"\w+(?=\s*=)", match[2])}:
         warn_about(text.file, f"unused words: {joined(sorted(unused))}")
     lines = [number for number, _ in rows]
-    coordinates = (re.split(r"\s*,\s*", match[1]) for _, match in rows)
-    pairs = zip(lines, coordinates, strict=True)
-    nodes = [parse_node(text, line, words, options.torus) for line, words in pairs]
+    coords = [(number, re.split(r"\s*,\s*", match[1])) for number, match in rows]
+    nodes = [parse_node(text, number, words, options.torus) for number, words in coords]
     return mapping_from_table(make_table(text, lines, node=nodes), options)
 
 

@@ -42,6 +42,7 @@ from .source import (
 from .tables import make_table, read_table, read_words, write_rows
 
 _FILLS_IN_ORDER = "this launcher fills nodes in order and cannot apply the mapping"
+# A comment that identifies the format.
 SIGN = re.compile(r"\s*#.*(grid_order|MPICH_RANK|rank[ _-]?(re)?order)", re.I)
 # Ranks per host, in comments that toruscast and CrayPat write.
 _SHARE = re.compile(r"#.*(?:\b([0-9]{1,6}) ranks a node|Max PEs/Node:\s*([1-9][0-9]{0,5}))")
@@ -62,7 +63,7 @@ def _is_rank_order(source: Source) -> bool:
 
 
 def _read_rank_order(source: Source, options: MappingOptions) -> TaskMapping:
-    """Read the rank at each position; positions fill the hosts in order, equally many each."""
+    """Read the rank at each position; positions fill the hosts in order, with equal shares."""
     text = source.text
     lists = ((number, None, line) for number, line in text.lines("#"))
     lines, _, ranks = read_ranks(text, lists, gaps=True)
@@ -266,8 +267,8 @@ _AXIS = re.compile(r"(?:coord)?_?([a-hxyz])_?(?:coord)?")
 
 def standard_columns(names: list[str]) -> list[str | None]:
     """Return the meaning of each column: task, node, slot, host, an axis letter, or None."""
-    axes = [_AXIS.fullmatch(name) for name in names]
-    return [_STANDARD_NAMES.get(name) or (x and x[1]) for name, x in zip(names, axes, strict=True)]
+    axes = {name: match[1] for name in names if (match := _AXIS.fullmatch(name))}
+    return [_STANDARD_NAMES.get(name) or axes.get(name) for name in names]
 
 
 def find_axes(columns: list[str | None], torus: Torus | None) -> list[str]:
@@ -325,10 +326,10 @@ def _read_mapping_table(source: Source, options: MappingOptions) -> TaskMapping:
 def _select_columns(
     text: TextFile, number: int, names: list[str], options: MappingOptions
 ) -> list[str | None]:
-    valid = {*NAMES, *options.torus.axes.lower()}
-    if unknown := sorted({*options.columns} - valid):
-        expected = ", ".join([*NAMES, *options.torus.axes.lower()])
-        raise InputError("unknown name of a column", found=unknown[0], expected=expected)
+    """Return the standard name of each column that the options select; None for others."""
+    valid = [*NAMES, *options.torus.axes.lower()]
+    if unknown := sorted({*options.columns} - {*valid}):
+        raise InputError("unknown name of a column", found=unknown[0], expected=", ".join(valid))
     chosen = {name: column.strip().lower() for name, column in options.columns.items()}
     return select_columns(text, number, names, chosen, ())
 

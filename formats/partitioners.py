@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import dropwhile, pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -33,17 +34,22 @@ class _VertexLists(NamedTuple):
     rows: Iterable[tuple[int, int, list[int], list[int]]]
 
 
-# Digits for vertex sizes, vertex weights and edge weights (METIS), or for vertex labels, edge loads
-# and vertex loads (Scotch); leading zeros are optional.
+# A digit 1 for each kind of number in the lines: vertex sizes, vertex weights and edge weights
+# (METIS), or vertex labels, edge loads and vertex loads (Scotch). Leading zeros are optional.
 _FLAGS = re.compile(r"[01]{1,3}")
 
 
-def _graph_from_vertices(text: TextFile, content: _VertexLists, options: GraphOptions) -> CommGraph:
+def _read_undirected(
+    read_lists: Callable[[TextFile, GraphOptions], _VertexLists],
+    source: Source,
+    options: GraphOptions,
+) -> CommGraph:
     """Return the graph of an undirected file; an edge sends its weight in both directions.
 
     Raises `InputError` for self-loops and for edges that only one of their vertices lists.
     """
-    n_arcs, task_of_vertex, rows = content
+    text = source.text
+    n_arcs, task_of_vertex, rows = read_lists(text, options)
     line_of_task = np.zeros(len(task_of_vertex), np.int64)
     src: list[int] = []
     dst: list[int] = []
@@ -133,8 +139,8 @@ def _read_metis(text: TextFile, options: GraphOptions) -> _VertexLists:
         values = [parse_whole(text, number, "entry", word) for word in split_cells(line)[1]]
         neighbours = values[n_before::step]
         if len(values) < n_before or (len(values) - n_before) % step:
-            form = "neighbour and weight" if has_edge_weights else "neighbours"
-            expected = f"{n_before} numbers, then {form} ({code})"
+            entries = "neighbour and weight" if has_edge_weights else "neighbours"
+            expected = f"{n_before} numbers, then {entries} ({code})"
             raise text.fault("vertex line does not match fmt", number, line, expected)
         weights = values[n_before + 1 :: 2] if has_edge_weights else [1] * len(neighbours)
         rows.append((number, vertex, neighbours, weights))
@@ -143,7 +149,7 @@ def _read_metis(text: TextFile, options: GraphOptions) -> _VertexLists:
 
 def _write_metis(comm: CommGraph, path: Path) -> None:
     arcs, rows = _average_directions(comm)
-    lines = (" ".join(f"{end + 1} {weight}" for end, weight in row) + "\n" for row in rows)
+    lines = (" ".join(f"{task + 1} {weight}" for task, weight in row) + "\n" for row in rows)
     write_text(path, f"{comm.n_tasks} {arcs // 2} 001\n" + "".join(lines))
 
 
@@ -151,9 +157,7 @@ METIS = Dialect(
     name="metis",
     holds="graph",
     title="graph of METIS and KaHIP",
-    read=lambda source, options: _graph_from_vertices(
-        source.text, _read_metis(source.text, options), options
-    ),
+    read=partial(_read_undirected, _read_metis),
     write=_write_metis,
     suffixes=(".graph",),
     documentation="""
@@ -167,6 +171,7 @@ not used. Weights are written as whole numbers: each is the mean of the weights 
 
 
 def _is_scotch(source: Source) -> bool:
+    """Whether the first lines are version 0, two sizes, and the base with flags."""
     first_lines = [line.split() for line in source.raw_lines[:3]]
     return (
         [len(words) for words in first_lines] == [1, 2, 2]
@@ -177,7 +182,7 @@ def _is_scotch(source: Source) -> bool:
     )
 
 
-def _read_scotch(text: TextFile) -> _VertexLists:
+def _read_scotch(text: TextFile, _options: GraphOptions) -> _VertexLists:
     """Read a header, whose digits state what each line has, and a line for each vertex."""
     lines = [(n, line.split()) for n, line in enumerate(text.raw_lines(), start=1) if line.strip()]
     if [len(words) for _, words in lines[:3]] != [1, 2, 2]:
@@ -226,7 +231,7 @@ def _read_scotch_labels(text: TextFile, rows: list[tuple[int, list[str]]]) -> di
 
 def _write_scotch(comm: CommGraph, path: Path) -> None:
     arcs, rows = _average_directions(comm)
-    lines = (f"{len(row)}{''.join(f' {weight} {end}' for end, weight in row)}\n" for row in rows)
+    lines = (f"{len(row)}{''.join(f' {weight} {task}' for task, weight in row)}\n" for row in rows)
     write_text(path, f"0\n{comm.n_tasks} {arcs}\n0 010\n" + "".join(lines))
 
 
@@ -235,9 +240,7 @@ SCOTCH = Dialect(
     holds="graph",
     title="graph of Scotch",
     recognise=_is_scotch,
-    read=lambda source, options: _graph_from_vertices(
-        source.text, _read_scotch(source.text), options
-    ),
+    read=partial(_read_undirected, _read_scotch),
     write=_write_scotch,
     suffixes=(".grf",),
     documentation="""

@@ -29,7 +29,7 @@ from .tables import TextTable, make_table
 
 MAX_RANKS = 2**20
 RANKS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
-# Stands for an idle core in a list of ranks.
+# An idle core in a list of ranks.
 GAP = -1
 _HOST_TABLE = "--hosts FILE (hosts= in Python), a CSV such as host,x,y,z"
 
@@ -46,7 +46,7 @@ class MappingOptions:
 
     @property
     def n_hosts(self) -> int:
-        """Number of hosts in the allocation; without a host table, of usable nodes."""
+        """Number of hosts in the allocation, or of usable nodes without a host table."""
         return self.torus.usable_nodes.size if self.hosts is None else len(self.hosts.names)
 
     @property
@@ -65,9 +65,9 @@ class MappingOptions:
         return max(self.capacity // self.max_hosts_per_node, 1)
 
     def place_on_hosts(self, host: Ints, slot: Ints, size: int) -> tuple[Ints, Ints]:
-        """Return nodes and slots on nodes from host positions and slots on hosts.
+        """Convert host positions and slots on hosts to nodes and slots on nodes.
 
-        Each host has ``size`` slots. Hosts on the same node have consecutive slots.
+        Each host has ``size`` slots. The hosts of a node take its slots one after the other.
         """
         if self.hosts is None:
             return self.torus.usable_nodes[host], slot
@@ -111,10 +111,10 @@ class WriteOptions:
 def read_ranks(
     text: TextFile, lists: Iterable[tuple[int, Any, str]], *, gaps: bool = False
 ) -> tuple[list[int], list[Any], list[int]]:
-    """Return the line, owner and number of each rank in lists such as ``0-3,8``.
+    """Return the lines, the owners and the ranks in lists such as ``0-3,8``, with an item per rank.
 
     ``lists`` has the line, the owner (such as a host) and the text of each list. With ``gaps``, an
-    empty field is read as `GAP`. There may be at most 2^20 ranks.
+    empty field is read as `GAP`. More than 2^20 ranks are an error.
     """
     line_numbers: list[int] = []
     owners: list[Any] = []
@@ -270,6 +270,5 @@ def _find_host(text: TextFile, line: int, host: str | int, options: MappingOptio
 
 
 def column_major_nodes(torus: Torus) -> Ints:
-    """Return the nodes in the order in which the first coordinate varies fastest."""
-    axes = range(torus.ndim - 1, -1, -1)
-    return np.arange(torus.n_nodes).reshape(torus.shape).transpose(*axes).ravel()
+    """Return the nodes in column-major order, in which the first coordinate varies fastest."""
+    return np.arange(torus.n_nodes).reshape(torus.shape).ravel(order="F")

@@ -24,7 +24,8 @@ from .graphs import (
 )
 from .source import NUMBER, Source, TextFile, parse_whole, read_text, warn_about
 
-# E: point-to-point; I: messages of collectives; S, R: one-sided put and get.
+# Letters that start a line: E point-to-point, I messages of collectives, S and R one-sided put and
+# get, C bytes passed to collectives.
 _KINDS = {"all": "EISR", "point_to_point": "E", "collective": "I"}
 _AMOUNT = r"([0-9]{1,18}) bytes\t([0-9]{1,18}) msgs sent"
 _EDGE = re.compile(rf"([EISRC])\t([0-9]{{1,9}})\t([0-9]{{1,9}})\t{_AMOUNT}(?:\t[0-9,]*)?")
@@ -37,7 +38,7 @@ _COMMUNICATOR = re.compile(r"D\t.*\tprocs: ([0-9,]*)")
 class _MonitoringData:
     """Content of monitoring files."""
 
-    kinds: str  # letters of the lines to read as edges
+    kinds: str  # letters of the lines to read
     # Source, destination, bytes and messages.
     edges: list[tuple[int, int, int, int]] = field(default_factory=list)
     senders: set[int] = field(default_factory=set)
@@ -81,7 +82,7 @@ def _read_monitoring(source: Source, options: GraphOptions) -> CommGraph:
 
 
 def _add_lines(text: TextFile, data: _MonitoringData, rank: int | None = None) -> None:
-    """Add the lines of a file to ``data``; in the file of a ``rank``, all senders must be it."""
+    """Add the lines of a file to ``data``; if it belongs to a ``rank``, only that rank may send."""
     opened = closed = 0
     for number, raw in enumerate(text.raw_lines(), start=1):
         line = raw.rstrip()
@@ -183,9 +184,8 @@ def _read_mpip(source: Source, options: GraphOptions) -> CommGraph:
     if options.include != "all":
         amounts = rooted if options.include == "collective" else amounts - rooted
     used = (amounts > 0).any(axis=0)
-    return CommGraph(
-        n_tasks, total.src[used], total.dst[used], *amounts[:, used], name=options.name
-    )
+    src, dst = total.src[used], total.dst[used]
+    return CommGraph(n_tasks, src, dst, *amounts[:, used], name=options.name)
 
 
 def _find_rooted_collectives(comm: CommGraph) -> Floats:
@@ -206,7 +206,8 @@ def _find_rooted_collectives(comm: CommGraph) -> Floats:
         edges = np.flatnonzero((tasks == 0) & (comm.n_messages > 0))
         if edges.size == n - 1:
             minimum = amounts[:, edges].min(axis=1, keepdims=True)
-            if 2 * (amounts[:, edges] == minimum).all(axis=0).sum() > n - 1:
+            n_minimal = (amounts[:, edges] == minimum).all(axis=0).sum()
+            if n_minimal > (n - 1) / 2:
                 rooted[:, edges] = minimum
     return rooted
 
@@ -238,10 +239,9 @@ def _read_mpip_rows(text: TextFile, options: GraphOptions) -> tuple[list[tuple[i
             if len(cells) != len(limits):
                 expected = " ".join(limits)
                 raise text.fault("bad line of the communication matrix", number, line, expected)
-            columns = zip(limits.items(), cells, strict=True)
-            rows.append(
-                tuple(parse_whole(text, number, name, cell, top) for (name, top), cell in columns)
-            )
+            named_cells = zip(limits, cells, strict=True)
+            values = (parse_whole(text, number, n, cell, limits[n]) for n, cell in named_cells)
+            rows.append(tuple(values))
     if options.include != "point_to_point":
         for name, nbytes in collective.items():
             options.omit("collective operation", f"MPI_{name}", nbytes, _NOT_IN_MATRIX)
@@ -320,7 +320,7 @@ def _read_graph_stats(source: Source, options: GraphOptions) -> CommGraph:
     first, second = np.array(list(line_of_pair), np.int64).T
     is_remote, values = first != second, np.array(amounts)
     n_tasks = options.resolve_n_tasks(int(second.max()) + 1, source.path)
-    # The file sums both directions; self-messages have only one.
+    # The bytes of a pair are the sum of both directions; self-messages have only one direction.
     nbytes = np.where(is_remote, values / 2, values)
     with at_file(source.path):
         return CommGraph(n_tasks, *with_reverse_edges(first, second, nbytes), name=options.name)
@@ -385,9 +385,9 @@ def _read_ipm(source: Source, options: GraphOptions) -> CommGraph:
         for entry in task.iter("hent"):
             call = entry.get("call", "")
             if SENDS.fullmatch(call):
-                count, nbytes, partner = (
-                    _parse_attribute(text, entry, name) for name in ("count", "bytes", "orank")
-                )
+                count = _parse_attribute(text, entry, "count")
+                nbytes = _parse_attribute(text, entry, "bytes")
+                partner = _parse_attribute(text, entry, "orank")
                 rows.append((rank, partner, nbytes * count, count))
             elif not RECEIVES.fullmatch(call):
                 nbytes = _parse_attribute(text, entry, "bytes", "0")
@@ -423,6 +423,7 @@ def _omit_unknown_parts(root: ElementTree.Element, options: GraphOptions) -> Non
 
 
 def _parse_xml(text: TextFile) -> ElementTree.Element:
+    """Return the root of a log; entities raise an error, because they may expand to any size."""
     if b"<!DOCTYPE" in text.data or b"<!ENTITY" in text.data:
         raise text.fault("XML with entities", None, "<!DOCTYPE or <!ENTITY", "a log of IPM")
     try:
@@ -435,6 +436,7 @@ def _parse_xml(text: TextFile) -> ElementTree.Element:
 def _parse_attribute(
     text: TextFile, element: ElementTree.Element, name: str, default: str = ""
 ) -> int:
+    """Return a whole number from an attribute, or ``default`` if it is missing or empty."""
     value = (element.get(name) or default).strip()
     top = MAX_TASKS - 1 if name in ("mpi_rank", "orank") else 10**15
     if not _WHOLE.fullmatch(value) or int(value) > top:

@@ -46,14 +46,7 @@ from toruscast.validation import (
     whole_sizes,
 )
 
-from .graphs import (
-    Duplicates,
-    Gathered,
-    GraphOptions,
-    Include,
-    find_isolated_tasks,
-    one_way_edge,
-)
+from .graphs import Duplicates, Gathered, GraphOptions, Include, find_isolated_tasks, one_way_edge
 from .placements import MappingOptions, WriteOptions
 from .registry import dialect_to_write, find_dialect, identify, match_dialects, suffixes_of
 from .source import AnyPath, Source, name_from_path, split_cells, warn_about
@@ -222,9 +215,8 @@ def mapping_options(
         whole_number(tasks_per_node, "tasks per node", 1, MAX_SLOTS)
     if n_tasks is not None:
         whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
-    return MappingOptions(
-        torus, tasks_per_node, n_tasks, _as_hosts(hosts, torus), _check_columns(columns)
-    )
+    table, names = _as_hosts(hosts, torus), _check_columns(columns)
+    return MappingOptions(torus, tasks_per_node, n_tasks, hosts=table, columns=names)
 
 
 def _check_columns(columns: Mapping[str, str] | None) -> dict[str, str]:
@@ -295,7 +287,6 @@ def write_mapping(
     1 1 0
     1 1 1
     """
-    check_path(path)
     placed = as_mapping(mapping, torus)
     chosen = dialect_to_write("mapping", path, format)
     host = placed.torus if torus is None else as_torus(torus)
@@ -313,7 +304,7 @@ def write_mapping(
 
 
 def check_job(dialect: str, problem: MappingProblem, hosts: AnyHosts | None, share: int) -> None:
-    """Raise the error that `write_mapping` raises for most mappings with ``share`` tasks a node."""
+    """Raise the error of `write_mapping` for most mappings of a job with ``share`` tasks a node."""
     options = WriteOptions(problem.torus, _as_hosts(hosts, problem.torus))
     nodes = problem.torus.usable_nodes
     if options.hosts is not None:
@@ -464,16 +455,16 @@ def read_workload(
     if n_tasks is not None:
         n_tasks = whole_number(n_tasks, "number of tasks", 0, MAX_TASKS)
     options = GraphOptions(
-        name_from_path(path) if name is None else name,
-        n_tasks,
-        include,
-        _check_columns(columns),
-        duplicates,
-        algorithms,
-        gathered,
-        trips,
-        branches or {},
-        ragged_bytes,
+        name=name_from_path(path) if name is None else name,
+        n_tasks=n_tasks,
+        include=include,
+        columns=_check_columns(columns),
+        duplicates=duplicates,
+        collectives=algorithms,
+        gathered=gathered,
+        trips=trips,
+        branches=branches or {},
+        ragged_bytes=ragged_bytes,
     )
     source = Source(path, n_tasks=n_tasks, progress=report)
     dialect = identify(source, "graph", _choose_format(source, format, options.columns))
@@ -481,8 +472,8 @@ def read_workload(
     workload = as_workload(dialect.read(source, options))
     options.resolve_n_tasks(workload.n_tasks, path)
     if messages is not None:
-        counted = dialect.name == "npz" and b"n_messages.npy" in source.data
-        if "messages" not in dialect.uses or counted:
+        has_counts = dialect.name == "npz" and b"n_messages.npy" in source.data
+        if "messages" not in dialect.uses or has_counts:
             raise InputError("only a matrix takes a second file with message counts", file=messages)
         workload = as_workload(_add_message_counts(workload.total, messages, options))
     workload = replace(workload, summed=dialect.summed, omitted=merge_omissions(options.omitted))
@@ -493,6 +484,7 @@ def read_workload(
 
 def _choose_format(source: Source, format_name: str, columns: Mapping[str, str]) -> str:
     """Return "table" if the chosen columns are names in the first line, else the given format."""
+    # Digits are column numbers of an edge list.
     names = {*columns.values()} - {str(number) for number in range(10)}
     header = {*split_cells(source.first_line()[1])[1]} if names else set()
     return "table" if names and names <= header and format_name == "auto" else format_name
@@ -529,7 +521,6 @@ def write_comm(comm: CommGraph | Workload, path: AnyPath, format: str | None = N
     src,dst,nbytes,n_messages
     0,1,64,1
     """
-    check_path(path)
     check_type(comm, "graph", CommGraph | Workload, "a CommGraph or a Workload")
     workload = as_workload(comm)
     chosen = dialect_to_write("graph", path, format)
@@ -560,7 +551,6 @@ def read_torus(path: AnyPath, *, format: str = "auto") -> Torus:
     'mine 4x8m'
     """
     began = time.perf_counter()
-    check_path(path)
     read_limited(path, _MAX_BYTES)
     source = Source(path)
     dialect = identify(source, "torus", format)
@@ -591,7 +581,6 @@ def write_torus(torus: TorusLike, path: AnyPath, format: str | None = None) -> s
     >>> print(path.read_text(), end="")
     torus3D 4 4 8
     """
-    check_path(path)
     torus = as_torus(torus)
     chosen = dialect_to_write("torus", path, format)
     if torus.exclusions and chosen.name not in ("toml", "machine-json"):

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from toruscast import plugins
 from toruscast.errors import InputError
-from toruscast.files import SIGNATURES
+from toruscast.files import SIGNATURES, check_path
 from toruscast.text import closest
 
 from .dialect import KIND_NAMES, KIND_OPTIONS, DataKind, Dialect
@@ -77,8 +77,8 @@ _UNREADABLE = (
 
 def dialects(holds: DataKind | None = None) -> tuple[Dialect, ...]:
     """Return all dialects, or those of one kind of data."""
-    loaded = (each for _, each in plugins.load("formats") if isinstance(each, Dialect))
-    return tuple(each for each in (*_import_built_in(), *loaded) if holds in (None, each.holds))
+    loaded = [item for _, item in plugins.load("formats") if isinstance(item, Dialect)]
+    return tuple(d for d in (*_import_built_in(), *loaded) if holds in (None, d.holds))
 
 
 def suffixes_of(holds: DataKind) -> tuple[str, ...]:
@@ -102,7 +102,8 @@ def find_dialect(name: object, holds: DataKind) -> Dialect:
 
 
 def dialect_to_write(holds: DataKind, path: AnyPath, name: str | None = None) -> Dialect:
-    """Return the dialect with a name that has a writer, or the one that a file name selects."""
+    """Return the dialect to write a file: the one with a name, or else the one for its suffix."""
+    check_path(path)
     writable = [dialect for dialect in dialects(holds) if dialect.write]
     if name is not None:
         dialect = find_dialect(name, holds)
@@ -139,15 +140,12 @@ def identify(source: Source, holds: DataKind, name: str = "auto") -> Dialect:
     number, found = source.text.first_line()
     for pattern, message, expected in _UNREADABLE:
         if not matches and pattern.match(source.start):
-            raise InputError(
-                message, file=source.path, line=number, found=found[:80], expected=expected
-            )
-    name_of_shape = {
-        _reduce_line(str(dialect.example)): dialect.name for dialect in dialects(holds)
-    }
-    names = [dialect.name for dialect in matches]
-    close = get_close_matches(_reduce_line(found), name_of_shape, 2, 0)
-    hint = " or ".join(f"--format {name}" for name in names or map(name_of_shape.get, close))
+            raise source.text.fault(message, number, found[:80], expected)
+    # Suggest the formats whose example starts with a similar line.
+    name_by_form = {_reduce_line(str(dialect.example)): dialect.name for dialect in dialects(holds)}
+    close = get_close_matches(_reduce_line(found), name_by_form, n=2, cutoff=0)
+    names = [dialect.name for dialect in matches] or [name_by_form[form] for form in close]
+    hint = " or ".join(f"--format {name}" for name in names)
     if not matches and (others := match_dialects(source)):
         kind = others[0].holds
         hint += f"; {KIND_OPTIONS[kind]} takes a {KIND_NAMES[kind]} ({others[0].name})"
@@ -156,7 +154,7 @@ def identify(source: Source, holds: DataKind, name: str = "auto") -> Dialect:
 
 
 def match_dialects(source: Source, holds: DataKind | None = None) -> list[Dialect]:
-    """Return the dialects that the first applicable rule selects, of one kind of data or all."""
+    """Return the dialects of a kind of data, or of all, that the first applicable rule selects."""
     candidates = dialects(holds)
     file = Path(source.path).name.lower().removesuffix(".gz")
     by_name = [d for d in candidates if any(s[0] != "." and file.startswith(s) for s in d.suffixes)]
@@ -193,14 +191,16 @@ def _match_numbers(source: Source) -> set[str]:
     count = int(rows[0][0]) if re.fullmatch("[0-9]{1,9}", rows[0][0]) else -1
     has_count = 0 < count == sum(1 for _ in islice(source.streamed_text.lines(), count + 2)) - 1
     are_vertices = are_edges and not is_matrix and _may_be_vertices(source, rows, has_count)
-    counted_forms = {
+    # Formats whose first line starts with the number of the other lines.
+    counted_formats = {
         "mapping/sst-macro": has_count and (width, widths_below) == (1, {1}),
         "mapping/scotch-map": has_count and (width, widths_below) == (1, {2}),
-        "mapping/sst-coordinates": has_count and [*map(str, widths_below)] == rows[0][1:],
+        "mapping/sst-coordinates": has_count and rows[0][1:] == [str(w) for w in widths_below],
     }
-    starts_with_count = any(counted_forms.values()) and (source.n_tasks == count or not is_constant)
+    may_be_count = source.n_tasks == count or not is_constant
+    starts_with_count = may_be_count and any(counted_formats.values())
     are_nodes = not widths_below or (is_constant and width == 1)
-    matches = counted_forms | {
+    matches = counted_formats | {
         "graph/edges": are_edges and not (has_count and width > 1 and not is_constant),
         "graph/matrix": is_matrix or width > 4,
         "graph/metis": (has_count and width > 1) or are_vertices,

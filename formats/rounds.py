@@ -1,7 +1,7 @@
 """Rounds of messages from the events of all ranks, with the collectives of MPI libraries.
 
-An event is a send, a completed receive or a collective of one task. The collectives of all tasks
-of a communicator that belong together are a call. Its algorithm sends messages in several steps.
+An event is a send, a completed receive or a collective of one task. A call consists of the
+matching collectives of all tasks of a communicator. Its algorithm sends messages in several steps.
 """
 
 from __future__ import annotations
@@ -53,15 +53,17 @@ _COMPOSED = {
     "reduce_scatter/pairwise": "alltoall/pairwise",
 }
 _ELEMENT_BYTES = 8
+# MPICH's default for MPIR_CVAR_ALLGATHER_SHORT_MSG_SIZE, in bytes.
+_MPICH_ALLGATHER_SHORT = 81920
 _RULES_FILE = Path(__file__).parent / "collective_rules.toml"
 Rules = list[tuple[float, list[tuple[float, str]]]]
 
 
 @cache
 def _read_rules(family: str, collective: str) -> tuple[bool, Rules]:
-    """Return a library's rules for a collective, and whether their bytes are those of a block.
+    """Return whether a library's rules for a collective count the bytes of a block, and the rules.
 
-    A rule is a bound on ranks and a list of bounds on bytes, each with the algorithm below it.
+    A rule is an upper limit of ranks, and a list of upper limits of bytes with their algorithms.
     """
     content = tomllib.loads(_RULES_FILE.read_text(encoding="utf-8"))[family][collective]
     rules: Rules = []
@@ -82,9 +84,9 @@ def library_family(library: str) -> str:
 
 
 def choose_algorithm(family: str, collective: str, n: int, nbytes: float) -> str:
-    """Return the algorithm of a collective with ``nbytes`` in all over ``n`` ranks.
+    """Return the algorithm of a collective over ``n`` ranks with a buffer of ``nbytes``.
 
-    A "+" joins two consecutive algorithms.
+    A "+" joins two algorithms that run one after the other.
     """
     if not family:
         return f"{collective}/{_DEFAULT_ALGORITHMS[collective]}"
@@ -94,7 +96,8 @@ def choose_algorithm(family: str, collective: str, n: int, nbytes: float) -> str
     name = next(name for max_bytes, name in entries if size < max_bytes)
     is_power = n & (n - 1) == 0
     if name == "recursive_doubling" and collective == "allgather" and not is_power:
-        name = "bruck" if family == "Open MPI" or nbytes < 81920 else "ring"
+        is_short = nbytes < _MPICH_ALLGATHER_SHORT
+        name = "bruck" if family == "Open MPI" or is_short else "ring"
     if name == "scatter_doubling" and not is_power:
         name = "scatter_ring"
     if name == "neighbor_exchange" and n % 2:
@@ -106,9 +109,15 @@ def choose_algorithm(family: str, collective: str, n: int, nbytes: float) -> str
     return _COMPOSED.get(full_name, full_name)
 
 
+# Maximum length of an iteration in rounds.
 MAX_PERIOD = 4096
-# A repeated sequence of rounds is the program's iteration only if it sends this share of all bytes.
+# A repeated sequence of rounds is an iteration only if it sends at least this share of all bytes.
 MIN_SHARE = 0.25
+# A longer period must cover this many times the rounds of a shorter one, of which it may be a
+# multiple.
+_MIN_COVERAGE_RATIO = 1.1
+# First bit of the step in the mark of a collective's round; lower bits identify the collective.
+_STEP_BIT = 45
 
 
 @dataclass(frozen=True)
@@ -121,11 +130,11 @@ class Events:
     peer: Ints  # receiver, sender or root; -1 for none
     communicator: Ints
     tag: Ints
-    nbytes: Floats  # for a collective, what this task contributes, or the vector of all tasks
+    nbytes: Floats  # of a message, a task's contribution to a collective, or its whole vector
     operation: Ints  # index into `operations` for a collective, otherwise 0
     members: Mapping[int, tuple[int, ...]]  # tasks of each communicator
     operations: tuple[str, ...]  # names of collectives; "" for barriers and other events
-    # Bytes to each member, by event, for collectives with unequal amounts.
+    # Bytes to each member for collectives with unequal amounts, by the index of the event.
     blocks: Mapping[int, Floats] = field(default_factory=dict)
 
     @property
@@ -141,7 +150,7 @@ class Events:
 
 @dataclass(frozen=True)
 class Rounds:
-    """Messages by round, and the number of events that do not match."""
+    """The workload of a program in rounds, and counts of events that could not be used."""
 
     workload: Workload  # of the repeated iteration, if there is one
     n_rounds: int  # of the whole trace
@@ -193,9 +202,8 @@ def build_rounds(
         for algorithm in plan.algorithms
     )
     at_once = max_messages is not None and n_messages > max_messages
-    steps_of_calls = [
-        _build_call(events, call, plan, at_once) for call, plan in zip(calls, plans, strict=True)
-    ]
+    planned = zip(calls, plans, strict=True)
+    steps_of_calls = [_build_call(events, call, plan, at_once) for call, plan in planned]
     task = events.task
     n_steps = np.array([len(steps) for steps in steps_of_calls], np.int64)
     rounds, call_rounds, is_reached = _number_rounds(events, partner, n_steps)
@@ -206,7 +214,8 @@ def build_rounds(
         if sent.size:
             graph = sum_edges(events.n_tasks, task[sent], events.peer[sent], events.nbytes[sent])
             graphs[int(rounds[sent[0]])].append(graph)
-    # Rounds with equal marks are equal. A mark is a sender and receiver, or a step of a collective.
+    # Rounds with equal marks are equal. A mark identifies a sender and receiver, or one step of a
+    # collective on a communicator.
     marks = [(rounds[sends], task[sends] * events.n_tasks + events.peer[sends])]
     for (first, last), call, steps in zip(call_rounds.T, calls, steps_of_calls, strict=True):
         step_number = np.arange(len(steps) if first > 0 else 0)
@@ -216,7 +225,7 @@ def build_rounds(
                 graphs[round_number].append(graph)
         call_mark = int(events.communicator[call[0]]) * len(events.operations)
         call_mark += int(events.operation[call[0]]) + events.n_tasks**2
-        marks.append((step_rounds, call_mark + (step_number + 1) * 2**45))
+        marks.append((step_rounds, call_mark + ((step_number + 1) << _STEP_BIT)))
     if not graphs:
         raise InputError("trace without a message")
     phases, times = _fold_iterations(graphs, marks, fold)
@@ -257,7 +266,8 @@ def _fold_iterations(
     iteration repeats, or ``fold`` is false, all rounds are returned, once.
     """
     used = np.array(sorted(graphs))
-    number, mark = (np.concatenate(column) for column in zip(*marks, strict=True))
+    number = np.concatenate([rounds for rounds, _ in marks])
+    mark = np.concatenate([marks_of_rounds for _, marks_of_rounds in marks])
     has_messages = np.isin(number, used)
     number, mark = np.searchsorted(used, number[has_messages]), mark[has_messages]
     begin, period, times = _find_iteration(mark, number, used.size) if fold else (0, used.size, 1)
@@ -272,7 +282,7 @@ def _fold_iterations(
 
 
 def _match_messages(events: Events) -> tuple[Ints, int]:
-    """Return the send of each receive, (n_events,), and the number of unmatched messages.
+    """Return the index of each receive's send, (n_events,), and the number of unmatched messages.
 
     Other events and receives without a send have -1. MPI delivers messages of the same source,
     destination, communicator and tag in order.
@@ -282,8 +292,10 @@ def _match_messages(events: Events) -> tuple[Ints, int]:
     endpoints = events.task[indexes], events.peer[indexes]
     columns = (*endpoints, events.communicator[indexes], events.tag[indexes])
     table = pd.DataFrame(dict(enumerate(columns)))
+    # Columns 0 and 1 become the source and the destination of the message.
     table[0], table[1] = np.where(is_send, endpoints, endpoints[::-1])
     channel = table.groupby([*table], sort=False).ngroup().to_numpy()
+    # The n-th send of a channel has the key of its n-th receive.
     key = channel * indexes.size + cumcount(2 * channel + is_send)
     sends, receives = indexes[is_send], indexes[~is_send]
     _, sent, received = np.intersect1d(
@@ -338,23 +350,26 @@ def _number_rounds(events: Events, partner: Ints, n_steps: Ints) -> tuple[Ints, 
     has_sends = is_send.copy()
     has_sends[is_call] = n_steps[partner[is_call]] > 0
     # The nodes of the graph are the events, then the first rounds of calls, then their last rounds.
-    enters = np.where(is_call, n_events + partner, np.arange(n_events))
-    leaves = enters + n_calls * is_call
+    # A collective event is entered at the first round of its call and left at the last one.
+    entry_node = np.where(is_call, n_events + partner, np.arange(n_events))
+    exit_node = entry_node + n_calls * is_call
     calls = np.arange(n_events, n_events + n_calls)
     waits = [
-        _list_arcs(partner[is_receive], enters[is_receive]),
+        _list_arcs(partner[is_receive], entry_node[is_receive]),
         _list_arcs(calls, calls + n_calls, np.maximum(n_steps - 1, 0)),
     ]
-    program = _list_arcs(_find_latest_before(events, np.ones_like(is_send), leaves), enters)
-    is_reached = trace_paths(np.hstack([program, *waits]), np.zeros(leaves.size + 2 * n_calls, int))
-    received = _find_latest_before(events, is_receive | is_call, leaves)
-    sent = np.where(has_sends | is_receive, _find_latest_before(events, has_sends, leaves), -1)
-    later_sends = _list_arcs(sent, np.where(is_receive, partner, enters))
-    arcs = np.hstack([*waits, _list_arcs(received, enters, has_sends), later_sends])
+    # First find out which events occur, given that each waits for the previous one of its task.
+    previous = _find_latest_before(events, np.ones_like(is_send), exit_node)
+    program = _list_arcs(previous, entry_node)
+    n_nodes = n_events + 2 * n_calls
+    is_reached = trace_paths(np.hstack([program, *waits]), np.zeros(n_nodes, np.int64))
+    received = _find_latest_before(events, is_receive | is_call, exit_node)
+    sent = np.where(has_sends | is_receive, _find_latest_before(events, has_sends, exit_node), -1)
+    later_sends = _list_arcs(sent, np.where(is_receive, partner, entry_node))
+    arcs = np.hstack([*waits, _list_arcs(received, entry_node, has_sends), later_sends])
     arcs = arcs[:, is_reached[arcs[0]] & is_reached[arcs[1]]]
-    graph = scipy.sparse.csr_array(
-        (np.ones(arcs.shape[1], np.bool_), arcs[:2]), shape=(is_reached.size, is_reached.size)
-    )
+    ones = np.ones(arcs.shape[1], np.bool_)
+    graph = scipy.sparse.csr_array((ones, arcs[:2]), shape=(n_nodes, n_nodes))
     n_components, component = scipy.sparse.csgraph.connected_components(graph, connection="strong")
     arcs[:2] = component[arcs[:2]]
     is_used = np.concatenate([is_send, n_steps > 0, n_steps > 0]) & is_reached
@@ -362,7 +377,7 @@ def _number_rounds(events: Events, partner: Ints, n_steps: Ints) -> tuple[Ints, 
     length[component[is_used]] = 1
     trace_paths(arcs[:, arcs[0] != arcs[1]], length)
     rounds = np.where(is_used, length[component], 0)
-    return rounds[:n_events], rounds[n_events:].reshape(2, n_calls), is_reached[leaves]
+    return rounds[:n_events], rounds[n_events:].reshape(2, n_calls), is_reached[exit_node]
 
 
 def _find_latest_before(events: Events, is_selected: Bools, node: Ints) -> Ints:
@@ -373,7 +388,7 @@ def _find_latest_before(events: Events, is_selected: Bools, node: Ints) -> Ints:
 
 
 def _list_arcs(source: Ints, target: Ints, length: Ints | Bools | int = 0) -> Int32s:
-    """Return arcs as columns of source, target and length, without those from node -1."""
+    """Return arcs as rows of sources, targets and lengths, ``(3, n)``, without those from -1."""
     arcs = np.empty((3, source.size), np.int32)
     arcs[0], arcs[1], arcs[2] = source, target, length
     return arcs[:, source >= 0]
@@ -382,13 +397,13 @@ def _list_arcs(source: Ints, target: Ints, length: Ints | Bools | int = 0) -> In
 class _CallPlan(NamedTuple):
     """How a collective call is expanded to messages."""
 
-    ranks: Ints  # the root is the first
-    algorithms: tuple[str, ...] = ()  # run one after the other; none if nothing is sent
+    ranks: Ints  # tasks of the communicator, the root first
+    algorithms: tuple[str, ...] = ()  # run one after the other; empty if nothing is sent
     nbytes: float = 0.0  # of the whole buffer
 
 
 def _plan_call(events: Events, call: Ints, chosen: Mapping[str, str], family: str) -> _CallPlan:
-    """Return the plan of a collective call: the ``chosen`` algorithm or that of the library."""
+    """Return the plan of a collective call, with the ``chosen`` or the library's algorithm."""
     collective = events.operations[int(events.operation[call[0]])]
     ranks = np.array(events.members[int(events.communicator[call[0]])], np.int64)
     is_sum = collective in ("allgather", "gather", "scatter")
@@ -406,7 +421,7 @@ def _plan_call(events: Events, call: Ints, chosen: Mapping[str, str], family: st
 
 
 def _build_call(events: Events, call: Ints, plan: _CallPlan, at_once: bool) -> list[CommGraph]:
-    """Return the messages of a collective call, a graph for each step or one for all of them."""
+    """Return the messages of a collective call, as a graph per step or one graph ``at_once``."""
     n_tasks, ranks = events.n_tasks, plan.ranks
     if int(call[0]) in events.blocks:
         nbytes = np.stack([events.blocks[int(event)][: ranks.size] for event in call])
@@ -455,10 +470,10 @@ def _average_graphs(graphs: Sequence[CommGraph], times: int) -> CommGraph:
 
 
 def _find_iteration(mark: Ints, number: Ints, n_rounds: int) -> tuple[int, int, int]:
-    """Find the longest repeated sequence of rounds, which are equal if their marks are.
+    """Find the repeated sequence that covers the most rounds; rounds with equal marks are equal.
 
-    ``mark`` and ``number`` give a mark and its round. Return the first round of the sequence, its
-    length in rounds, and how often it repeats; (0, 0, 1) if none repeats.
+    Round ``number[i]`` has the mark ``mark[i]``, among others. Return the first round of the
+    sequence, its length in rounds, and how often it occurs; (0, 0, 1) if none is repeated.
     """
     unique_marks = pd.DataFrame({"number": number, "mark": mark}).drop_duplicates()
     # Rounds are compared by the sum of the hashes of their marks.
@@ -473,8 +488,7 @@ def _find_iteration(mark: Ints, number: Ints, n_rounds: int) -> tuple[int, int, 
             continue
         longest = int(np.argmax(ends - begins))
         times = int(ends[longest] - begins[longest]) // period + 1
-        # Longer periods may be multiples of a shorter one, so they must cover clearly more rounds.
-        if times >= 2 and times * period > 1.1 * covered:
+        if times >= 2 and times * period > _MIN_COVERAGE_RATIO * covered:
             covered = times * period
             best = (int(begins[longest]), period, times)
     return best

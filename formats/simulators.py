@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from toruscast.mapping.torus import TieRule, Torus
+from toruscast.mapping.torus import MAX_DIMENSIONS, TieRule, Torus
 from toruscast.validation import read_bandwidth, read_seconds, read_sizes
 
 from .dialect import Dialect
@@ -75,6 +75,7 @@ def _read_simgrid(source: Source) -> Torus:
     if len(clusters) != 1:
         raise text.fault("no single torus", None, len(clusters), "one <cluster> of TORUS")
     number, keys = clusters[0]
+    # Warn about other attributes and elements, and about text outside or inside of tags.
     names = (name for name, _ in _ATTRIBUTE.findall(content))
     unused = [name for name in names if name.lower() not in _CLUSTER_KEYS]
     unused += [*_ELEMENT.findall(content), *_TAG.sub(" ", content).split()]
@@ -109,6 +110,7 @@ def _check_radical(text: TextFile, number: int, radical: str, torus: Torus) -> N
 
 
 def _write_simgrid(torus: Torus, path: Path) -> None:
+    """Write a platform file whose only cluster is the torus."""
     is_supported = all(torus.wrap) and len({*torus.bandwidth}) == 1
     expected = "wrap and equal bandwidth in all dimensions, no twist"
     check_supported(torus, "SimGrid", expected, is_supported)
@@ -137,7 +139,7 @@ def _read_astra(source: Source) -> Torus:
     text = source.text
     lists = _read_astra_lists(text)
     for key, (_, number) in lists.items():
-        # Unknown keys with such names, as for links per dimension, may change the torus.
+        # An unknown key with such a name may change the torus, so a warning is not enough.
         if key not in _ASTRA_KEYS and re.search("link|count|dim|width|topolog", key):
             raise text.fault("unknown key", number, key, " or ".join(_ASTRA_KEYS))
     warn_about_unused(text.file, [key for key in lists if key not in _ASTRA_KEYS])
@@ -166,7 +168,7 @@ def _read_astra(source: Source) -> Torus:
 
 
 def _read_astra_lists(text: TextFile) -> dict[str, tuple[list[str], int]]:
-    """Return the values and the line of each key; a list is in brackets or has an item per line."""
+    """Return the values of each key, in brackets or with an item per line, and its line number."""
     lists: dict[str, tuple[list[str], int]] = {}
     key = ""
     for number, raw in enumerate(text.raw_lines(), start=1):
@@ -192,6 +194,7 @@ def _read_astra_lists(text: TextFile) -> dict[str, tuple[list[str], int]]:
 def _parse_astra_numbers(
     text: TextFile, lists: dict[str, tuple[list[str], int]], key: str, count: int
 ) -> list[float]:
+    """Return the numbers in the list of a key, which must be one per dimension and not negative."""
     values, line = lists.get(key, ([], None))
     numbers = [float(value) for value in values if NUMBER.fullmatch(value) and len(value) < 40]
     if len(numbers) != len(values) or len(values) != count or any(value < 0 for value in numbers):
@@ -201,12 +204,15 @@ def _parse_astra_numbers(
 
 
 def _write_astra(torus: Torus, path: Path) -> None:
+    """Write lists of topologies, sizes, bandwidths and latencies, with a value per dimension."""
     check_supported(torus, "ASTRA-sim", "no twist")
+    # Twelve digits remove the rounding error of the division.
+    latency = float(f"{torus.network.hop_latency / _NANOSECOND:.12g}")
     columns = {
         "topology": ["Ring" if wrap else "Line" for wrap in torus.wrap],
         "npus_count": [str(size) for size in torus.shape],
-        "bandwidth": [f"{speed / _GIGABYTE!r}" for speed in torus.bandwidth],
-        "latency": [f"{float(f'{torus.network.hop_latency / _NANOSECOND:.12g}')!r}"] * torus.ndim,
+        "bandwidth": [repr(speed / _GIGABYTE) for speed in torus.bandwidth],
+        "latency": [repr(latency)] * torus.ndim,
     }
     lines = [f"{key}: [ {', '.join(values)} ]" for key, values in columns.items()]
     write_text(path, "\n".join(lines) + "\n")
@@ -240,15 +246,14 @@ def _read_codes(source: Source) -> Torus:
     }
     if values.get("n_dims", len(sizes)) != len(sizes):
         raise text.fault("wrong n_dims", settings["n_dims"][0], values["n_dims"], len(sizes))
-    # GB/s; the default is that of CODES.
+    # CODES gives bandwidths in GB/s; its default is 2.
     bandwidth_line, (bandwidth, *_) = settings.get("link_bandwidth", (None, ["2.0"]))
     if not NUMBER.fullmatch(bandwidth) or len(bandwidth) > 40:
         raise text.fault("bad link_bandwidth", bandwidth_line, bandwidth, "GB/s such as 5.0")
     torus = build_torus(source, line, sizes, bandwidth=float(bandwidth) * 1e9)
     count = values.get("repetitions", 1) * values.get("modelnet_torus", 1)
     if "repetitions" in values and count != torus.n_nodes:
-        line = settings["repetitions"][0]
-        raise text.fault("wrong number of nodes", line, count, torus.n_nodes)
+        raise text.fault("wrong number of nodes", settings["repetitions"][0], count, torus.n_nodes)
     return torus
 
 
@@ -276,11 +281,13 @@ def _read_booksim(source: Source) -> Torus:
     if failures != "0":
         expected = "0, or a machine file with [exclusions]"
         raise text.fault("random link_failures", failures_line, failures, expected)
-    sizes = [(key, *settings.get(key, (number, usual))) for key, usual in (("k", "8"), ("n", "2"))]
-    k, n = (parse_sizes(text, line, key, [value])[0] for key, line, value in sizes)
-    if n > 8:
-        raise text.fault("bad n", settings["n"][0], n, "at most 8 dimensions")
-    # A mesh has no ties.
+    k_line, k_text = settings.get("k", (number, "8"))
+    n_line, n_text = settings.get("n", (number, "2"))
+    (k,) = parse_sizes(text, k_line, "k", [k_text])
+    (n,) = parse_sizes(text, n_line, "n", [n_text])
+    if n > MAX_DIMENSIONS:
+        raise text.fault("bad n", n_line, n, f"at most {MAX_DIMENSIONS} dimensions")
+    # A mesh has no ties, so it keeps the default rule.
     tie: TieRule = "booksim" if topology == "torus" else "source_parity"
     return build_torus(source, number, [k] * n, wrap=topology == "torus", tie_break=tie)
 
@@ -297,14 +304,15 @@ def _read_scotch(source: Source) -> Torus:
         error_line, found = (number, line) if match is None else lines[1]
         raise text.fault("bad Scotch target", error_line, found, "torus3D 8 8 8 on one line")
     sizes = [parse_whole(text, number, "size", word) for word in match[3].split()]
-    count = match[2]
-    if count is None or count.upper() == "XD":
+    # "3D" gives the number of dimensions; without it or with "XD", the first number does.
+    suffix = match[2]
+    if suffix is None or suffix.upper() == "XD":
         n_dimensions, *sizes = sizes
         if len(sizes) != n_dimensions:
             found = f"{len(sizes)} sizes after {n_dimensions}"
             raise text.fault("wrong number of sizes", number, found, "as many as dimensions")
-    elif len(sizes) != int(count[0]):
-        raise text.fault("wrong number of sizes", number, len(sizes), count[0])
+    elif len(sizes) != int(suffix[0]):
+        raise text.fault("wrong number of sizes", number, len(sizes), suffix[0])
     return build_torus(source, number, sizes, wrap=match[1].lower() == "torus")
 
 
@@ -322,9 +330,7 @@ _NETWORKS = (
         name="simgrid",
         holds="torus",
         title="platform of SimGrid with a cluster of topology TORUS",
-        recognise=lambda source: bool(
-            _TORUS_CLUSTER.search(source.start) or _PLATFORM.search(source.start)
-        ),
+        recognise=lambda source: any(p.search(source.start) for p in (_TORUS_CLUSTER, _PLATFORM)),
         read=_read_simgrid,
         write=_write_simgrid,
         suffixes=(".xml",),
@@ -411,16 +417,18 @@ converts them.
 )
 
 
-# Maximum number of parallel links that the writer assumes in the slowest dimension.
-_MAX_LINKS = 16
+# Maximum number of parallel links that the writer tries in the slowest dimension, and relative
+# tolerance for whole numbers of links.
+_MAX_LINKS, _TOLERANCE = 16, 1e-9
 _SIZES = re.compile(r"\[?\s*+[0-9]++(?>\s*+[x,]\s*+[0-9]++|\s++[0-9]++)*+\s*+\]?")
 _WORD = re.compile(r"\w+")
 _TORUS = re.compile(r"\b(torus|hdtorus|topoTorus)\b|\btorus[:.]\w", re.I)
 _MESH = re.compile(r"\btopoMesh\s*\(|\bmesh[:.]\w|name[\"']?\s*[=:]\s*[\"']?mesh\b", re.I)
+# A key, and its value after an equals sign or, in a dictionary, after a colon.
 _SETTING = re.compile(
     r"([^=\"']*+(?:[\"'][^\"']*+[\"'][^=\"':]*+)?)(?:=(?!=)|(?<=[\"'\s]):(?=\s))(.*)"
 )
-# Names in the paths of settings for other topologies, and for components other than links.
+# Words in the paths of settings for other topologies, and for components other than links.
 _OTHER_TOPOLOGIES = {"fattree", "dragonfly", "hyperx", "fully_connected", "switch"}
 _OTHER_PARTS = (
     *("nic", "networkif", "linkcontrol", "memory", "proc", "xbar", "injection", "ejection"),
@@ -439,7 +447,7 @@ _STRAY = re.compile(r"\s*+(?!include\b)\w++(?:[ \t]++[\w.]++)*+\s*+|\s*+\[[\w. ]
 
 
 class _SstSetting(NamedTuple):
-    """A setting: its path (sections and key, in lower case) and its value."""
+    """A setting with its path, which is its sections and its key in lower case."""
 
     line: int
     path: tuple[str, ...]
@@ -459,7 +467,7 @@ def _is_sst(source: Source) -> bool:
 
 
 def _read_settings(lines: Iterable[tuple[int, str]]) -> list[_SstSetting]:
-    """Return the settings of a Python or ini file; names of variables become their values."""
+    """Return the settings of a Python or ini file, with variables replaced by their values."""
     settings: list[_SstSetting] = []
     sections: list[list[str]] = []
     for number, piece, delimiter in _split_lines(lines):
@@ -506,17 +514,17 @@ def _split_lines(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str, s
 
 
 def _ends_entry(line: str, comma: int) -> bool:
-    """Whether a comma ends a dictionary entry; a comma within a value precedes a number."""
+    """Whether a comma ends a dictionary entry, rather than separating two numbers of a value."""
     return line[comma + 1 :].lstrip()[:1] in ("", *"\"'}#")
 
 
 def _split_key(key: str) -> list[str]:
-    """Return the lower-case words of a key; older versions write two as `topology_geometry`."""
+    """Return the lower-case words of a key; old files join two of them: `topology_geometry`."""
     return _WORD.findall(re.sub(rf"\b{_OLD_KEY.pattern}\b", r"\1 \2", key.lower()))
 
 
 def _select_settings(settings: list[_SstSetting], keys: tuple[str, ...]) -> list[_SstSetting]:
-    """Return the settings of a torus or mesh with one of the keys."""
+    """Return the settings with one of the keys that belong to a torus or mesh."""
     matching = (s for s in settings if s.key in keys and not _is_other(s))
     return [s for s in matching if not _OTHER_TOPOLOGIES & {*s.path}]
 
@@ -528,16 +536,16 @@ def _read_sst(source: Source) -> Torus:
     settings = _read_settings(enumerate(lines, start=1))
     content = "\n".join(line.partition("#")[0] for line in lines)
     included = re.search(r"^\s*include\s+(\S+)", content, re.M)
-    size = _find_single(text, _select_settings(settings, _SIZE_KEYS), "sizes")
-    if size is None:
+    size_setting = _find_single(text, _select_settings(settings, _SIZE_KEYS), "sizes")
+    if size_setting is None:
         found = f"include {included[1]}, which is not read" if included else None
         raise text.fault("no shape", found=found, expected='shape = "4x4x8" or geometry = [4,4,8]')
-    sizes = _read_shape(text, size)
-    width = _find_single(text, _select_settings(settings, _WIDTH_KEYS), "widths")
-    widths = (1,) * len(sizes) if width is None else _read_shape(text, width)
-    if len(widths) != len(sizes) or 0 in widths:
-        line, value = (size.line, "none") if width is None else (width.line, width.value)
-        raise text.fault("bad width", line, value, "one per dimension")
+    sizes, size_line = _read_shape(text, size_setting), size_setting.line
+    width_setting = _find_single(text, _select_settings(settings, _WIDTH_KEYS), "widths")
+    n_parallel = (1,) * len(sizes) if width_setting is None else _read_shape(text, width_setting)
+    if width_setting and (len(n_parallel) != len(sizes) or 0 in n_parallel):
+        expected = "one per dimension"
+        raise text.fault("bad width", width_setting.line, width_setting.value, expected)
     for setting in _select_settings(settings, _PORT_KEYS):
         if setting.value != "1":
             sizes_text = "x".join(map(str, sizes))
@@ -546,7 +554,7 @@ def _read_sst(source: Source) -> Torus:
     # Calls of topoTorus or topoMesh decide, since a program may import both.
     topologies = {name.lower() for name in re.findall(r"\btopo(Torus|Mesh)\s*\(", content)}
     if len(topologies) > 1:
-        raise text.fault("both a torus and a mesh", size.line, size.value, "one topology")
+        raise text.fault("both a torus and a mesh", size_line, size_setting.value, "one topology")
     is_mesh = topologies == {"mesh"} or (not topologies and not _TORUS.search(content))
     unknown = [s for s in settings if s.key not in _READ_KEYS and not _is_other(s)]
     stray_lines = filter(_STRAY.fullmatch, content.splitlines())
@@ -559,14 +567,14 @@ def _read_sst(source: Source) -> Torus:
         unread = "parallel links, nodes per router, bandwidth and latency that it sets are missing"
         warn_about(text.file, f"{included[1]} is not read; {unread}")
     link_bandwidth = Torus.bandwidth[0] if bandwidth is None else bandwidth
-    bandwidths = tuple(width * link_bandwidth for width in widths)
+    bandwidths = tuple(n_links * link_bandwidth for n_links in n_parallel)
     return build_torus(
-        source, size.line, sizes, wrap=not is_mesh, bandwidth=bandwidths, hop_latency=latency
+        source, size_line, sizes, wrap=not is_mesh, bandwidth=bandwidths, hop_latency=latency
     )
 
 
 def _find_single(text: TextFile, settings: list[_SstSetting], what: str) -> _SstSetting | None:
-    """Return the first setting; raise an error if others differ, return None if there is none."""
+    """Return the first setting, or None without settings; raise an error if their values differ."""
     for setting in settings[1:]:
         if _normalize_value(setting) != _normalize_value(settings[0]):
             found = f"{setting.value}, on line {settings[0].line} {settings[0].value}"
@@ -576,12 +584,13 @@ def _find_single(text: TextFile, settings: list[_SstSetting], what: str) -> _Sst
 
 
 def _normalize_value(setting: _SstSetting) -> list[str] | str:
-    """Return sizes as a list of numbers, whatever separates them, and other values unchanged."""
+    """Return the numbers in a list of sizes, whatever separates them; other values unchanged."""
     value = setting.value
     return re.findall(r"[0-9]+", value) if _SIZES.fullmatch(value) else value
 
 
 def _read_shape(text: TextFile, setting: _SstSetting) -> tuple[int, ...]:
+    """Return the sizes in a setting, which may be joined by x, commas or blanks."""
     sizes = None
     if _SIZES.fullmatch(setting.value):
         sizes = read_sizes(re.sub(r"\s*[x ,]\s*", "x", setting.value.strip("[] ")))
@@ -627,23 +636,23 @@ def _read_link_value(
 
 
 def _write_sst(torus: Torus, path: Path) -> None:
-    # Find the smallest number of parallel links in the slowest dimension for which every dimension
-    # has a whole number of links of the same bandwidth.
+    """Write a torus with equal links; faster dimensions have several parallel ones."""
+    # Use as few links in the slowest dimension as give whole numbers of links in all dimensions.
     ratios = np.array(torus.bandwidth) / min(torus.bandwidth)
     multiples = np.outer(np.arange(1, _MAX_LINKS + 1), ratios)
-    is_whole = (abs(multiples - multiples.round()) < 1e-9 * multiples).all(axis=1)
+    is_whole = (abs(multiples - multiples.round()) < _TOLERANCE * multiples).all(axis=1)
     link_counts = 1 + np.flatnonzero(is_whole)
     expected = "wrap in all dimensions, and bandwidths that are multiples of one value"
     check_supported(torus, "SST", expected, all(torus.wrap) and link_counts.size > 0)
-    link = min(torus.bandwidth) / int(link_counts[0])
-    widths = [str(round(speed / link)) for speed in torus.bandwidth]
+    link_bandwidth = min(torus.bandwidth) / int(link_counts[0])
+    widths = [str(round(speed / link_bandwidth)) for speed in torus.bandwidth]
     write_text(
         path,
         "topo = topoTorus()\n"
         f'topo.shape = "{"x".join(map(str, torus.shape))}"\n'
         f'topo.width = "{"x".join(widths)}"\n'
         "topo.local_ports = 1\n"
-        f'router.link_bw = "{link!r}B/s"\n'
+        f'router.link_bw = "{link_bandwidth!r}B/s"\n'
         f'topo.link_latency = "{torus.network.hop_latency!r}s"\n',
     )
 

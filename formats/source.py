@@ -35,8 +35,8 @@ DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
 NUMBER = re.compile(r"[+-]?([0-9]++\.?[0-9]*+|\.[0-9]++)([eE][+-]?[0-9]++)?")
 Progress = Callable[[int, int], object]
 """Called with the bytes read so far and the total."""
-# Number of bytes in a chunk of lines.
-_PIECE = 2**23
+# Number of bytes to read at once for a chunk of lines.
+_CHUNK_OF_LINES = 2**23
 # Maximum number of names that a warning lists.
 _MAX_UNUSED = 12
 # Maximum length of a line in bytes.
@@ -57,7 +57,6 @@ def comment_pattern(marks: str = "#%") -> re.Pattern[str]:
     --------
     >>> comment_pattern("#").sub("", "sum#size 1 # bytes")
     'sum#size 1 '
-
     """
     return re.compile(rf"[{marks}](?<!\S[{marks}]).*")
 
@@ -98,10 +97,11 @@ class TextFile:
 
     def chunks(self, skip: int = 0) -> Iterator[bytes]:
         """Yield chunks of complete lines after the first ``skip``, with normalised line ends."""
-        n_lines, size, incomplete, is_first = 0, 0, b"", True
+        n_lines, size, is_first = 0, 0, True
+        incomplete = b""  # the start of a line that continues in the next chunk
         with self._open_stream() as (stream, max_bytes, max_line):
             # The first chunk is short because many callers read only the first lines.
-            while (chunk := stream.read(START if is_first else _PIECE)) or incomplete:
+            while (chunk := stream.read(START if is_first else _CHUNK_OF_LINES)) or incomplete:
                 size += len(chunk)
                 if self.progress is not None:
                     self.progress(*self._count_bytes_read(stream))
@@ -114,6 +114,7 @@ class TextFile:
                 # The chunk may end between "\r" and "\n".
                 line_end = b"\r" if chunk and data.endswith(b"\r") else b""
                 data = _normalize_lines(data.removesuffix(line_end))
+                # At the end of the file, the last line may lack a line end.
                 cut = data.rfind(b"\n") + 1 if chunk else len(data)
                 data, incomplete = data[:cut], data[cut:] + line_end
                 if len(incomplete) > max_line:
@@ -263,7 +264,6 @@ def split_cells(line: str, separator: str | None = None) -> tuple[str | None, li
     --------
     >>> split_cells('"src";"dst"'), split_cells("0 1"), split_cells("0 1 8,5")
     ((';', ['src', 'dst']), (None, ['0', '1']), (None, ['0', '1', '8,5']))
-
     """
     mark = separator or find_separator(line)
     cells = line.split(mark)

@@ -151,8 +151,8 @@ class _Layout(NamedTuple):
 def _parse_chunk(data: bytes, layout: _Layout) -> list[NDArray[Any]] | None:
     """Parse a chunk of lines with pyarrow; return None if `_parse_lines` must read it.
 
-    That is the case for errors, because pyarrow does not report their lines, and for numbers in
-    forms that pyarrow rejects.
+    It must read chunks with errors, because pyarrow does not report their lines, and with numbers
+    that pyarrow rejects.
     """
     if b"#" in data or b"%" in data:
         data = _COMMENT.sub(b"", data)

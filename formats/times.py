@@ -114,7 +114,7 @@ def read_times(path: AnyPath) -> dict[str, float]:
 
 
 def _find_time_columns(header: list[str]) -> tuple[int, dict[int, float]] | None:
-    """Return the column of names, and seconds per unit by time column; None if one is missing."""
+    """Return the column of names, and the unit of each time column in seconds; None for others."""
     if MAPPING not in header:
         return None
     matches = {column: _TIME.fullmatch(name) for column, name in enumerate(header)}

@@ -23,7 +23,7 @@ from toruscast.mapping.omissions import Omission, describe_omissions, merge_omis
 from toruscast.text import counted, percent
 from toruscast.typing import Bools, Floats, Ints
 
-from ._round_kernels import COLLECTIVE, COMMUNICATOR, END, LEFT_OUT, MARK, SEND, find_data
+from ._round_kernels import COLLECTIVE, COMMUNICATOR, END, LEFT_OUT, MARK, SEND, UNEQUAL, find_data
 from .dialect import Dialect
 from .graphs import GraphOptions
 from .rounds import Events, Rounds, build_rounds, library_family
@@ -51,12 +51,15 @@ OPERATIONS = (
     *("", "", "bcast", "reduce", "allreduce", "gather", "scatter", "allgather"),
     *("alltoall", "reduce_scatter", "reduce"),
 )
+# Flag of records that concern an intercommunicator.
 INTERCOMMUNICATOR = 2
 MAX_RANKS = 2**20
 
 
 @dataclass(frozen=True)
 class _Trace:
+    """The events of all ranks in a region, and properties of the run."""
+
     events: Events
     library: str  # version text of the MPI library
     seconds: float  # time of the last event of all ranks
@@ -66,6 +69,7 @@ class _Trace:
 
 
 def _is_trace(folder: Path) -> bool:
+    """Whether a folder contains a trace file of rank 0."""
     first = folder / "rank-0.trace"
     with suppress(OSError, ValueError):  # not a valid file name
         # Opening a pipe would wait for its writer.
@@ -76,7 +80,7 @@ def _is_trace(folder: Path) -> bool:
 
 
 def _read_trace(folder: Path, region: object) -> _Trace:
-    """Read the files of all ranks, and join their messages and collectives in a region."""
+    """Read the messages and collectives in a region from the files of all ranks."""
     header, _ = _load_rank_file(folder, 0)
     n_ranks = int(header["size"])
     if not 1 <= n_ranks <= MAX_RANKS:
@@ -90,8 +94,8 @@ def _read_trace(folder: Path, region: object) -> _Trace:
         selected = np.flatnonzero(_select_region(rank.records, region))
         records = rank.records[selected]
         communicator = np.append(global_numbers, -1)[records["communicator"]]
-        # Each group of an intercommunicator records the members of the other one. Messages are
-        # matched without the communicator.
+        # Each group of an intercommunicator records the members of the other group. Therefore
+        # messages are matched without the communicator.
         communicator[(records["flags"] & INTERCOMMUNICATOR) > 0] = -1
         is_known = (records["kind"] != COLLECTIVE) | (communicator >= 0)
         records["communicator"] = communicator
@@ -107,16 +111,16 @@ def _read_trace(folder: Path, region: object) -> _Trace:
         first.append(first[-1] + records_of_ranks[-1].size)
     records = np.concatenate(records_of_ranks)
     events = Events(
-        np.array(first, np.int64),
-        records["kind"].copy(),
-        records["peer"].astype(np.int64),
-        records["communicator"].astype(np.int64),
-        records["tag"].astype(np.int64),
-        records["nbytes"].astype(float),
-        records["operation"].astype(np.int64),
-        members,
-        OPERATIONS,
-        blocks,
+        first=np.array(first, np.int64),
+        kind=records["kind"].copy(),
+        peer=records["peer"].astype(np.int64),
+        communicator=records["communicator"].astype(np.int64),
+        tag=records["tag"].astype(np.int64),
+        nbytes=records["nbytes"].astype(float),
+        operation=records["operation"].astype(np.int64),
+        members=members,
+        operations=OPERATIONS,
+        blocks=blocks,
     )
     omitted_calls = sum((rank.omitted_calls for rank in ranks), Counter[str]())
     omitted += [Omission("call", name, times) for name, times in sorted(omitted_calls.items())]
@@ -132,8 +136,10 @@ def _read_trace(folder: Path, region: object) -> _Trace:
 
 @dataclass(frozen=True)
 class _RankTrace:
+    """The content of one rank's file."""
+
     records: NDArray[np.void]  # messages, collectives and marks
-    # Local number and members of each communicator; without members for intercommunicators.
+    # Local number and members of each communicator; empty members for intercommunicators.
     communicators: list[tuple[int, tuple[int, ...]]]
     # Bytes to each rank, by the index of a collective with unequal amounts in `records`.
     blocks: dict[int, Floats]
@@ -172,9 +178,10 @@ def _read_rank(folder: Path, rank: int, size: int) -> _RankTrace:
     )
     bad = find_data(kind, flags, communicator, nbytes, is_data)
     if bad >= 0:
-        raise InputError("damaged trace", file=path, found=f"no record at byte {64 + 32 * bad}")
+        at_byte = HEAD.itemsize + RECORD.itemsize * bad
+        raise InputError("damaged trace", file=path, found=f"no record at byte {at_byte}")
     kind = np.where(is_data, 0, kind)
-    # Sends, receives and collectives have the lowest numbers.
+    # The kinds SEND, RECEIVE and COLLECTIVE have consecutive numbers.
     is_event = ((kind >= SEND) & (kind <= COLLECTIVE)) | (kind == MARK)
     event_index = np.cumsum(is_event) - 1
     # The data of record i start at content[i + 1].
@@ -188,7 +195,7 @@ def _read_rank(folder: Path, rank: int, size: int) -> _RankTrace:
             group = () if flags[i] & INTERCOMMUNICATOR else tuple(members.tolist())
             communicators.append((number, group))
     blocks = {}
-    for i in np.flatnonzero((kind == COLLECTIVE) & ((flags & 4) > 0)):
+    for i in np.flatnonzero((kind == COLLECTIVE) & ((flags & UNEQUAL) > 0)):
         data = content[i + 1 :].reshape(-1)[: 8 * sizes.get(int(communicator[i]), 0)]
         blocks[int(event_index[i])] = data.view("<u8").astype(float)
     omitted_calls: Counter[str] = Counter()
@@ -222,11 +229,11 @@ def _select_region(records: NDArray[np.void], region: object) -> Bools:
 def _join_communicators(
     of_ranks: list[list[tuple[int, tuple[int, ...]]]],
 ) -> tuple[dict[int, tuple[int, ...]], list[Ints]]:
-    """Number communicators globally, since each rank has numbers of its own.
+    """Number communicators globally, because each rank has its own numbers for them.
 
-    Return the members of each communicator by its global number, and for each rank an array that
-    maps its own numbers to global ones, -1 for none. Ranks create the communicators of a group in
-    the same order, so the n-th ones are the same.
+    Return the members of each communicator by its global number, and an array for each rank that
+    maps its own numbers to global ones, -1 for none. All ranks of a group create its communicators
+    in the same order, so the n-th one is the same on all of them.
     """
     members: dict[int, tuple[int, ...]] = {}
     number_by_key: dict[tuple[tuple[int, ...], int], int] = {}

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,59 +27,67 @@ from .graphs import GraphOptions, check_collectives
 from .rounds import COLLECTIVES, Events, build_rounds
 from .source import AnyPath, Source, TextFile, parse_whole, warn_about
 
-# Maximum number of messages for which collectives are expanded to the rounds of their algorithms.
-_LISTED = 2**20
+# If the collectives of a trace have more messages, each call becomes a single round.
+_MAX_EXPANDED_MESSAGES = 2**20
 # If a trace has more rounds, repeated iterations are replaced by their mean.
-_LONG = 1000
+_MAX_UNFOLDED_ROUNDS = 1000
 # Simulations of more rounds would take too long.
 _MAX_ROUNDS = 100_000
 # Collectives whose buffer consists of the contributions of all ranks.
-_SUMMED = ("allgather", "gather", "scatter")
+_CONCATENATING = ("allgather", "gather", "scatter")
 
 
 def check_algorithms(chosen: Mapping[str, str]) -> None:
-    """Raise `InputError` for an unknown collective or an unknown algorithm of one."""
+    """Raise `InputError` for an unknown collective, or an algorithm that it does not have."""
     for collective, algorithm in chosen.items():
         if collective not in COLLECTIVES:
             valid = ", ".join(sorted(COLLECTIVES))
             raise InputError("unknown collective", found=collective, expected=valid)
         if f"{collective}/{algorithm}" not in names():
-            valid = ", ".join(each.partition("/")[2] for each in names(collective))
+            valid = ", ".join(name.partition("/")[2] for name in names(collective))
             raise InputError(f"unknown algorithm of {collective}", found=algorithm, expected=valid)
 
 
-# Kind, peer or root, communicator, tag or call number, bytes and collective of an action.
-_Row = tuple[int, int, int, int, float, str]
+class _Action(NamedTuple):
+    """A message or collective call of a rank."""
+
+    kind: int  # SEND, RECEIVE or COLLECTIVE
+    peer: int  # the other rank of a message, or the root of a collective; -1 for none
+    communicator: int
+    tag: int  # of a message, or the number of the call on its communicator
+    nbytes: float
+    collective: str = ""  # "" for messages and barriers
 
 
 class RankActions:
     """Messages and collectives of each rank of a trace in program order."""
 
     def __init__(self) -> None:
-        self._rows: dict[int, list[_Row]] = defaultdict(list)
+        self._actions: dict[int, list[_Action]] = defaultdict(list)
         self._calls: Counter[tuple[int, int]] = Counter()
         self.members: dict[int, tuple[int, ...]] = {}  # tasks of each communicator
         # Bytes of the whole buffer (see `schedule`) by communicator and call number.
         self.sizes: dict[tuple[int, int], float] = {}
         self.largest = -1  # largest task that sends or receives a message
 
-    def message(
+    def add_message(
         self, kind: int, task: int, peer: int, nbytes: float, communicator: int = 0, tag: int = 0
     ) -> None:
         """Record that a task sends a message (``kind`` SEND) or waits for one (RECEIVE)."""
-        self._rows[task].append((kind, peer, communicator, tag, nbytes, ""))
+        self._actions[task].append(_Action(kind, peer, communicator, tag, nbytes))
         self.largest = max(self.largest, task, peer)
 
-    def collective(
+    def add_collective(
         self, task: int, communicator: int, collective: str, root: int = -1
     ) -> tuple[int, int]:
         """Record a collective of a task ("" for a barrier), and return its key in `sizes`."""
         call_number = self._calls[task, communicator]
         self._calls[task, communicator] += 1
-        self._rows[task].append((COLLECTIVE, root, communicator, call_number, 0.0, collective))
+        action = _Action(COLLECTIVE, root, communicator, call_number, 0.0, collective)
+        self._actions[task].append(action)
         return communicator, call_number
 
-    def rounds(self, path: AnyPath, n_tasks: int, options: GraphOptions) -> Workload:
+    def build_workload(self, path: AnyPath, n_tasks: int, options: GraphOptions) -> Workload:
         """Return the recorded actions that the options include, as a workload of dependent rounds.
 
         The workload has at least ``n_tasks`` tasks. ``path`` is named in errors and warnings.
@@ -87,34 +96,39 @@ class RankActions:
             options.include, (SEND, RECEIVE, COLLECTIVE)
         )
         n_tasks = options.resolve_n_tasks(max(n_tasks, self.largest + 1), path)
-        first, rows = [0], []
+        first: list[int] = [0]
+        included: list[_Action] = []
         for task in range(n_tasks):
-            actions = (row for row in self._rows.get(task, ()) if row[0] in kinds)
-            rows += [self._add_call_size(task, row) for row in actions]
-            first.append(len(rows))
+            actions = (action for action in self._actions.get(task, ()) if action.kind in kinds)
+            included += [self._add_call_size(task, action) for action in actions]
+            first.append(len(included))
         if COLLECTIVE in kinds:
             self._check_collectives(path)
-        if not rows:
+        if not included:
             raise InputError("trace without a message", file=path)
-        kind, peer, communicator, tag, nbytes, collective = zip(*rows, strict=True)
-        collectives = ("", *COLLECTIVES)
+        operations = ("", *COLLECTIVES)
+        operation = [operations.index(action.collective) for action in included]
         events = Events(
-            *(np.array(first), np.array(kind, np.uint8), np.array(peer, np.int64)),
-            *(np.array(communicator, np.int64), np.array(tag, np.int64), np.array(nbytes, float)),
-            np.array([collectives.index(name) for name in collective], np.int64),
-            self.members,
-            collectives,
+            first=np.array(first),
+            kind=np.array([action.kind for action in included], np.uint8),
+            peer=np.array([action.peer for action in included], np.int64),
+            communicator=np.array([action.communicator for action in included], np.int64),
+            tag=np.array([action.tag for action in included], np.int64),
+            nbytes=np.array([action.nbytes for action in included], float),
+            operation=np.array(operation, np.int64),
+            members=self.members,
+            operations=operations,
         )
         build = partial(
             build_rounds,
             events,
             name=options.name,
             algorithms=options.collectives,
-            max_messages=_LISTED,
+            max_messages=_MAX_EXPANDED_MESSAGES,
         )
         with at_file(path):
             result = build(fold=False)
-            if result.n_rounds > _LONG:
+            if result.n_rounds > _MAX_UNFOLDED_ROUNDS:
                 result = build(fold=True)
             if result.unreached:
                 found = counted(result.unreached, "event") + " in a cyclic wait"
@@ -125,28 +139,27 @@ class RankActions:
                 raise InputError("too many rounds", found=n_rounds, expected=expected)
         options.omitted.extend(result.omitted)
         # Some traces record no receives at all; their sends do not count as unmatched.
-        unmatched = result.unmatched_text if RECEIVE in kind else ""
+        unmatched = result.unmatched_text if RECEIVE in events.kind else ""
         for warning in filter(None, (result.repeats_text, unmatched)):
             warn_about(path, warning)
         return result.workload
 
-    def _add_call_size(self, task: int, row: _Row) -> _Row:
-        """Return the row of an action; the bytes of a collective replace its call number."""
-        kind, peer, communicator, tag, nbytes, collective = row
-        if kind != COLLECTIVE:
-            return row
-        # `build_rounds` sums these bytes over the ranks, so only the first rank gets them.
-        if collective not in _SUMMED or task == self.members[communicator][0]:
-            nbytes = self.sizes.get((communicator, tag), 0.0)
-        return kind, peer, communicator, 0, nbytes, collective
+    def _add_call_size(self, task: int, action: _Action) -> _Action:
+        """Return an action, with the bytes of a collective call in place of its number."""
+        if action.kind != COLLECTIVE:
+            return action
+        nbytes = self.sizes.get((action.communicator, action.tag), 0.0)
+        # `build_rounds` sums these bytes over the ranks, so only the first rank has them.
+        if action.collective in _CONCATENATING and task != self.members[action.communicator][0]:
+            nbytes = 0.0
+        return action._replace(tag=0, nbytes=nbytes)
 
     def _check_collectives(self, path: AnyPath) -> None:
         """Raise `InputError` for collectives of too many ranks, or with too many messages."""
         calls = {
-            (communicator, call_number): collective
-            for rows in self._rows.values()
-            for kind, _, communicator, call_number, _, collective in rows
-            if kind == COLLECTIVE and collective
+            (action.communicator, action.tag): action.collective
+            for action in chain.from_iterable(self._actions.values())
+            if action.kind == COLLECTIVE and action.collective
         }
         n_messages = 0
         for (communicator, _), collective in calls.items():
@@ -198,9 +211,9 @@ def _read_goal(source: Source, options: GraphOptions) -> Workload:
     options.check_n_tasks(n_tasks, source.path)
     _match_receives(text, operations)
     sends = [
-        (each.rank * n_gpus + each.nic, each.peer * n_gpus + each.peer_nic, each.nbytes, number)
-        for each, number in zip(operations, _number_rounds(text, operations), strict=True)
-        if each.kind == "send"
+        (op.rank * n_gpus + op.nic, op.peer * n_gpus + op.peer_nic, op.nbytes, number)
+        for op, number in zip(operations, _number_rounds(text, operations), strict=True)
+        if op.kind == "send"
     ]
     if not sends:
         raise text.fault("GOAL schedule without a send")
@@ -209,10 +222,10 @@ def _read_goal(source: Source, options: GraphOptions) -> Workload:
     used_rounds = np.unique(rounds)
     if used_rounds.size > _MAX_ROUNDS:
         raise text.fault("too many rounds", None, used_rounds.size, f"at most {_MAX_ROUNDS}")
-    phases = [
-        sum_edges(n_tasks, *(c[rounds == r] for c in (src, dst, nbytes)), name=options.name)
-        for r in used_rounds
-    ]
+    phases = []
+    for number in used_rounds:
+        sent = rounds == number
+        phases.append(sum_edges(n_tasks, src[sent], dst[sent], nbytes[sent], name=options.name))
     return Workload(phases, name=options.name, dependent=True)
 
 
@@ -220,7 +233,8 @@ def _read_goal_operations(text: TextFile) -> tuple[int, list[_GoalOperation]]:
     """Return the number of ranks, and the operations of all ranks in file order."""
     n_ranks, rank = 0, -1
     operations: list[_GoalOperation] = []
-    # Of the current rank: the operation of each label, and (line, waiting label, required label).
+    # For the current rank: the index of the operation with each label, and the requirements as
+    # (line, waiting label, required label).
     labels: dict[str, int] = {}
     requirements: list[tuple[int, str, str]] = []
     for number, raw in enumerate(text.raw_lines(), start=1):
@@ -234,16 +248,17 @@ def _read_goal_operations(text: TextFile) -> tuple[int, list[_GoalOperation]]:
                 raise text.fault("nested rank", number, line, "} before it")
             rank = parse_whole(text, number, "rank", match[1], n_ranks - 1)
         elif line == "}":
-            for line_number, first, second in requirements:
-                for label in (first, second):
+            for line_number, waiting, required in requirements:
+                for label in (waiting, required):
                     if label not in labels:
                         raise text.fault("unknown label", line_number, label, "one of this rank")
-                operations[labels[first]].before.append(labels[second])
+                operations[labels[waiting]].before.append(labels[required])
             rank, labels, requirements = -1, {}, []
         elif rank >= 0 and (match := _GOAL_OPERATION.fullmatch(line)):
             label, kind, size, peer, options = match.groups()
             words = options.split()
             parameters = dict(zip(words[::2], map(int, words[1::2]), strict=True))
+            # Only computations have no peer, and no parameter may occur twice.
             if (peer is None) != (kind == "calc") or 2 * len(parameters) < len(words):
                 raise text.fault("bad GOAL line", number, line, _GOAL_FORM)
             nbytes = parse_whole(text, number, "size", size, 10**15)
@@ -265,7 +280,7 @@ def _read_goal_operations(text: TextFile) -> tuple[int, list[_GoalOperation]]:
 
 
 def _match_receives(text: TextFile, operations: list[_GoalOperation]) -> None:
-    """Make each receive wait for its send: the next one with its source, destination and tag."""
+    """Make each receive wait for the next send with its source, destination and tag."""
     unmatched_sends: dict[tuple[int, int, int], deque[int]] = defaultdict(deque)
     for i, operation in enumerate(operations):
         if operation.kind == "send":
@@ -288,12 +303,17 @@ def _match_receives(text: TextFile, operations: list[_GoalOperation]) -> None:
 
 
 def _number_rounds(text: TextFile, operations: list[_GoalOperation]) -> list[int]:
-    """Return the round of each operation, from 1.
+    """Return the round number of each operation, counted from 1.
 
-    A send belongs to the round after that of the latest message it waits for.
+    A send is one round after the latest message that it waits for.
     """
     is_send = [operation.kind == "send" for operation in operations]
-    arcs = [(i, at, is_send[at]) for at, each in enumerate(operations) for i in each.before]
+    # Other operations are in the round of the latest message that they wait for.
+    arcs = [
+        (earlier, later, is_send[later])
+        for later, operation in enumerate(operations)
+        for earlier in operation.before
+    ]
     rounds = np.array(is_send, np.int64)
     is_traced = trace_paths(np.array(arcs, np.int32).reshape(-1, 3).T, rounds)
     if not is_traced.all():
@@ -318,11 +338,11 @@ def _write_goal(workload: Workload, path: Path) -> None:
     for number, phase in enumerate(workload, start=1):
         operations: dict[int, list[str]] = defaultdict(list)
         columns = phase.src, phase.dst, np.rint(phase.nbytes), np.maximum(phase.whole_messages, 1)
-        for src, dst, nbytes, n in zip(
-            *(c.astype(np.int64).tolist() for c in columns), strict=True
-        ):
-            for i in range(n):
-                size = nbytes // n + (i < nbytes % n)
+        edges = zip(*(column.astype(np.int64).tolist() for column in columns), strict=True)
+        for src, dst, nbytes, n_messages in edges:
+            quotient, remainder = divmod(nbytes, n_messages)
+            for i in range(n_messages):
+                size = quotient + (i < remainder)
                 operations[src].append(f"send {size}b to {dst} tag {number}")
                 operations[dst].append(f"recv {size}b from {src} tag {number}")
         for rank, messages in operations.items():
@@ -399,16 +419,16 @@ def _find_anchor_file(source: Source) -> Path | None:
 
 
 def _read_otf2(source: Source, options: GraphOptions) -> Workload:
+    """Read a trace with the package otf2, which is optional."""
     try:
         import otf2
     except ImportError:
-        raise InputError(
-            "OTF2 traces need the package otf2", file=source.path, expected="pip install otf2"
-        ) from None
+        message = "OTF2 traces need the package otf2"
+        raise InputError(message, file=source.path, expected="pip install otf2") from None
     anchor = str(_find_anchor_file(source))
     with as_damaged(source.path, "OTF2 trace"), otf2.reader.open(anchor) as trace:
         n_tasks, program = _read_otf2_actions(trace, options)
-    return program.rounds(source.path, n_tasks, options)
+    return program.build_workload(source.path, n_tasks, options)
 
 
 def _read_otf2_actions(trace: Any, options: GraphOptions) -> tuple[int, RankActions]:
@@ -442,11 +462,11 @@ def _read_otf2_actions(trace: Any, options: GraphOptions) -> tuple[int, RankActi
             is_send = kind in SENDS
             peer = ranks[event.receiver if is_send else event.sender]
             direction = SEND if is_send else RECEIVE
-            program.message(direction, task, peer, event.msg_length, number, event.msg_tag)
+            program.add_message(direction, task, peer, event.msg_length, number, event.msg_tag)
         elif len(ranks) > 1 and options.include != "point_to_point":
             collective = _name_collective(event)
             root = ranks[event.root] if collective in ROOTED else -1
-            key = program.collective(task, number, collective, root)
+            key = program.add_collective(task, number, collective, root)
             _, sent, received = sizes_by_call.get(key, ("", 0, 0))
             sent, received = max(sent, event.size_sent), max(received, event.size_received)
             sizes_by_call[key] = (collective, sent, received)
@@ -458,7 +478,7 @@ def _read_otf2_actions(trace: Any, options: GraphOptions) -> tuple[int, RankActi
 
 
 def _name_collective(event: Any) -> str:
-    """Return the standard name of a collective; "" for barriers and other calls without data."""
+    """Return the name of a collective in this package; "" for calls that send no data."""
     word = _name_constant(event.collective_op)
     if word in SILENT:
         return ""
@@ -485,6 +505,7 @@ def buffer_size(collective: str, n_ranks: int, sent: int, received: int) -> floa
     if collective == "scatter":
         return float(received * n_ranks if received else sent)
     size = float(sent if collective == "reduce_scatter" else max(sent, received))
+    # A multiple of n - 1 instead of n ranks lacks the rank's own block.
     if size % n_ranks and n_ranks > 1 and size % (n_ranks - 1) == 0:
         size += size / (n_ranks - 1)
     return size / n_ranks if collective == "allreduce" else size

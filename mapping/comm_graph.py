@@ -36,7 +36,7 @@ from .task_mapping import TaskMapping
 MAX_TASKS = 2**31 - 1
 MAX_AMOUNT = 1e300
 COLUMNS = ("src", "dst", "nbytes", "n_messages")
-# Names of the first three columns in tables of NetworkX.
+# NetworkX's names of the first three columns in an edge list.
 _EDGE_LIST = ("source", "target", "weight")
 
 
@@ -104,8 +104,7 @@ class CommGraph(NotebookCard, PickledByFields):
         if grid is not None:
             grid = whole_sizes(grid, "task grid")
             if math.prod(grid) != n_tasks:
-                expected = f"a product of {n_tasks}"
-                raise TaskGridError("bad task grid", found=grid, expected=expected)
+                raise TaskGridError("bad task grid", found=grid, expected=f"a product of {n_tasks}")
         for column in columns:
             column.setflags(write=False)
         vars(self).update(zip(COLUMNS, columns, strict=True), n_tasks=n_tasks, grid=grid, name=name)
@@ -172,8 +171,8 @@ class CommGraph(NotebookCard, PickledByFields):
         """Return a directed graph whose edges carry ``nbytes`` and ``n_messages``."""
         graph: nx.DiGraph[int] = nx.DiGraph(name=self.name)
         graph.add_nodes_from(range(self.n_tasks))
-        for s, d, b, m in zip(*(getattr(self, f).tolist() for f in COLUMNS), strict=True):
-            graph.add_edge(s, d, nbytes=b, n_messages=m)
+        for src, dst, *amounts in zip(*(getattr(self, f).tolist() for f in COLUMNS), strict=True):
+            graph.add_edge(src, dst, nbytes=amounts[0], n_messages=amounts[1])
         return graph
 
     def to_scipy(self, values: str = "nbytes") -> sparse.csr_array:
@@ -192,6 +191,7 @@ class CommGraph(NotebookCard, PickledByFields):
         )
 
     def _card_facts(self) -> list[tuple[str, object]]:
+        """Return the facts that a notebook displays, as pairs of a label and a value."""
         facts: list[tuple[str, object]] = [
             ("tasks", f"{self.n_tasks:,}"),
             ("edges", f"{self.n_edges:,}"),
@@ -230,7 +230,7 @@ def sum_edges(
 
 def _sum_groups(group: NDArray[np.intp], amounts: Floats, n_groups: int) -> Floats:
     """Return the sum of the amounts in each group, ``(n,) (n,) -> (n_groups,)``."""
-    # Sums that need rounding must not depend on the order of the edges, so sort by amount.
+    # Sort amounts whose sum needs rounding, so that it does not depend on the order of the edges.
     if (amounts % 1).any() or amounts.sum() >= 2**53:
         order = np.argsort(amounts)
         group, amounts = group[order], amounts[order]
@@ -268,7 +268,7 @@ def _check_tasks(values: ArrayLike, name: str, n_tasks: int) -> Int32s:
 
 
 def _are_sorted(src: Int32s, dst: Int32s) -> bool:
-    """Whether the edges are strictly increasing, so that no pair repeats."""
+    """Whether the edges are sorted by source and destination, without a repeated pair."""
     increasing = src[1:] > src[:-1]
     increasing |= (src[1:] == src[:-1]) & (dst[1:] > dst[:-1])
     return bool(increasing.all())
@@ -319,7 +319,7 @@ def from_networkx(graph: nx.Graph[Any], weight: str = "nbytes", **options: Any) 
     check_type(weight, "weight", str, "the name of an attribute")
     numbers = {node: number for number, node in enumerate(graph.nodes)}
     if all(isinstance(node, Integral) for node in numbers):
-        # Other numbers may omit tasks that send and receive nothing.
+        # With other numbers, tasks that send and receive nothing may be missing.
         if numbers.keys() != set(range(len(numbers))):
             expected = "0 to n - 1, as networkx.convert_node_labels_to_integers makes them"
             raise InputError("bad node labels", found=list(graph.nodes)[:5], expected=expected)
@@ -353,22 +353,22 @@ def from_scipy(
     >>> from_scipy(coo_array(([5.0], ([0], [1])), shape=(2, 2)))
     CommGraph(2 tasks, 1 edge, 5 bytes, 1 message)
     """
-    first = _as_coo(nbytes)
-    if first.ndim != 2 or first.shape[0] != first.shape[1]:
-        raise InputError("matrix is not square", found=first.shape)
-    first.sum_duplicates()
-    n_tasks = first.shape[0]
+    sent = _as_coo(nbytes)
+    if sent.ndim != 2 or sent.shape[0] != sent.shape[1]:
+        raise InputError("matrix is not square", found=sent.shape)
+    sent.sum_duplicates()
+    n_tasks = sent.shape[0]
     if n_messages is None:
-        return CommGraph(n_tasks, first.row, first.col, first.data, **options)
-    second = _as_coo(n_messages)
-    if second.shape != first.shape:
-        raise InputError("matrices differ in shape", found=second.shape, expected=first.shape)
+        return CommGraph(n_tasks, sent.row, sent.col, sent.data, **options)
+    counts = _as_coo(n_messages)
+    if counts.shape != sent.shape:
+        raise InputError("matrices differ in shape", found=counts.shape, expected=sent.shape)
     return sum_edges(
         n_tasks,
-        np.concatenate([first.row, second.row]),
-        np.concatenate([first.col, second.col]),
-        np.concatenate([first.data, np.zeros(second.nnz)]),
-        np.concatenate([np.zeros(first.nnz), second.data]),
+        np.concatenate([sent.row, counts.row]),
+        np.concatenate([sent.col, counts.col]),
+        np.concatenate([sent.data, np.zeros(counts.nnz)]),
+        np.concatenate([np.zeros(sent.nnz), counts.data]),
         **options,
     )
 
@@ -414,7 +414,7 @@ def from_pandas(table: pd.DataFrame, n_tasks: int | None = None, **options: Any)
 
 
 class UnrolledGraph(NamedTuple):
-    """Disjoint union of the phases, for a single pass over all their edges."""
+    """All phases as one graph in which each phase has its own copies of the tasks."""
 
     comm: CommGraph  # a task is a (phase, task) pair; edges are in the order of the phases
     task: Int32s  # task of the workload for each task of `comm`
@@ -434,9 +434,9 @@ class UnrolledGraph(NamedTuple):
 
 
 class Partners(NamedTuple):
-    """Bytes between pairs of tasks, both directions added; task t has ``first[t]:first[t + 1]``."""
+    """Bytes between pairs of tasks, with both directions added."""
 
-    first: Ints
+    first: Ints  # entries of task t are `first[t]:first[t + 1]`
     partner: Ints
     nbytes: Floats
 
@@ -518,19 +518,22 @@ class Workload(NotebookCard, PickledByFields):
         """The traffic of all phases in one graph."""
         if len(self.phases) == 1:
             return self.phases[0].renamed(self.name)
-        # Rounds of an algorithm often repeat the same object.
+        # The rounds of an algorithm often repeat the same object, which is multiplied instead.
         repeats = Counter(map(id, self.phases))
-        phases = {id(phase): phase for phase in self.phases}
-        pairs = (np.concatenate([getattr(p, f) for p in phases.values()]) for f in ("src", "dst"))
-        amounts = (
-            np.concatenate([getattr(p, f) * repeats[key] for key, p in phases.items()])
-            for f in ("nbytes", "n_messages")
+        phases = list({id(phase): phase for phase in self.phases}.values())
+        return sum_edges(
+            self.n_tasks,
+            np.concatenate([phase.src for phase in phases]),
+            np.concatenate([phase.dst for phase in phases]),
+            np.concatenate([phase.nbytes * repeats[id(phase)] for phase in phases]),
+            np.concatenate([phase.n_messages * repeats[id(phase)] for phase in phases]),
+            grid=self.grid,
+            name=self.name,
         )
-        return sum_edges(self.n_tasks, *pairs, *amounts, grid=self.grid, name=self.name)
 
     @lazy
     def unrolled(self) -> UnrolledGraph:
-        """The disjoint union of all phases; tasks without traffic in a phase are left out."""
+        """All phases as one graph, without the tasks that have no traffic in a phase."""
         sizes = [phase.n_edges for phase in self.phases]
         begin = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         if len(self.phases) == 1:
@@ -554,15 +557,8 @@ class Workload(NotebookCard, PickledByFields):
 
 
 if TYPE_CHECKING:
-    Traffic = (
-        Workload
-        | CommGraph
-        | nx.Graph[Any]
-        | pd.DataFrame
-        | sparse.sparray
-        | sparse.spmatrix
-        | NDArray[Any]
-    )
+    Matrix = sparse.sparray | sparse.spmatrix | NDArray[Any]
+    Traffic = Workload | CommGraph | nx.Graph[Any] | pd.DataFrame | Matrix
 
 
 def as_workload(traffic: Traffic) -> Workload:

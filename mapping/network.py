@@ -161,8 +161,10 @@ class Network:
         check_type(self.unknown_rules, "unknown_rules", list | tuple, "names of rules")
         for name in self.unknown_rules:
             one_of(name, "unknown rule", RULES)
-        unknown = [name for name in self.unknown_rules if not self._is_stated(name)]
-        object.__setattr__(self, "unknown_rules", tuple(unknown))
+        # The user stated the rules that differ from their defaults.
+        stated = {n for n in _CHOICES if getattr(self, n) != getattr(type(self), n)}
+        unknown = tuple(name for name in self.unknown_rules if name not in stated)
+        object.__setattr__(self, "unknown_rules", unknown)
         for item in fields(self):
             value, name = getattr(self, item.name), item.name
             is_infinite = np.isscalar(value) and value == math.inf
@@ -182,15 +184,11 @@ class Network:
         unknown = tuple(name for name in self.unknown_rules if name not in rules)
         return replace(self, unknown_rules=unknown)
 
-    def _is_stated(self, rule: str) -> bool:
-        """Return whether a rule differs from its default, so that the user stated it."""
-        return rule in _CHOICES and getattr(self, rule) != getattr(type(self), rule)
-
 
 Groups = tuple[tuple[int, ...], ...]
 
-# Minimum nodes of the block, the range of flexibility of a flexible message, and the numbers of the
-# zones of flexible messages and of others.
+# The library's defaults: minimum nodes of a block, limits of flexibility between which a message is
+# flexible, and the zones of flexible messages and of all others.
 _ZONE_DEFAULTS = (
     (0, (1.5, 3.5), (3, 3)),
     (1024, (1.5, 3.5), (2, 0)),
@@ -219,7 +217,7 @@ def routing_order(shape: Sequence[int], wrap: Sequence[bool]) -> tuple[int, ...]
 def zone_sets(
     shape: Sequence[int], wrap: Sequence[bool], order: Sequence[int]
 ) -> tuple[Groups, ...]:
-    """Return the zones of flexible messages, of others, and (none) of messages along a line."""
+    """Return the zones of flexible messages, of others, and no zones for messages along a line."""
     length = _find_lengths(shape, wrap)
     longest_first = sorted(order, key=lambda d: -length[d])
     by_length = tuple(tuple(equal) for _, equal in groupby(longest_first, lambda d: length[d]))
@@ -237,7 +235,7 @@ def zone_numbers(
 ) -> NDArray[np.int8]:
     """Return the index in `zone_sets` of messages between nodes; (N, 5) (n,) (n,) -> (n,).
 
-    Meshes count hops around the ring too, because the library only knows the sizes.
+    Hops around the ring also count on meshes, because the library only knows the sizes.
     """
     flexibility = np.zeros(src.size)
     differ = np.zeros(src.size, dtype=np.int8)
@@ -260,7 +258,7 @@ def _find_zone_defaults(shape: Sequence[int]) -> tuple[tuple[float, float], tupl
 
 def _find_meshes(shape: Sequence[int], wrap: Sequence[bool]) -> list[bool]:
     """Return whether each dimension is a mesh."""
-    # Two nodes along A to D are half a midplane and form no ring.
+    # Dimensions A to D with two nodes are half a midplane long and form no ring.
     return [not w or (k == 2 and d < 4) for d, (k, w) in enumerate(zip(shape, wrap, strict=True))]
 
 

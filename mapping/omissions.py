@@ -58,11 +58,11 @@ def merge_omissions(omitted: Iterable[Omission]) -> tuple[Omission, ...]:
     """Return the omissions, added up by kind, reason and place."""
     times: Counter[Omission] = Counter()
     nbytes: dict[Omission, float | None] = {}
-    for each in omitted:
-        kind = replace(each, times=1, nbytes=None)
-        subtotal = nbytes.get(kind, 0.0)
-        nbytes[kind] = None if subtotal is None or each.nbytes is None else subtotal + each.nbytes
-        times[kind] += each.times
+    for omission in omitted:
+        kind = replace(omission, times=1, nbytes=None)
+        subtotal, size = nbytes.get(kind, 0.0), omission.nbytes
+        nbytes[kind] = None if subtotal is None or size is None else subtotal + size
+        times[kind] += omission.times
     return tuple(replace(kind, times=n, nbytes=nbytes[kind]) for kind, n in times.items())
 
 
@@ -71,9 +71,9 @@ def describe_omissions(omitted: Sequence[Omission]) -> str:
     sentences = []
     for effect in get_args(Effect):
         kinds: dict[tuple[str, str], list[Omission]] = defaultdict(list)
-        for each in omitted:
-            if each.effect == effect:
-                kinds[each.what, each.reason].append(each)
+        for omission in omitted:
+            if omission.effect == effect:
+                kinds[omission.what, omission.reason].append(omission)
         parts = [_describe_kind(group) for group in list(kinds.values())[:_MAX_KINDS]]
         if len(kinds) > _MAX_KINDS:
             parts.append(f"{len(kinds) - _MAX_KINDS} more kinds")

@@ -86,9 +86,8 @@ def ring(
     size = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
     check_type(both_ways, "both_ways", bool | np.bool_, "True or False")
     offsets = [(-1,), (1,)] if both_ways else [(1,)]
-    return _build_halo(
-        (size,), offsets, [nbytes] * len(offsets), True, n_messages, name=f"ring-{size}"
-    )
+    amounts = [nbytes] * len(offsets)
+    return _build_halo((size,), offsets, amounts, True, n_messages, name=f"ring-{size}")
 
 
 def all_to_all(n_tasks: int, nbytes: float, *, n_messages: float = 1) -> CommGraph:
@@ -202,14 +201,12 @@ def pf3d(
     [('fft-x', 72), ('fft-y', 24), ('planes-z', 32), ('neighbours', 92)]
     """
     sizes = _check_grid(grid, 3)
-    along_z = [(0, 0, -1), (0, 0, 1)]
+    along_z, faces = [(0, 0, -1), (0, 0, 1)], _list_face_offsets(3)
     phases = [
         _exchange_along(sizes, 0, fft_nbytes, n_messages, name="fft-x"),
         _exchange_along(sizes, 1, fft_nbytes, n_messages, name="fft-y"),
         _build_halo(sizes, along_z, [plane_nbytes] * 2, False, n_messages, name="planes-z"),
-        _build_halo(
-            sizes, _list_face_offsets(3), [halo_nbytes] * 6, False, n_messages, name="neighbours"
-        ),
+        _build_halo(sizes, faces, [halo_nbytes] * 6, False, n_messages, name="neighbours"),
     ]
     return Workload(phases, name=f"pf3d-{format_sizes(sizes)}")
 
@@ -243,20 +240,16 @@ def random_pairs(
     return _build_uniform(size, src, chosen, nbytes, n_messages, None, f"random-{size}-{degree}")
 
 
-PATTERNS: Mapping[str, Callable[..., Any]] = MappingProxyType(
-    {
-        function.__name__: function
-        for function in (all_to_all, halo_2d, halo_3d, pf3d, ring, sub_all_to_all)
-    }
-)
+_FUNCTIONS: tuple[Callable[..., Any], ...]
+_FUNCTIONS = (all_to_all, halo_2d, halo_3d, pf3d, ring, sub_all_to_all)
+PATTERNS = MappingProxyType({function.__name__: function for function in _FUNCTIONS})
 
 
 def from_recipe(recipe: Mapping[str, Any], name: str = "") -> Workload:
     """Return the workload of a pattern, given its name (key ``pattern``) and its arguments."""
     pattern = recipe.get("pattern") if isinstance(recipe, Mapping) else None
     if not isinstance(pattern, str) or pattern not in PATTERNS:
-        expected = f"one of {', '.join(PATTERNS)}"
-        raise InputError("unknown pattern", found=recipe, expected=expected)
+        raise InputError("unknown pattern", found=recipe, expected=f"one of {', '.join(PATTERNS)}")
     arguments = {key: value for key, value in recipe.items() if key != "pattern"}
     try:
         workload = as_workload(PATTERNS[pattern](**arguments))
@@ -280,8 +273,8 @@ def _build_halo(
 ) -> CommGraph:
     """Return the graph in which each task sends ``nbytes[i]`` to the task at ``offsets[i]``.
 
-    Offsets are steps along the dimensions of the grid. Edges that leave a grid which is not
-    periodic are left out, and so are self-messages.
+    Offsets are steps along the dimensions of the grid. There are no self-messages and, unless the
+    grid is periodic, no edges across its boundary.
     """
     check_type(periodic, "periodic", bool | np.bool_, "True or False")
     _check_amounts(*nbytes, n_messages)

@@ -31,9 +31,9 @@ T = TypeVar("T")
 class MappingProblem(PickledByFields):
     """Traffic to map onto a torus, and the routing of its messages.
 
-    Public functions accept it in place of the traffic, then without a torus, or build it from both
-    (`as_problem`); internal functions take it. It caches derived values, such as packets and sorted
-    edges (`derive`).
+    Public functions accept a problem in place of the traffic and the torus, or build one from both
+    (`as_problem`). Internal functions take only problems. A problem caches derived values, such as
+    packets and sorted edges (`derive`).
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class MappingProblem(PickledByFields):
         ``torus.network.deterministic_limit`` bytes is adaptive, and others are deterministic. If a
         round of a dependent workload is adaptive, all its rounds are.
         """
-        # Caching itself would keep a problem in memory until garbage collection.
+        # A problem that caches itself would stay in memory until garbage collection.
         is_phase = len(self.workload) == 1 and self.routing != "by_size"
         return (self,) if is_phase else self._phases
 
@@ -97,7 +97,7 @@ class MappingProblem(PickledByFields):
 
     @property
     def unrolled(self) -> MappingProblem:
-        """The disjoint union of the phases as a problem of one phase; see `placed`."""
+        """The phases as one graph with separate tasks for each phase; see `Workload.unrolled`."""
         return self.phases[0] if len(self.workload) == 1 else self._unrolled
 
     def placed(self, mapping: TaskMapping) -> TaskMapping:
@@ -106,6 +106,7 @@ class MappingProblem(PickledByFields):
 
     @lazy
     def _phases(self) -> tuple[MappingProblem, ...]:
+        """A problem for each phase, cached; see `phases`."""
         routings = [self._select_routing(phase) for phase in self.workload]
         if self.workload.dependent and "adaptive" in routings:
             routings = ["adaptive"] * len(routings)

@@ -69,7 +69,7 @@ class TaskMapping(NotebookCard, PickledByFields):
     tasks_per_node: int
     name: str
     torus: Torus | None
-    """The torus, if given; writers of coordinates need it."""
+    """The torus, if given; formats with coordinates need it."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class TaskMapping(NotebookCard, PickledByFields):
             expected = counted(torus.n_nodes, "node")
             raise InputError(f"{label} does not fit the torus", found=found, expected=expected)
         if self.torus is not None and self.torus.shape != torus.shape:
-            found, expected = (f"nodes of {each}" for each in (self.torus, torus))
+            found, expected = f"nodes of {self.torus}", f"nodes of {torus}"
             raise InputError(f"{label} is for another torus", found=found, expected=expected)
         if torus.exclusions.nodes:
             foreign = np.flatnonzero(np.isin(self.node, torus.exclusions.nodes))
@@ -204,21 +204,22 @@ def as_mappings(
     if hasattr(several, "columns"):
         several = {str(name): several[name].to_numpy() for name in several.columns}
     if isinstance(several, Mapping):
-        return [as_mapping(each, torus, str(name)) for name, each in several.items()]
+        return [as_mapping(mapping, torus, str(name)) for name, mapping in several.items()]
     if not isinstance(several, Iterable) or isinstance(several, str):
         expected = "TaskMappings, or arrays with the node of each task"
         raise InputError("bad mappings", found=repr(mappings), expected=expected)
     several = list(several)
     if several and torus is not None and not isinstance(several[0], TaskMapping):
-        # A row of coordinates per task is one mapping, unless each row can be a mapping.
-        is_row = np.shape(several[0]) == (torus.ndim,) != (n_tasks,)
-        if np.ndim(several[0]) == 0 or (is_row and len(several) == n_tasks):
+        # Rows of coordinates, one per task, are a single mapping. If a node has as many coordinates
+        # as the job has tasks, each row is a mapping instead.
+        are_coordinates = np.shape(several[0]) == (torus.ndim,) and torus.ndim != n_tasks
+        if np.ndim(several[0]) == 0 or (are_coordinates and len(several) == n_tasks):
             return [as_mapping(several, torus)]
-    return [as_mapping(each, torus) for each in several]
+    return [as_mapping(mapping, torus) for mapping in several]
 
 
 def cumcount(values: NDArray[np.integer]) -> Ints:
-    """Return the number of earlier equal values, as in pandas: 0, 1, 2, ... per distinct value."""
+    """Return the number of equal values before each value, as `cumcount` in pandas."""
     order = np.argsort(values, kind="stable")
     position, ordered = np.arange(values.size), values[order]
     is_new = np.concatenate([[True], ordered[1:] != ordered[:-1]])[: values.size]
@@ -259,9 +260,11 @@ def check_capacity(
 
 
 def first_repeat(values: Ints) -> tuple[int, int] | None:
-    """Return the indices of the first repeated value and of its earlier occurrence, in order."""
+    """Return the indices of the first two occurrences of a value that is repeated, or None."""
     repeats = np.flatnonzero(cumcount(values))
-    return (int(np.argmax(values == values[repeats[0]])), int(repeats[0])) if repeats.size else None
+    if not repeats.size:
+        return None
+    return int(np.argmax(values == values[repeats[0]])), int(repeats[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,9 +293,8 @@ class Allocation:
         if excluded.size:
             found, expected = int(excluded[0]), "usable nodes of the torus"
             raise InputError("allocation with an excluded node", found=found, expected=expected)
-        check_type(
-            self.fixed, "fixed tasks", Mapping | None, "a dictionary of the node of each task"
-        )
+        expected = "a dictionary of the node of each task"
+        check_type(self.fixed, "fixed tasks", Mapping | None, expected)
         node_of_fixed = dict(self.fixed or {})
         fixed_nodes = torus.check_nodes([*node_of_fixed.values()]).tolist()
         fixed = dict(zip(node_of_fixed, fixed_nodes, strict=True))
@@ -339,8 +341,8 @@ class Allocation:
     def confine(self, mapping: TaskMapping) -> TaskMapping:
         """Return the mapping with all tasks on allocated nodes.
 
-        Fixed tasks come first. In task order, others keep their node if it has a free slot. The
-        remaining tasks move to the nearest free slot.
+        Fixed tasks come first. The others, in task order, keep their node if it has a free slot.
+        The remaining tasks move to the nearest free slot.
         """
         slot_nodes, movable = self.free_slots(mapping.n_tasks)
         free = np.bincount(slot_nodes, minlength=self.torus.n_nodes)
@@ -414,7 +416,7 @@ class Hosts:
 
     @lazy
     def _positions(self) -> dict[str, int]:
-        """Position of each name, and of its part before the first dot if that is unique."""
+        """Position by host name, alias, and part of a name before the first dot if it is unique."""
         full = {name: i for i, name in enumerate(self.names)}
         known = dict(full)
         for alias, name in self.aliases.items():

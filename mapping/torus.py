@@ -38,13 +38,13 @@ TieRule = Literal[
 
 
 class TieBreak(NamedTuple):
-    """A tie rule as flags for kernels, each 0 or 1."""
+    """A tie rule as flags for kernels, each 0 or 1; minus and plus are the ways around a ring."""
 
     by_parity: int = 0  # ties from odd coordinates go minus
     with_others: int = 0  # the parity includes the destination's coordinates in other dimensions
-    by_target: int = 0  # ties to coordinate 0 go minus
+    by_target: int = 0  # ties with destination coordinate 0 go minus
     is_open: int = 0  # packets of a message can go either way
-    is_drawn: int = 0  # each packet draws its direction at random; else packets alternate
+    is_drawn: int = 0  # open ties: each packet draws its direction at random, else they alternate
     adaptive_minus: int = 0  # adaptive packets with free buffers go minus
     adaptive_fixed: int = 0  # adaptive packets go the same way as packets in dimension order
 
@@ -62,7 +62,7 @@ TIE_RULES: dict[TieRule, TieBreak] = {
 }
 
 
-A = TypeVar("A", bound=NDArray[Any])
+ArrayT = TypeVar("ArrayT", bound=NDArray[Any])
 
 MAX_NODES = 2**24
 MAX_DIMENSIONS = 8
@@ -85,7 +85,7 @@ class Exclusions:
         return bool(self.nodes or self.links or self.slow)
 
     def __str__(self) -> str:
-        """Return the number of each."""
+        """Return the number of excluded nodes, missing links and slow links."""
         kinds = {"excluded node": self.nodes, "missing link": self.links, "slow link": self.slow}
         return ", ".join(counted(len(items), kind) for kind, items in kinds.items() if items)
 
@@ -240,7 +240,7 @@ class Torus(NotebookCard, PickledByFields):
         for d, size in enumerate(self.shape):
             for s, shift in enumerate((-1, 1)):
                 dst = np.roll(nodes, shift, axis=d)
-                # The nodes whose link leaves the shape are the last for plus, the first for minus.
+                # Plus links of the last nodes and minus links of the first nodes wrap around.
                 edge = (slice(None),) * d + (slice(-1, None) if s == 0 else slice(0, 1),)
                 if size == 1 or not self.wrap[d]:
                     dst[edge] = -1
@@ -265,8 +265,9 @@ class Torus(NotebookCard, PickledByFields):
         >>> Torus((4, 2), wrap=(False, True)).n_existing_links
         28
         """
-        dimensions = [(k, w) for k, w in zip(self.shape, self.wrap, strict=True) if k > 1]
-        n_links = sum(2 * self.n_nodes // k * (k if w else k - 1) for k, w in dimensions)
+        dimensions = zip(self.shape, self.wrap, strict=True)
+        pairs = ((size, size if wrap else size - 1) for size, wrap in dimensions if size > 1)
+        n_links = sum(2 * self.n_nodes // size * pairs_in_line for size, pairs_in_line in pairs)
         return n_links - len(self.exclusions.links)
 
     @lazy
@@ -329,7 +330,7 @@ class Torus(NotebookCard, PickledByFields):
 
     @lazy
     def ring_places(self) -> Int32s:
-        """Position of each node on its ring of each dimension, shape ``(n_nodes, ndim)``."""
+        """Position of each node on its ring along each dimension, shape ``(n_nodes, ndim)``."""
         return _make_read_only(twisted.ring_places(self.neighbors)) if self.twist else self.coords
 
     @property
@@ -347,14 +348,16 @@ class Torus(NotebookCard, PickledByFields):
         >>> Torus((4, 4, 2)).node([[0, 2, 1], [3, 3, 1]])
         array([ 5, 31], dtype=int32)
         """
-        c = as_array(coords, "coordinates", f"(..., {self.ndim})")
-        if c.ndim == 0 or c.shape[-1] != self.ndim:
-            raise InputError("bad coordinates", found=c.shape, expected=f"(..., {self.ndim})")
-        if c.size and c.dtype.kind not in "iu":
-            raise InputError("bad coordinates", found=c.dtype, expected="whole numbers")
-        if c.size and ((c < 0).any() or (c >= np.array(self.shape)).any()):
-            raise InputError("coordinate outside the torus", found=c.tolist(), expected=self.shape)
-        return np.asarray((c * self.node_strides).sum(axis=-1), dtype=np.int32)
+        shape = f"(..., {self.ndim})"
+        array = as_array(coords, "coordinates", shape)
+        if array.ndim == 0 or array.shape[-1] != self.ndim:
+            raise InputError("bad coordinates", found=array.shape, expected=shape)
+        if array.size and array.dtype.kind not in "iu":
+            raise InputError("bad coordinates", found=array.dtype, expected="whole numbers")
+        if ((array < 0) | (array >= np.array(self.shape))).any():
+            found = array.tolist()
+            raise InputError("coordinate outside the torus", found=found, expected=self.shape)
+        return np.asarray((array * self.node_strides).sum(axis=-1), dtype=np.int32)
 
     def link(self, node: int, dimension: int, direction: int) -> int:
         """Return the number of the link from ``node`` along ``dimension``, direction +1 or -1."""
@@ -517,12 +520,12 @@ class Torus(NotebookCard, PickledByFields):
         return replace(self, exclusions=exclusions)
 
     def _check_link(self, link: object) -> int:
-        """Return the number of an existing link, given as its number or label."""
+        """Return the number of a link, given by number or label; it must exist."""
         link = self.read_link(link) if isinstance(link, str) else link
         number = whole_number(link, "link", 0, self.n_links - 1)
         node, port = divmod(number, 2 * self.ndim)
         d, minus = divmod(port, 2)
-        # The table of neighbours would be slow to build on a large torus.
+        # `neighbors` would be slow to compute on a large torus.
         edge = 0 if minus else self.shape[d] - 1
         at_edge = int(np.unravel_index(node, self.shape)[d]) == edge
         if self.shape[d] == 1 or (at_edge and not self.wrap[d]):
@@ -549,6 +552,7 @@ class Torus(NotebookCard, PickledByFields):
         return f"{self.name} {sizes}".strip() + twist + exclusions
 
     def _card_facts(self) -> list[tuple[str, object]]:
+        """Return the facts that a notebook displays, as pairs of a label and a value."""
         rates = (f"{rate / 1e9:g}" for rate in dict.fromkeys(self.bandwidth))
         rings = [axis for axis, wrap in zip(self.axes, self.wrap, strict=True) if wrap]
         return [
@@ -575,6 +579,7 @@ def expand_wrap(value: object, ndim: int) -> tuple[bool, ...]:
 
 
 def _check_routing_order(value: object, ndim: int) -> tuple[int, ...]:
+    """Return a permutation of the dimensions; 0, 1, ... if the value is None or empty."""
     if isinstance(value, Iterable) and not isinstance(value, np.ndarray | str):
         value = tuple(value)
     order = () if value is None else tuple(whole_array(value, "routing order").tolist())  # type: ignore[arg-type]
@@ -586,7 +591,7 @@ def _check_routing_order(value: object, ndim: int) -> tuple[int, ...]:
 
 
 def _check_zones(value: object, ndim: int) -> Groups | Literal["bluegene_q"]:
-    """Return groups of dimensions as tuples; empty groups mean the default."""
+    """Return groups of dimensions as tuples; no groups select the default."""
     expected = f"groups with each dimension 0 to {ndim - 1} once"
     expected += ", or bluegene_q" if ndim == 5 else " (bluegene_q: only five dimensions)"
     if ndim == 5 and isinstance(value, str) and value == "bluegene_q":
@@ -603,6 +608,7 @@ def _check_zones(value: object, ndim: int) -> Groups | Literal["bluegene_q"]:
 
 
 def _check_axes(value: object, ndim: int) -> str:
+    """Return a letter for each dimension; the default letters if the value is None or empty."""
     given = "" if value is None else value
     if not isinstance(given, str) or not re.fullmatch("[A-SU-Za-z]*", given):
         raise InputError("bad axes", found=value, expected="letters other than T")
@@ -626,6 +632,6 @@ def _expand(value: object, ndim: int, name: str) -> tuple[object, ...]:
     return values
 
 
-def _make_read_only(array: A) -> A:
+def _make_read_only(array: ArrayT) -> ArrayT:
     array.setflags(write=False)
     return array

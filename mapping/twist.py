@@ -41,10 +41,10 @@ CAN_BE_TWISTED = "k x k x 2k or k x 2k x 2k nodes, in any order"
 
 
 class MinimalHops(NamedTuple):
-    """Minimal routes by the difference of two nodes, given as a node relative to node 0.
+    """Minimal routes from node 0 to each node; other routes depend only on the nodes' difference.
 
-    A route is its hops along each dimension, negative in the minus direction. The routes of
-    difference ``n`` are ``hops[first[n]:first[n + 1]]``, with long plus hops first.
+    A route is given by its hops along each dimension, negative in the minus direction. The routes
+    to node ``n`` are ``hops[first[n]:first[n + 1]]``, those with the most plus hops first.
     """
 
     first: Ints  # (N + 1,)
@@ -100,7 +100,7 @@ def require_default_twist(shape: Sequence[int]) -> Twist:
 
 
 def split_twist(text: str) -> tuple[str, bool | None]:
-    """Split a suffix ``:twisted`` or ``:untwisted`` from sizes; its value is None if absent."""
+    """Return sizes without a suffix ``:twisted`` or ``:untwisted``, and True, False or None."""
     match = re.fullmatch(r"(.*?)\s*[:_]\s*(un)?twisted", text.strip(), re.I | re.S)
     return (match[1], match[2] is None) if match else (text.strip(), None)
 
@@ -117,7 +117,7 @@ def format_twist(name: str, shape: Sequence[int], wrap: Sequence[bool], twist: T
 def node_at(shape: Sequence[int], twist: Twist, coords: NDArray[np.integer]) -> Int32s:
     """Return the nodes at coordinates inside or outside the shape, ``(..., D) -> (...)``."""
     coords = coords.astype(np.int64)
-    # One pass suffices, because links of the dimensions that a twist moves along are not twisted.
+    # A single correction suffices, because the dimensions that a twist moves along have no twist.
     crossings = coords // np.array(shape)
     wrapped = (coords + crossings @ np.array(twist)) % np.array(shape)
     strides = np.cumprod((1, *shape[:0:-1]))[::-1]
@@ -125,7 +125,7 @@ def node_at(shape: Sequence[int], twist: Twist, coords: NDArray[np.integer]) -> 
 
 
 def ring_lengths(shape: Sequence[int], twist: Twist) -> tuple[int, ...]:
-    """Return the number of hops along each dimension that return to the first node."""
+    """Return the length of a ring along each dimension, in hops."""
     lengths = []
     for d, size in enumerate(shape):
         turns = (n // math.gcd(n, m) for n, m in zip(shape, twist[d], strict=True))
@@ -135,7 +135,7 @@ def ring_lengths(shape: Sequence[int], twist: Twist) -> tuple[int, ...]:
 
 def _find_max_hops(shape: Sequence[int], twist: Twist) -> list[int]:
     """Return the maximum hops of a minimal route along each dimension."""
-    # Half of a ring reaches all its nodes. Half of every size reaches all nodes of the torus.
+    # Half a ring reaches all nodes of the ring, and half of all sizes reach all nodes of the torus.
     max_distance = sum(size // 2 for size in shape) + len(shape)
     return [min(length // 2, max_distance) for length in ring_lengths(shape, twist)]
 
@@ -157,7 +157,7 @@ def minimal_hops(shape: Sequence[int], twist: Twist) -> MinimalHops:
 
 
 def ring_places(neighbors: Int32s) -> Int32s:
-    """Return each node's position on its ring of each dimension, ``(N, 2 D) -> (N, D)``.
+    """Return each node's position on its ring along each dimension, ``(N, 2 D) -> (N, D)``.
 
     The node with the lowest number has position 0, and positions increase in the plus direction.
     """
@@ -185,7 +185,7 @@ class TorusMetric(NamedTuple):
 def find_images(shape: Sequence[int], twist: Twist) -> Ints:
     """Return the periodic images of node 0 of a twisted torus, shape ``(n_images, D)``.
 
-    The distance of two nodes is the minimum over the images of one.
+    The distance of two nodes is the minimum distance of one node and all images of the other.
     """
     if not twist:
         return np.zeros((0, len(shape)), dtype=np.int64)

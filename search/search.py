@@ -33,7 +33,6 @@ from toruscast.validation import (
     SEED,
     Routing,
     Seed,
-    check_call,
     check_type,
     job_count,
     real_number,
@@ -176,7 +175,7 @@ def search(
     """
     problem = as_problem(comm, torus, routing)
     given_mappings = problem.mappings(mappings)
-    check_call(callback, "callback")
+    check_type(callback, "callback", Callable | None, "a function")
     check_type(partitioners, "partitioners", Iterable, "names of programs")
     check_type(objective, "objective", str, "text")
     if objective != TIME and objective not in FEATURES:

@@ -130,7 +130,8 @@ class FoldedGrid(NamedTuple):
     def fold_blocks(self, block: float) -> tuple[Lane, Lane]:
         """Return the rounds before and after an allgather of ``block`` bytes per task.
 
-        The first collect the blocks at active tasks. The second send back all other blocks.
+        The rounds before it collect the blocks of other tasks at active tasks. The rounds after it
+        send back the blocks that the other tasks lack.
         """
         n_tasks = int(self.weight.sum())
         n_blocks = np.ones(n_tasks)
@@ -165,7 +166,8 @@ def _run_folded(
 ) -> Lanes:
     """Return the lanes ``inner`` of active tasks with the rounds of all other tasks.
 
-    These send their buffer to an active task ``before``, or receive it ``after`` the algorithm.
+    Other tasks send their buffer to an active task ``before`` the algorithm, or receive it
+    ``after`` the algorithm.
     """
     share = nbytes / len(inner)
     send = tuple(Round(src, dst, share, reduces=True) for src, dst in folded.folds)
@@ -189,8 +191,8 @@ def _allgather(
 ) -> Lanes:
     """Allgather by doubling: in step k partners exchange the 2**k blocks that each has.
 
-    ``by_block`` sends each block as a message of its own. ``sorted_first`` moves blocks first, so
-    that every task receives consecutive ones.
+    With ``by_block`` each block is a separate message. With ``sorted_first`` the blocks are moved
+    before the first step, so that all received blocks are consecutive.
     """
     lanes = []
     block = call.nbytes / call.n_tasks / call.ports
@@ -260,14 +262,11 @@ def _broadcast(family: Family, call: CollectiveCall) -> Lanes:
     """Broadcast down the tree of a butterfly, with a share of the buffer on each port."""
     share, folded = call.nbytes / call.ports, fold(call.shape)
     pieces = max(1.0, float(np.ceil(share / call.segment))) if call.segment else 1.0
-    trees = (
-        _list_tree_edges(partners, far_first=True)
-        for partners in _list_partners(folded.sizes, family, call.ports)
-    )
-    inner = tuple(
-        tuple(Round(src, dst, share, pieces=pieces) for src, dst in tree) for tree in trees
-    )
-    return _run_folded(folded, inner, call.nbytes, after=True)
+    lanes = []
+    for partners in _list_partners(folded.sizes, family, call.ports):
+        edges = _list_tree_edges(partners, far_first=True)
+        lanes.append(tuple(Round(src, dst, share, pieces=pieces) for src, dst in edges))
+    return _run_folded(folded, tuple(lanes), call.nbytes, after=True)
 
 
 def _scatter(family: Family, call: CollectiveCall, *, far_first: bool = True) -> Lanes:
@@ -287,7 +286,7 @@ def _scatter(family: Family, call: CollectiveCall, *, far_first: bool = True) ->
 
 
 def _run_two_stages(family: Family, call: CollectiveCall, *, reduces: bool = False) -> Lanes:
-    """Broadcast as a scatter and an allgather, or reduce as a reduce-scatter and a gather."""
+    """Broadcast by a scatter and an allgather, or reduce by a reduce-scatter and a gather."""
     folded = fold(call.shape)
     inner_call = folded.inner_call(call)
     scatter = _scatter(family, inner_call, far_first=False)
@@ -350,9 +349,9 @@ def in_order_binary_parents(n_tasks: int) -> Ranks:
 def dimension_chain_parents(shape: Sequence[int], port: int) -> Ranks:
     """Return chains along dimension ``port``, from their tasks along the next dimension, and so on.
 
-    Tasks with the root's coordinate in the first dimension are reached last, over wraparound links
-    of that dimension. Therefore the trees of ports 0 to d - 1 of a d-dimensional torus share no
-    directed link. The trees of ports d to 2d - 1 are their mirror images in the other direction.
+    Tasks with the root's coordinate in the first of these dimensions are reached last, over its
+    wraparound links. Therefore the trees of ports 0 to d - 1 of a d-dimensional torus share no
+    directed link. The trees of ports d to 2d - 1 are their mirror images.
     """
     ndim = len(shape)
     dims = [d for i in range(ndim) if shape[d := (port + i) % ndim] > 1]
@@ -469,7 +468,7 @@ def _pipelined_trees(call: CollectiveCall) -> Lanes:
 
 
 def _ring_rounds(call: CollectiveCall, *, reduces: bool) -> Lanes:
-    """Send blocks around the ring of ranks in n - 1 rounds, in both directions with two ports."""
+    """Send blocks around the ring of ranks in n - 1 rounds; two ports send in both directions."""
     n = call.n_tasks
     if call.ports > 2:
         raise InputError("bad number of ports for a ring", found=call.ports, expected="1 or 2")
@@ -520,8 +519,8 @@ def _shifted_exchange(call: CollectiveCall) -> Lanes:
 def _bruck_rounds(call: CollectiveCall, *, gathers: bool) -> Lanes:
     """Send blocks over a distance of 2**k ranks in round k = 0, 1, ... (Bruck's algorithm).
 
-    In an all-to-all a task sends the blocks whose distance has bit k set; in an allgather, all that
-    it has.
+    In an all-to-all a task sends the blocks whose distance has bit k set. In an allgather it sends
+    all blocks that it has.
     """
     ranks, n, lane = np.arange(call.n_tasks), call.n_tasks, []
     for step in range((n - 1).bit_length()):

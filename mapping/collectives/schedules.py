@@ -233,6 +233,7 @@ def schedule(
     sizes = (n_tasks,) if shape is None else whole_sizes(shape, "task grid")
     if math.prod(sizes) != n_tasks:
         raise InputError("tasks do not fill the grid", found=sizes, expected=f"{n_tasks} tasks")
+    # Any grid may use the six network interfaces of a Fugaku node.
     ports = whole_number(ports, "number of ports", 1, max(6, 2 * len(sizes)))
     element = real_number(element, "bytes of an element", 0)
     call = CollectiveCall(n_tasks, nbytes, sizes, ports, segment)
@@ -246,10 +247,9 @@ def schedule(
 
 def merged(n_tasks: int, steps: Sequence[Round], name: str = "") -> CommGraph:
     """Return the graph of all messages of several rounds."""
-    src, dst, nbytes = (
-        np.concatenate([getattr(step, field) for step in steps])
-        for field in ("src", "dst", "nbytes")
-    )
+    src = np.concatenate([step.src for step in steps])
+    dst = np.concatenate([step.dst for step in steps])
+    nbytes = np.concatenate([step.nbytes for step in steps])
     pieces = np.concatenate([np.full(step.src.size, step.pieces) for step in steps])
     return sum_edges(n_tasks, src, dst, nbytes, pieces, name=name)
 
@@ -294,7 +294,7 @@ def _connect_all_pairs(groups: Ints, nbytes: float, n_messages: float, n_tasks: 
     """Return equal edges between all pairs of tasks within each group, ``(n_groups, n)``."""
     n = groups.shape[1]
     members = np.sort(groups, axis=1).astype(np.int32)
-    # The tasks in ascending order, and the other members of the group of each.
+    # Tasks in ascending order, each with the other members of its group.
     order = np.argsort(members, axis=None)
     src, dst = members.ravel()[order], np.empty((members.size, n - 1), np.int32)
     for start in range(0, src.size, _BLOCK_SIZE):

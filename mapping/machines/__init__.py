@@ -56,7 +56,7 @@ class ShapeRules:
     """Rules for the shapes of a machine; a field that is 0 or empty sets no rule."""
 
     dimensions: tuple[int, ...] = ()  # valid numbers of sizes
-    only: tuple[Sizes, ...] = ()  # valid shapes, with ascending sizes
+    only: tuple[Sizes, ...] = ()  # valid shapes, each with its sizes in ascending order
     largest: int = 0  # maximum nodes along a dimension, without `inner`
     nodes: int = 0  # maximum number of nodes, without `inner`
     ring_from: int = 0  # minimum nodes of a dimension that is a ring
@@ -67,7 +67,7 @@ class ShapeRules:
     inner_wrap: tuple[bool, ...] = ()
     inner_bandwidth: tuple[float, ...] = ()
     inner_axes: str = ""
-    inner_behind: tuple[int, ...] = ()  # numbers of outer sizes that the sizes `inner` may follow
+    inner_behind: tuple[int, ...] = ()  # valid numbers of outer sizes before the sizes `inner`
     blocks: dict[int, Sizes] = field(default_factory=dict)  # shapes by their number of nodes
     own: Sizes = ()  # dimensions longer than this have links of `beyond` bytes per second
     beyond: float = 0.0
@@ -195,6 +195,7 @@ class Machine:
         return f"{text}, or {outer} and {'x'.join(map(str, rules.inner))}"
 
     def _check_sizes(self, sizes: Sizes) -> None:
+        """Raise `InputError` if the outer sizes violate the machine's rules."""
         rules = self.shapes
         if rules.only and tuple(sorted(sizes)) not in rules.only:
             expected = " or ".join("x".join(map(str, shape)) for shape in rules.only)
@@ -228,9 +229,10 @@ class Machine:
         if len(rates) == 1:
             rates = rates * len(outer)
         rates = rates[: len(outer)] if rules.inner or len(rules.dimensions) > 1 else rates
-        for d, own in enumerate(rules.own):
-            rates[d] = rules.beyond if outer[d] > own else rates[d]
-        return (*rates, *(rules.inner_bandwidth or (rates[0],) * len(inner))[: len(inner)])
+        for d, max_size in enumerate(rules.own):
+            rates[d] = rules.beyond if outer[d] > max_size else rates[d]
+        inner_rates = rules.inner_bandwidth or (rates[0],) * len(inner)
+        return (*rates, *inner_rates[: len(inner)])
 
     def _select_twist(self, sizes: Sizes, rings: tuple[bool, ...], twisted: bool | None) -> Twist:
         """Return the default twist of the sizes, or none if it is not possible or not wanted."""
@@ -274,6 +276,7 @@ def read_machine(content: dict[str, Any], name: str) -> Machine:
 
 
 def _read_source(row: object) -> Citation:
+    """Return the citation in a table ``[[sources]]`` of a machine file."""
     if not isinstance(row, dict):
         raise InputError("bad sources", found=row, expected="tables [[sources]]")
     check_keys(row, tuple(item.name for item in fields(Citation)), "key of [[sources]]")
@@ -307,7 +310,7 @@ def check_keys(content: dict[str, Any], known: Sequence[str], label: str) -> Non
 
 
 _FOLDER = Path(__file__).parent
-# Text of these characters only is a shape, possibly misspelt, and no machine.
+# A text of only these characters is a shape, perhaps with an error, rather than a machine name.
 SIZE_LETTERS = frozenset("0123456789xm ")
 _FIXED_WRAP = "the sizes determine which dimensions of this machine wrap"
 _ALIASES = {"fugaku": "tofu_d"}
@@ -420,8 +423,7 @@ def parse_sizes(text: str) -> Torus:
     parts = plain.lower().split("x")
     sizes = read_sizes("x".join(part.removesuffix("m") for part in parts))
     if sizes is None:
-        found = text if text.strip() else "nothing"
-        raise InputError("bad torus", found=found, expected=expected)
+        raise InputError("bad torus", found=text if text.strip() else "nothing", expected=expected)
     wrap = tuple(not part.endswith("m") for part in parts)
     return Torus(sizes, wrap=wrap, twist=require_default_twist(sizes) if is_twisted else ())
 

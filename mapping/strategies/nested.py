@@ -177,7 +177,7 @@ def _find_simplest_name(shapes: ShapePair) -> str:
     for volume in divisors(math.prod(shapes[0]))[1:-1]:
         boxes = [list_boxes(shape, volume) for shape in shapes]
         if all(boxes):
-            compact = (max(each, key=lambda box: (-max(box), box)) for each in boxes)
+            compact = (max(some, key=lambda box: (-max(box), box)) for some in boxes)
             return "-".join(f"row_tile{format_sizes(box)}_row" for box in compact)
     return ""
 
@@ -185,8 +185,8 @@ def _find_simplest_name(shapes: ShapePair) -> str:
 def _draw_name(rng: Rng, shapes: ShapePair, letters: tuple[str, str]) -> str:
     """Draw a variant of one or two levels of blocks.
 
-    It is empty if no blocks of tasks and nodes have the same volume. ``letters`` are the names of
-    the axes of the task grid and of the torus.
+    The text is empty if no blocks of tasks and nodes have the same volume. ``letters`` are the
+    names of the axes of the task grid and of the torus.
     """
     words: list[list[str]] = [[], []]
     for _ in range(1 + int(rng.random() < _SECOND_LEVEL)):
@@ -242,7 +242,7 @@ def _draw_order(rng: Rng, shape: Sequence[int], letters: str) -> str:
 def nested(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Place blocks of the task grid on blocks of the torus and its slots, level by level.
 
-    Tasks and slots are both ordered by block, and by cell within a block; the i-th task takes the
+    Tasks and slots are both ordered by block, and within a block by cell. The i-th task takes the
     i-th slot.
     """
     tasks, _, nodes = variant.partition("-")
@@ -256,8 +256,8 @@ def nested(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
 def _order_cells(shape: Sequence[int], text: str, letters: str) -> tuple[Ints, list[int]]:
     """Return the cells of a shape in nested order, and the volume of a block at each level.
 
-    The words of ``text`` are in turn the order of the blocks and how to split into blocks; the last
-    one is the order of the cells in the smallest blocks.
+    The words of ``text`` are alternately the order of the blocks and the split into these blocks.
+    The last word is the order of the cells in the smallest blocks.
     """
     words = text.split("_")
     if len(words) < 3 or len(words) % 2 == 0:

@@ -37,7 +37,7 @@ def walk_snake(sizes: Sequence[int]) -> Ints:
 def walk_loop(sizes: Sequence[int]) -> Ints | None:
     """Return the coordinates of a closed path through all cells, ``(n_cells, ndim)``.
 
-    None if the first size is odd or the others are 1.
+    None if the first size is odd or all others are 1.
     """
     # A snake through the other dimensions makes the grid a plane. The path zigzags through the
     # plane without its first column, and returns over this column.
@@ -82,13 +82,14 @@ def order_hilbert(shape: Sequence[int]) -> Ints:
         return np.zeros(math.prod(shape), dtype=np.int64)
     grid = np.indices(shape)
     coords = [grid[axis].ravel() for axis in long]
-    top = 1 << (max(shape) - 1).bit_length() - 1
+    top = 1 << ((max(shape) - 1).bit_length() - 1)  # highest bit of the largest coordinate
     bit = top
     while bit > 1:
         low = bit - 1
         for axis, c in enumerate(coords):
             is_set = (c & bit) > 0
-            # A set bit inverts the lower bits of the first axis; a clear bit exchanges both axes'.
+            # A set bit inverts the lower bits of the first axis. A clear bit exchanges the lower
+            # bits of this axis and the first one.
             exchange = np.where(is_set, 0, (coords[0] ^ c) & low)
             coords[0] = coords[0] ^ np.where(is_set, low, exchange)
             if axis:

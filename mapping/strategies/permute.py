@@ -52,7 +52,7 @@ def _list_letter_orders(placement: Placement) -> list[str]:
     if len(letters) <= 4:
         return ["".join(order) for order in itertools.permutations(letters)][1:]
     dimensions = "".join(a for a in letters if a != "T")
-    slot = "T" * ("T" in letters)
+    slot = "T" if "T" in letters else ""
     rotations = [dimensions[k:] + dimensions[:k] for k in range(len(dimensions))]
     rotations += [order[::-1] for order in rotations]
     orders = [slot + dimensions, dimensions[::-1] + slot]
@@ -99,7 +99,7 @@ def reflect(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
 
 @register("zigzag-LETTERS", _list_zigzag_orders, example="zigzag-XYZ", parameters=_LETTERS)
 def zigzag(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
-    """Fill the slots line by line as `permute`, with alternate lines reversed."""
+    """Fill the slots line by line like `permute`, with alternate lines reversed."""
     axes = parse_axes(variant, placement.letters, placement.shape)
     return order_zigzag(placement.shape, axes)[: placement.n_tasks] // placement.capacity
 
@@ -154,6 +154,7 @@ def _list_strides(placement: Placement) -> list[str]:
     """Return up to eleven strides, evenly spaced on a logarithmic scale."""
     n = placement.n_places
     targets = {round(n ** (k / 12)) for k in range(1, 12)}
+    # The first number from each target that is coprime to the number of slots.
     steps = {next((k for k in range(target, n) if math.gcd(k, n) == 1), 1) for target in targets}
     return [str(step) for step in sorted(steps) if 1 < step < n]
 
@@ -174,7 +175,7 @@ def stride(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
 
 
 def parse_axes(word: str, letters: str, shape: Sequence[int]) -> list[int]:
-    """Return the axes of a word's letters; omitted axes, which must have size 1, come first."""
+    """Return the axes of the letters in a word, after omitted axes, which must have size 1."""
     absent = [axis for axis, letter in enumerate(letters) if letter not in word]
     is_known = len(set(word)) == len(word) and set(word) <= set(letters)
     if not is_known or any(shape[axis] > 1 for axis in absent):

@@ -1,8 +1,8 @@
 """Kernels for hop-bytes, greedy placement and dual recursive bisection.
 
-Hop-bytes are the sum over all edges of bytes times hops. ``traffic`` gives for each task t its
-partners and the bytes to and from each: entries ``first[t]`` to ``first[t + 1]``. Letters in the
-comments: N nodes, D torus dimensions, T tasks, G dimensions of the task grid.
+Hop-bytes are the sum over all edges of bytes times hops. ``traffic`` lists the partners of each
+task, with the bytes exchanged with each; task t has entries ``first[t]`` to ``first[t + 1]``.
+Letters in shapes: N nodes, D torus dimensions, T tasks, G dimensions of the task grid.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def torus_distance(a: NDArray[Any], b: NDArray[Any], metric: TorusMetric) -> flo
 def sum_hop_bytes(
     src: Int32s, dst: Int32s, nbytes: Floats, coords: Int32s, shape: Int32s, wrap: Bools
 ) -> float:
-    """Return the hop-bytes of a mapping; ``coords``, (T, D), are those of each task's node."""
+    """Return the hop-bytes of a mapping, given the coordinates of each task's node, (T, D)."""
     total = 0.0
     for e in range(src.size):
-        # Whole coordinates make this five times as fast as `torus_distance`.
+        # Integer coordinates make this five times as fast as `torus_distance`.
         hops = 0
         for d in range(shape.size):
             gap = abs(coords[src[e], d] - coords[dst[e], d])
@@ -153,8 +153,8 @@ def bisect_torus_and_tasks(
     """Return the node of each task by dual recursive bisection. (T, G) -> (T,).
 
     The torus and its tasks are halved repeatedly, in breadth-first order, down to single nodes. A
-    box of nodes is cut across its longest dimension. Its tasks, in the order by a coordinate of
-    their ``grid`` or by the graph, are cut where this gives the lowest hop-bytes.
+    box of nodes is cut across its longest dimension. Its tasks are sorted by a coordinate of their
+    ``grid`` or by the graph, in the order that gives the cut with the lowest hop-bytes.
     """
     first, partner, nbytes = traffic
     shape = metric.shape
@@ -163,7 +163,8 @@ def bisect_torus_and_tasks(
     for size in shape:
         n_nodes *= size
     n_boxes = 2 * n_nodes - 1
-    # Lowest and highest coordinates of each box, its centre, and the range of its tasks in `tasks`.
+    # Begin and end of each box along each dimension, its centre, and the range of its tasks in
+    # `tasks`.
     low = np.zeros((n_boxes, ndim), np.int64)
     high = np.zeros((n_boxes, ndim), np.int64)
     centre = np.zeros((n_boxes, ndim))
@@ -208,6 +209,7 @@ def bisect_torus_and_tasks(
             centre[left, d] = (low[left, d] + high[left, d] - 1) / 2
             centre[right, d] = (low[right, d] + high[right, d] - 1) / 2
         members = tasks[start:stop].copy()
+        # The left half gets its share of the tasks, rounded, within the slots of both halves.
         total = left_slots + right_slots
         share = (2 * members.size * left_slots + total) // (2 * total)
         n_left = min(max(share, members.size - right_slots), left_slots)
@@ -227,12 +229,12 @@ def bisect_torus_and_tasks(
         # Prefer the grid dimensions that were cut with this dimension before, then uncut ones.
         preferred = np.empty(grid.shape[1] if by_grid else 0, np.int64)
         n_preferred = 0
-        for rank in range(3):
+        for priority in range(3):
             for g in range(preferred.size):
                 is_paired = False
                 for d in range(ndim):
                     is_paired |= paired[g, d]
-                if rank == (0 if paired[g, cut] else 2 if is_paired else 1):
+                if priority == (0 if paired[g, cut] else 2 if is_paired else 1):
                     preferred[n_preferred] = g
                     n_preferred += 1
         order, dimension = _find_best_order(
@@ -244,14 +246,14 @@ def bisect_torus_and_tasks(
             side[order[i]] = 0 if i < n_left else 1
         if refined:
             _refine_halves(traffic, members, bias, gap, side)
-        i, j = start, start + n_left
+        next_left, next_right = start, start + n_left
         for t in members:
             if side[t] == 0:
-                tasks[i], box_of[t] = t, left
-                i += 1
+                tasks[next_left], box_of[t] = t, left
+                next_left += 1
             else:
-                tasks[j], box_of[t] = t, right
-                j += 1
+                tasks[next_right], box_of[t] = t, right
+                next_right += 1
         for t in members:
             side[t] = OUTSIDE
         span[left, 0], span[left, 1] = start, start + n_left
@@ -273,9 +275,9 @@ def _find_best_order(
 ) -> tuple[Ints, int]:
     """Return the order of ``members`` with the cheapest cut after ``n_left``, and its dimension.
 
-    Orders by the ``preferred`` dimensions of the task grid are tried first, then with ``by_graph``
-    breadth-first and by bias (dimension -1), all in both directions. The cost of a cut is the bias
-    of the left tasks, plus the bytes between both sides times ``gap``, the distance of the boxes.
+    Candidates are the orders by the ``preferred`` dimensions of the task grid and, with
+    ``by_graph``, breadth-first and by bias (dimension -1), each in both directions. The cost of a
+    cut is the bias of the left tasks, plus the bytes between both sides times the distance ``gap``.
     """
     first, partner, nbytes = traffic
     best_order, best_dimension = members, -1
@@ -350,20 +352,23 @@ def _order_breadth_first(traffic: Partners, members: Ints, side: NDArray[np.int8
     return order
 
 
+_MAX_PASSES = 4
+
+
 @inner_kernel
 def _refine_halves(
     traffic: Partners, members: Ints, bias: Floats, gap: float, side: NDArray[np.int8]
 ) -> None:
     """Improve ``side``, the half of each of the ``members``, by the method of Kernighan and Lin.
 
-    A pass exchanges pairs of tasks, one from each half, with the largest gains first even if they
-    are negative. It then undoes the exchanges after the lowest total cost.
+    A pass exchanges pairs of tasks, one from each half, in the order of their gains, even if these
+    are negative. It then undoes all exchanges that it made after the total cost was lowest.
     """
     first, partner, nbytes = traffic
     patience = max(16, members.size // 50)  # exchanges without a new lowest cost before a pass ends
     gain = np.zeros(bias.size)
     locked = np.zeros(bias.size, np.bool_)
-    for _ in range(4):
+    for _ in range(_MAX_PASSES):
         scale = 0.0
         heap0 = [(0.0, -1)]
         heap1 = [(0.0, -1)]

@@ -170,9 +170,9 @@ def register(
 ) -> Callable[[PlaceFunction], PlaceFunction]:
     """Register a function as a strategy, under the first word of ``form``.
 
-    The arguments are fields of `Strategy`. Without ``variants``, a form without a hyphen has the
-    family as its only variant, and other forms have none. In ``parameters``, {letters} are the
-    letters of the dimensions and the slots, {dimensions} those of the dimensions, {grid} is the
+    The arguments are fields of `Strategy`. Without ``variants``, a form without parameters has a
+    single variant, the family itself, and other forms have none. In ``parameters``, {letters} are
+    the letters of the dimensions and the slots, {dimensions} those of the dimensions, {grid} is the
     task grid and {places} the number of slots. The function raises `VariantError` for an invalid
     variant.
 

@@ -41,21 +41,14 @@ def swap(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     match = re.fullmatch(r"([0-9]{1,9})-([a-z].*)", variant)
     if not match:
         raise VariantError
-    return _swap_pairs(_place_base(placement, match[2]), int(match[1]), rng)
-
-
-def _place_base(placement: Placement, name: str) -> NDArray[Any]:
-    """Return the initial mapping of swaps, which is the same for every seed."""
-    if name not in placement.bases:
-        placement.bases[name], _ = place_tasks(placement, name, seed=0)
-    return placement.bases[name]
-
-
-def _swap_pairs(node: NDArray[Any], count: int, rng: Rng) -> NDArray[Any]:
-    swapped = node.tolist()
-    for a, b in rng.integers(0, node.size, size=(count, 2)).tolist():
-        swapped[a], swapped[b] = swapped[b], swapped[a]
-    return np.array(swapped, dtype=np.int64)
+    n_swaps, base = int(match[1]), match[2]
+    if base not in placement.bases:
+        # The initial mapping is the same for every seed.
+        placement.bases[base], _ = place_tasks(placement, base, seed=0)
+    node = placement.bases[base].tolist()
+    for a, b in rng.integers(0, len(node), size=(n_swaps, 2)).tolist():
+        node[a], node[b] = node[b], node[a]
+    return np.array(node, dtype=np.int64)
 
 
 # With more tasks, two or more nodes have over a hundred thousand mappings.
@@ -68,7 +61,7 @@ _MAX_COUNTED_TASKS = 20
     parameters="K: index among all mappings, from 0 and less than a million; for few tasks",
 )
 def nth(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
-    """Take the mapping with index K of all, in lexicographic order; for few tasks."""
+    """Take the mapping with index K in the lexicographic order of all mappings; for few tasks."""
     if not re.fullmatch("[0-9]{1,6}", variant):
         raise VariantError
     node = next(itertools.islice(all_mappings(placement), int(variant), None), None)
@@ -233,7 +226,7 @@ def count_remaining(placement: Placement, exclude: Sequence[TaskMapping]) -> flo
 
 
 class DistinctMappings:
-    """The names and digests of a sample of ``n`` distinct mappings; raises if there are fewer."""
+    """A sample that will have ``n`` distinct mappings; an error if there cannot be so many."""
 
     def __init__(self, placement: Placement, n: int, seed: Seed, exclude: Mappings = ()) -> None:
         self.placement = placement
@@ -250,7 +243,7 @@ class DistinctMappings:
             raise TooFewMappingsError("not enough different mappings", found=found, expected=n)
 
     def add(self, name: str, node: NDArray[Any] | None = None) -> list[TaskMapping]:
-        """Return a list of the new mapping; empty if the sample contains it or it is excluded."""
+        """Return the mapping in a list; empty if the sample contains it already or excludes it."""
         if node is None:
             node, _ = place_tasks(self.placement, name, self.seed)
         digest = _digest(node)
@@ -279,7 +272,7 @@ def add_structured(
     """Yield up to ``count`` named mappings from the queues in turn, without equivalent ones.
 
     Mappings are compared with each other and with ``accepted``. The generator returns all mappings
-    that it tried, and those that were equivalent to another.
+    that it tried, and the mappings that it did not yield because they were equivalent to others.
     """
     placement = sample.placement
     remaining, different = list(queues), list(accepted)
@@ -325,10 +318,8 @@ def add_swaps(
     bases: list[Costed] = []
     for costed in sorted(tried, key=lambda pair: (round(pair[0], 9), len(pair[1].name))):
         family = costed[1].name.partition("-")[0]
-        if not any(
-            other.name.partition("-")[0] == family or _have_equal_costs(costed, (cost, other))
-            for cost, other in bases
-        ):
+        families = [mapping.name.partition("-")[0] for _, mapping in bases]
+        if family not in families and not any(_have_equal_costs(costed, base) for base in bases):
             bases.append(costed)
     names = itertools.cycle([mapping.name for _, mapping in bases[:_N_BASES]])
     # A pair of tasks is unchanged by k swaps with probability exp(-4 k / T), because a swap moves
@@ -348,7 +339,7 @@ def sample_inequivalent(
 ) -> tuple[list[TaskMapping], int]:
     """Draw mappings that are not symmetric to each other or to excluded ones.
 
-    Symmetric mappings take nearly the same time, so a model trained on one has seen the time of the
+    Symmetric mappings take nearly the same time, so a model trained on one knows the time of the
     other. If there are too few other mappings, symmetric ones complete the sample; their number is
     the second result.
     """

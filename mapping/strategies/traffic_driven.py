@@ -63,8 +63,8 @@ def greedy(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Place the tasks one by one, always the task with the most bytes to placed tasks.
 
     Among the free nodes nearest to its heaviest partner, it takes the node with the fewest
-    hop-bytes. The first is the task with the most bytes on node 0 (``heaviest``), or a random task
-    on a random node (``random``).
+    hop-bytes. With ``heaviest``, the task with the most bytes is placed first, on node 0. With
+    ``random``, the first task and its node are random.
     """
     first_edge, _, nbytes = placement.partners
     if variant == "heaviest":
@@ -87,7 +87,7 @@ def greedy(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     )
 
 
-# Maximum assignments of torus dimensions that are evaluated, and width of the search for them.
+# Maximum number of assignments of torus dimensions to evaluate, and width of the search for them.
 _MAX_ASSIGNMENTS, _BEAM_WIDTH = 24, 1000
 
 
@@ -122,11 +122,13 @@ def spectral(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
 def _assign_dimensions(layout: Sequence[LayoutAxis], torus: Torus) -> list[list[tuple[int, ...]]]:
     """Return assignments of torus dimensions to the axes of the layout, best first.
 
-    An assignment lists the dimensions of each axis. A beam search adds one dimension at a time and
-    keeps those whose numbers of nodes along the axes fit their extents best, on a log scale.
+    An assignment lists the dimensions of each axis. A beam search adds one dimension at a time. It
+    keeps the assignments whose numbers of nodes along the axes, on a log scale, are closest to the
+    extents of the axes.
     """
     dims = [d for d, size in enumerate(torus.shape) if size > 1]
     dims.sort(key=lambda d: (-torus.shape[d], torus.wrap[d]))
+    # On a twisted torus, each dimension is of its own kind.
     kinds = [(torus.shape[d], torus.wrap[d], torus.twist and d) for d in dims]
     # The number of nodes along an axis of the layout should be proportional to its extent.
     target = np.log([axis.extent for axis in layout])
@@ -167,7 +169,10 @@ def _divide_layout(
     node = np.zeros(n_tasks, dtype=np.int64)
     group = np.zeros(n_tasks, dtype=np.int64)
     for axis, dims in zip(layout, assignment, strict=True):
-        offsets = _walk_dimensions([torus.shape[d] for d in dims]) @ torus.node_strides[list(dims)]
+        # A zigzag path over the dimensions of an axis, the first varying fastest.
+        sizes = [torus.shape[d] for d in reversed(dims)]
+        path = walk_snake(sizes)[:, ::-1] if sizes else np.zeros((1, 0), dtype=np.int64)
+        offsets = path @ torus.node_strides[list(dims)]
         # Stable sorts of short integers are radix sorts.
         key = group[axis.order].astype(np.min_scalar_type(torus.n_nodes))
         order = axis.order[np.argsort(key, kind="stable")]
@@ -181,28 +186,23 @@ def _divide_layout(
     return node
 
 
-def _walk_dimensions(sizes: Sequence[int]) -> Ints:
-    """Return the coordinates of a zigzag path, ``(n, n_dims)``, the first varying fastest."""
-    if not sizes:
-        return np.zeros((1, 0), dtype=np.int64)
-    return walk_snake(sizes[::-1])[:, ::-1]
-
-
 # Maximum tasks for a dense eigendecomposition, which is more reliable than an iterative one.
 _MAX_DENSE = 1500
 _CHEBYSHEV_DEGREE, _MAX_ITERATIONS, _TOLERANCE = 24, 12, 0.01
-# Without noise, the squares of a cosine and its sine have a correlation of -1.
+# Two waves with a lower correlation of their squares are a cosine and its sine; without noise it
+# would be -1.
 _MAX_PAIR_CORRELATION = -0.6
 # Edges below this share of both tasks' largest edge are ignored.
 _MIN_SHARE = 0.1
-# Minimum eigenvectors to compute, and ratio of eigenvalues between groups of equal ones.
+# Minimum number of eigenvectors to compute, and minimum ratio of eigenvalues of different groups.
 _MIN_EIGENVECTORS, _GROUP_GAP = 16, 1.1
-# Share of an eigenvector that must be unexplained for a new axis, and the maximum harmonics and
-# functions of the other axes that explain it.
+# An eigenvector gives a new axis if a regression on functions of the other axes leaves this share
+# unexplained; number of harmonics of each axis, and maximum number of functions.
 _MIN_UNEXPLAINED, _HARMONICS, _MAX_REGRESSORS = 0.7, 2, 200
 # Tasks in the sample for independent component analysis.
 _MAX_ICA_TASKS = 2000
-# Further eigenvectors, which complete the last group of equal eigenvalues, and their tolerance.
+# Further eigenvectors, which complete the last group of equal eigenvalues, and the tolerance for
+# equal eigenvalues.
 _EXTRA_EIGENVECTORS, _EQUAL = 32, 1e-9
 # Rounding errors, which differ between processors, must not order tasks.
 _DECIMALS = 6
@@ -218,7 +218,7 @@ class LayoutAxis:
 
     @lazy
     def order(self) -> Ints:
-        """Tasks by their coordinate; equal up to rounding errors, by number."""
+        """Tasks sorted by coordinate, or by number if their coordinates are nearly equal."""
         return np.argsort(np.round(self.value, _DECIMALS), kind="stable")
 
 
@@ -226,8 +226,8 @@ def find_layouts(placement: Placement, n_dimensions: int, rng: Rng) -> Iterator[
     """Yield candidate layouts of the tasks.
 
     The number of eigenvectors of a layout is unknown, because a ring has two and a line has one.
-    Harmonics of a long axis can be as slow as the waves of a short one. Therefore a further axis
-    comes from the first eigenvectors that are no functions of the previous axes.
+    Harmonics of a long axis can be as slow as the waves of a short one. Therefore each further axis
+    comes from the slowest eigenvectors that are not functions of the previous axes.
     """
     max_waves = min(2 * n_dimensions, placement.n_tasks - 2)
     if max_waves < 1 or not placement.partners.partner.size:
@@ -254,14 +254,14 @@ def _find_slow_eigenvectors(
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the ``n`` smallest positive eigenvalues of the Laplacian and their eigenvectors.
 
-    The Laplacian is that of the graph of bytes between tasks, normalised by the degrees; with
-    ``equal_weights``, light edges are ignored and others are equal. Shapes (n,) and (n_tasks, n).
+    The graph has the bytes between tasks as weights. Its Laplacian is normalised by the degrees.
+    ``equal_weights`` ignores light edges and the weights of others. Shapes (n,) and (n_tasks, n).
     """
     first, partner, nbytes = placement.partners
     n_tasks = placement.n_tasks
     task = np.repeat(np.arange(n_tasks), np.diff(first))
     if equal_weights:
-        # Keep the faces of a halo, which differ in bytes, without its edges and corners.
+        # Keep the faces of a halo even if their bytes differ, but not its edges and corners.
         max_bytes = np.maximum.reduceat(nbytes, np.minimum(first[:-1], nbytes.size - 1))
         is_heavy = nbytes >= _MIN_SHARE * np.minimum(max_bytes[task], max_bytes[partner])
         nbytes = is_heavy.astype(np.float64)
@@ -273,7 +273,7 @@ def _find_slow_eigenvectors(
     if n_tasks <= _MAX_DENSE:
         dense = np.zeros((n_tasks, n_tasks))
         np.add.at(dense, (task, partner), normal)
-        # SciPy would return only the largest, but takes longer to import.
+        # SciPy could compute only the largest eigenvalues, but takes longer to import.
         values, vectors = np.linalg.eigh(dense)
         last = -(n + 2 + _EXTRA_EIGENVECTORS)
         values, vectors = values[:last:-1], vectors[:, :last:-1]
@@ -288,9 +288,9 @@ def _find_slow_eigenvectors(
 
 
 def _choose_basis(columns: Floats) -> Floats:
-    """Return an orthonormal basis that depends only on the space of the orthonormal columns.
+    """Return an orthonormal basis that depends only on the space spanned by orthonormal columns.
 
-    Libraries return any basis of an eigenspace, and another one on another processor.
+    A library may return any basis of an eigenspace, and a different one on each processor.
     """
     probe = np.random.default_rng(0).normal(size=columns.shape)
     basis, triangle = np.linalg.qr(columns @ (columns.T @ probe))
@@ -305,6 +305,7 @@ def _iterate_eigenvectors(
     Each step of the subspace iteration applies a Chebyshev polynomial, which is small for
     eigenvalues below the cutoff and grows fast above it.
     """
+    # Twelve additional vectors speed up the convergence of the last ones.
     block = np.random.default_rng(1).normal(size=(normal.shape[0], n + 12))
     cutoff, previous_gaps = 0.9, np.full(n, np.inf)
     for _ in range(_MAX_ITERATIONS):
@@ -342,7 +343,7 @@ def _unmix_waves(mixed: NDArray[Any], rng: Rng) -> NDArray[Any]:
         sample = white[rng.choice(len(white), _MAX_ICA_TASKS, replace=False)]
     for _ in range(100):
         sources = sample @ rotation.T
-        # The small share of the rotation keeps sources whose kurtosis does not order them.
+        # Slightly less than FastICA's 3 keeps sources without kurtosis, whose update would vanish.
         update = (sources**3).T @ sample / sample.shape[0] - (3 - 1e-6) * rotation
         left, _, right = np.linalg.svd(update)
         # Iterations would amplify rounding errors, which differ between processors.
@@ -357,7 +358,7 @@ def _unmix_waves(mixed: NDArray[Any], rng: Rng) -> NDArray[Any]:
 def _pair_waves(
     waves: NDArray[Any], slow: NDArray[Any], eigenvalues: NDArray[Any]
 ) -> list[LayoutAxis]:
-    """Return a ring for each pair of waves that are cosine and sine, and a line for each other one.
+    """Return a ring for each cosine with its sine, and a line for each wave without a partner.
 
     The squares of such a pair have a correlation near -1. The extent of an axis comes from the
     ``eigenvalues`` of the ``slow`` eigenvectors in its waves.
@@ -396,14 +397,14 @@ def _pair_waves(
 def _find_next_axes(
     layout: list[LayoutAxis], slow: NDArray[Any], rng: Rng, eigenvalues: NDArray[Any]
 ) -> list[LayoutAxis]:
-    """Return the axes of the slowest eigenvectors that are no functions of the layout's axes.
+    """Return the axes of the slowest eigenvectors that are not functions of the layout's axes.
 
     The functions are products of harmonics of the axes; a regression on them gives the residuals.
-    Return no axes if there are too many functions, or no such eigenvector.
+    The result is empty if there are too many functions, or no such eigenvector.
     """
     regressors = np.ones((len(slow), 1))
     for axis in layout:
-        # The coordinate on a line is half a wave of the position; its rank gives the position.
+        # The coordinate on a line is half a wave, so the rank of a task gives its position.
         rank = np.argsort(axis.order) / max(len(slow) - 1, 1)
         angle = axis.value if axis.is_ring else np.pi * rank
         phases = angle[:, None] * np.arange(1, _HARMONICS + 1)

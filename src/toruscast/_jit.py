@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 
 class _CompilationListener(event.Listener):
-    """Measures compilation times; kernels from the cache do not count."""
+    """Measures compilation times; numba calls its methods, but not for kernels from the cache."""
 
     def __init__(self) -> None:
         # Start times of nested compilations; the compiler's global lock protects the list.
@@ -54,6 +54,7 @@ class _CompilationListener(event.Listener):
         self.starts.append((time.monotonic(), time.thread_time()))
 
     def on_end(self, event: Any) -> None:
+        """Add the time of a compilation, unless another one contains it."""
         wall, thread = self.starts.pop()
         if self.starts:
             return
@@ -168,7 +169,8 @@ class _KernelCache(_Cache):  # type: ignore[misc]
         self._shipped = _KernelIndex(str(shipped), base, stamp)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        # Initialise only the runtime for cached code, since the compiler takes 0.3 s to import.
+        """Return the kernel for argument types from a cache; None if it must be compiled."""
+        # Initialise only the runtime for cached code, because importing the compiler takes 0.3 s.
         rtsys.initialize(target_context)
         overload = super()._load_overload(sig, target_context)
         if overload is None and _supports_shipped_kernels():
@@ -178,6 +180,7 @@ class _KernelCache(_Cache):  # type: ignore[misc]
         return overload
 
     def _save_overload(self, sig: Any, data: Any) -> None:
+        """Write a compiled kernel to the user's cache; warn if that is not possible."""
         if self._cache_path == os.devnull:
             folder = _config.CACHE_DIR or Path(self._py_func.__code__.co_filename).parent
             _warn_not_cached(folder, "cannot be written")
@@ -216,7 +219,7 @@ _FEATURES = (
 
 @cache
 def _supports_shipped_kernels() -> bool:
-    """Return whether the wheel has kernels for this Python, numba and processor."""
+    """Whether the wheel has kernels for this Python, numba and processor."""
     if not _SHIPPED.is_dir() or get_process_triple() != _SHIPPED_TARGET[0]:
         return False
     available = get_host_cpu_features()
@@ -227,7 +230,7 @@ def _supports_shipped_kernels() -> bool:
 def _compute_checksums(folder: Path) -> list[tuple[str, int]]:
     """Return the checksums of all modules whose functions a folder's kernels may inline."""
     package = Path(__file__).parent
-    modules = (module for each in {folder, package / "routing"} for module in each.glob("*.py"))
+    modules = {*folder.glob("*.py"), *(package / "routing").glob("*.py")}
     sources = [package / "_jit.py", package / "_llvm.py", *modules]
     return sorted((file.name, zlib.crc32(file.read_bytes())) for file in sources)
 

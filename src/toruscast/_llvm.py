@@ -89,6 +89,7 @@ def _prefetch(_typing: Any, array: Any, index: Any) -> Any:
         pointer, word = ir.IntType(8).as_pointer(), ir.IntType(32)
         address = builder.bitcast(builder.gep(data, [arguments[1]]), pointer)
         kind = ir.FunctionType(ir.VoidType(), [pointer, word, word, word])
+        # The arguments after the address mean a read (0), to all cache levels (3), of data (1).
         load = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
         builder.call(load, [address, word(0), word(3), word(1)])
         return context.get_dummy_value()
@@ -103,7 +104,10 @@ def _compare_row(compare: Callable[[Any, Any, Any], Any], lanes: int) -> Any:
     """
 
     def compare_row(_typing: Any, array: Any, index: Any, number: Any) -> Any:
+        """Return the signature for these argument types, and the function that emits the code."""
+
         def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            """Load a row, compare it with copies of the number, and pack the results into bits."""
             data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
             row = ir.VectorType(ir.IntType(array.dtype.bitwidth), lanes)
             address = builder.bitcast(builder.gep(data, [arguments[1]]), row.as_pointer())

@@ -50,13 +50,13 @@ class InputError(ReportedError, ValueError):
         self.line = line
         self.found = found
         self.expected = expected
-        where = "" if self.file is None else _short(self.file, 1000)
-        message = _short(message, 500)
+        where = "" if self.file is None else _format_value(self.file, 1000)
+        message = _format_value(message, 500)
         if line is not None:
             where += f":{line}" if where else f"line {line}"
         text = f"{where}: {message}" if where else message
         details = [
-            f"{word} {_short(value, limit)}"
+            f"{word} {_format_value(value, limit)}"
             # Shorten long input, but keep lists of choices complete.
             for word, value, limit in (("found", found, 120), ("expected", expected, 500))
             if value is not None
@@ -95,7 +95,7 @@ class TooFewMappingsError(InputError):
     """There are fewer different mappings than requested."""
 
 
-def _short(value: object, limit: int) -> str:
+def _format_value(value: object, limit: int) -> str:
     return shortened(one_line(str(value)), limit)
 
 

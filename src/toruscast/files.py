@@ -39,10 +39,9 @@ _MIN_LIMIT = 2**25
 # The content of a file may take these bytes of memory, or this many times its size.
 _MIN_CLAIM = 400e6
 _MAX_CLAIM = 1000
-_MAX_DOTS = 16
-# The directory of an archive with a million members would take seconds to read.
-_MAX_MEMBERS = 1000
-_MEMBER = b"PK\x01\x02"
+# The directory of an archive with a million members would take seconds to read. The signature
+# starts the entry of each member.
+_MAX_MEMBERS, _MEMBER_SIGNATURE = 1000, b"PK\x01\x02"
 _PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _UTF8 = "UTF-8 text: save the file as UTF-8"
 _BYTE_ORDER_MARKS = (
@@ -52,6 +51,7 @@ _BYTE_ORDER_MARKS = (
     (b"\xfe\xff", "UTF-16"),
 )
 # A TOML key with many dots takes much memory.
+_MAX_DOTS = 16
 _DOTTED = re.compile(rf"^[^=\"'#]*(?:\.[^=\"'#.]*){{{_MAX_DOTS},}}")
 
 
@@ -163,10 +163,8 @@ def check_text(data: bytes, path: AnyPath, line: int | None = None) -> None:
         data.decode()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1 if line is None else line
-        found = f"byte 0x{data[error.start]:02x}"
-        raise InputError(
-            "not UTF-8 text", file=path, line=line, found=found, expected=_UTF8
-        ) from None
+        fault, found = "not UTF-8 text", f"byte 0x{data[error.start]:02x}"
+        raise InputError(fault, file=path, line=line, found=found, expected=_UTF8) from None
 
 
 def as_string(data: bytes, path: AnyPath) -> str:
@@ -218,7 +216,7 @@ def arrays_of_npz(data: bytes, path: AnyPath, limit: int) -> dict[str, NDArray[A
 
     Nothing is unpickled. All sizes are checked before members are unpacked.
     """
-    if data.count(_MEMBER) > _MAX_MEMBERS:
+    if data.count(_MEMBER_SIGNATURE) > _MAX_MEMBERS:
         expected = f"at most {_MAX_MEMBERS} arrays"
         raise InputError("archive of too many parts", file=path, expected=expected)
     with as_damaged(path, ".npz file"), zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -229,7 +227,7 @@ def arrays_of_npz(data: bytes, path: AnyPath, limit: int) -> dict[str, NDArray[A
             raise InputError("archive too large", file=path, found=size, expected=expected)
         if twice := repeated(names):
             raise InputError("array named twice in an archive", file=path, found=twice[0])
-        if any(each.compress_type not in _PACKED for each in members):
+        if any(member.compress_type not in _PACKED for member in members):
             raise ValueError("unknown compression")
         pairs = zip(names, members, strict=True)
         return {name: _read_array(archive.read(member)) for name, member in pairs}
@@ -308,7 +306,7 @@ def check_target(path: AnyPath, *, text: bool = False) -> Path:
 
 
 def _find_write_obstacle(path: AnyPath, target: Path) -> str | None:
-    """Return why a file cannot be written, or None."""
+    """Return the reason that a file cannot be written; None if it can."""
     if not os.fspath(path):
         return "an empty path"
     if target.is_symlink():

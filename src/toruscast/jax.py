@@ -32,8 +32,8 @@ def make_mesh(
     """Return a mesh of devices like `jax.make_mesh`, with the fastest layout for the traffic.
 
     The result is the mesh of `jax.make_mesh` unless link loads show a faster one. Several slices
-    form one mesh with an axis cut between them. The result depends on the arguments alone, so every
-    process gets the same mesh.
+    form one mesh, with one axis divided between them. The result depends only on the arguments, so
+    every process gets the same mesh.
 
     Parameters
     ----------
@@ -55,8 +55,8 @@ def make_mesh(
     Warns
     -----
     InputWarning
-        If the devices have no coordinates or are of an unknown kind. The mesh is JAX's own then.
-        If a compiled function has traffic that is not counted.
+        If the devices have no coordinates or are of an unknown kind, so that the result is JAX's
+        own mesh, or if a compiled function has traffic that is not counted.
     """
     devices = list(jax.devices() if devices is None else devices)
     axes = MeshAxes(axis_names, axis_shapes)  # type: ignore[arg-type]

@@ -54,17 +54,17 @@ def number(value: float, digits: int = 3) -> str:
     """
     if not value or not math.isfinite(value):
         return f"{value:.{digits - 1}f}"
-    # Round first, because rounding may change the order of magnitude, as for 99.96.
-    size = math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}"))))
-    if not -6 < size < 16:
+    # Round first, because rounding may change the exponent, as for 99.96.
+    exponent = math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}"))))
+    if not -6 < exponent < 16:
         return f"{value:.{digits - 1}e}"
-    return f"{value:.{max(digits - 1 - size, 0)}f}"
+    return f"{value:.{max(digits - 1 - exponent, 0)}f}"
 
 
 def large(count: float) -> str:
     """Format a count; counts from a million on have three digits and a word such as "million"."""
     for scale, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
-        # A count that rounds up to the next unit is given in that unit.
+        # From 0.9995 on, three digits round up to 1 of this unit.
         if count >= 0.9995 * scale:
             return f"{float(f'{count / scale:.3g}'):g} {word}"
     return f"{count:,.0f}"

@@ -72,18 +72,13 @@ def check_type(value: object, what: str, kind: Any, expected: str) -> None:
         raise InputError(f"bad {what}", found=repr(value), expected=expected)
 
 
-def check_call(function: object, what: str = "progress") -> None:
-    """Raise `InputError` unless the argument is callable or None."""
-    check_type(function, what, Callable | None, "a function")
-
-
 Progress = Callable[[str, int, int], object]
 """Called with the name of a stage, the number of finished steps, and the number of steps."""
 
 
 def progress_of(progress: Progress | None, stage: str) -> Callable[[int, int], object] | None:
-    """Return a progress function of one stage, which takes finished steps and all steps."""
-    check_call(progress)
+    """Return a progress function for one stage, called with the finished and all steps."""
+    check_type(progress, "progress", Callable | None, "a function")
     return None if progress is None else partial(progress, stage)
 
 

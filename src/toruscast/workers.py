@@ -33,11 +33,11 @@ R = TypeVar("R")
 Recorded = tuple[R, list[logging.LogRecord]]
 logger = logging.getLogger(__name__)
 _LIBRARY = logging.getLogger("toruscast")
-# Maximum number of losses of workers between two results.
+# Maximum number of times that workers may be lost between two results.
 LOSSES = 3
 # Number of calls whose shared inputs a worker caches.
 _CACHE_SIZE = 4
-# Number of calls to submit ahead per worker, and of calls between two counts of the workers.
+# Number of calls to submit ahead per worker, and number of calls after which to recount workers.
 _AHEAD, _COUNT_INTERVAL = 2, 256
 # Seconds after which an idle process ends.
 _IDLE = 300
@@ -150,7 +150,7 @@ class Task(Generic[R]):
         return (self._run_in_processes if processes else self._run_in_threads)(items, n_jobs)
 
     def _run_in_threads(self, items: Iterator[Any], n_jobs: int) -> Iterator[tuple[int, R]]:
-        """Run calls in daemon threads, because an interruption does not wait for these."""
+        """Run calls in daemon threads, so that an interruption does not wait for running calls."""
         source, lock = enumerate(items), threading.Lock()
         results: Queue[tuple[int, R] | BaseException | None] = Queue(_AHEAD * n_jobs)
 
@@ -189,12 +189,12 @@ class Task(Generic[R]):
         from joblib.executor import get_memmapping_executor
         from joblib.externals.loky.backend.resource_tracker import ensure_running
 
-        # A signal during its slow start in the pool would leave a lock registered for ever.
+        # The tracker starts slowly. A signal during its start in the pool would leak a lock.
         ensure_running()
         share = str(max(joblib.cpu_count() // n_jobs, 1))
         limits = {name: os.environ.get(name, share) for name in _THREADS}
-        # joblib has one pool in a process. Ours must be of its class, because scikit-learn may use
-        # joblib next. Without max_nbytes nothing is written to temporary files.
+        # A process has one joblib pool, which scikit-learn may use next. Therefore it must be
+        # of joblib's own class. With max_nbytes=None nothing is written to temporary files.
         settings = {"timeout": _IDLE, "env": limits, "initializer": _end_with_parent}
         settings |= {"initargs": (os.getpid(),), "max_nbytes": None}
         start = partial(get_memmapping_executor, n_jobs, **settings)
@@ -274,7 +274,7 @@ def _run_in_pool(
 
 
 def _iterate_until_error(items: Iterable[Any], errors: list[Exception]) -> Iterator[Any]:
-    """Yield items until an error, which is stored for the caller, as threads may take the items."""
+    """Yield items until an error, which is stored because another thread may take the items."""
     try:
         yield from items
     except Exception as error:

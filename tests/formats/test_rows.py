@@ -32,7 +32,7 @@ def test_pieces_equal_lines(tmp_path_factory, kinds, rows, separator, end, packe
     mark = separator.strip() or None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(source, "START", piece)
-        patch.setattr(source, "_PIECE", piece)
+        patch.setattr(source, "_CHUNK_OF_LINES", piece)
 
         def read():
             text = TextFile(str(path), is_streamed=True)
