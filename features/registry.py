@@ -112,6 +112,7 @@ def select_features(names: Sequence[str] | None, level: int) -> tuple[Feature, .
     return tuple(FEATURES[name] for name in selected)
 
 
+# Share of the maximum from which a value is a top outlier [Jain13], and relative rounding errors.
 _TOP_SHARE, _ROUNDING = 0.95, 1e-9
 
 
@@ -177,6 +178,7 @@ def near_top(values: NDArray[Any]) -> Bools:
 
 
 def _count_hops(traffic: RoutedTraffic) -> Values:
+    """Return the hops of messages between nodes, with the number of edges for each."""
     hops = 1 + np.flatnonzero(traffic.edges_by_hops[1:])
     return Values(hops, traffic.edges_by_hops[hops])
 
@@ -207,7 +209,7 @@ _AGGREGATES: dict[str, tuple[Callable[[Values], float], str]] = {
 
 
 def _select_values(traffic: RoutedTraffic, indicator: str, suffix: str) -> Values:
-    """Return a selection of an indicator's values, cached for all aggregates."""
+    """Return the values of an indicator, or its outliers by suffix, cached for all aggregates."""
     cache: dict[str, Values] = vars(traffic).setdefault("selections", {})
     if indicator + suffix not in cache:
         if suffix:
@@ -235,7 +237,7 @@ def _add(
 
 
 def _aggregate(indicator: str, suffix: str, reduce: Callable[[Values], float]) -> FeatureFunction:
-    """Return the feature that reduces a selection of an indicator's values to a number."""
+    """Return the function of a feature, which reduces the selected values to a number."""
     return lambda t: reduce(_select_values(t, indicator, suffix))
 
 

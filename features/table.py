@@ -61,7 +61,7 @@ def features(
     n_jobs : int, optional
         Number of threads, or of workers in a `joblib.parallel_config`; -1 for one per core.
     progress : callable, optional
-        Called with "features", the number of finished mappings, and that of all.
+        Called with "features", the number of finished mappings, and their total number.
 
     Returns
     -------
@@ -131,7 +131,7 @@ def extract_blocks(
 
 
 def _collect_blocks(rows: Iterator[Row], columns: Sequence[str]) -> Iterator[pd.DataFrame]:
-    """Yield tables of up to 1,024 rows, and log the time that all of them take."""
+    """Yield tables of up to 1,024 rows, and log the total time at the end."""
     start, n_rows = time.perf_counter(), 0
     while block := list(islice(rows, _BLOCK_SIZE)):
         yield _build_table(block, columns, n_rows)
@@ -156,7 +156,7 @@ def _build_table(rows: Sequence[Row], columns: Sequence[str], first: int = 0) ->
     names = [name or str(i) for i, (name, _) in enumerate(rows, first)]
     index = pd.Index(names, name="mapping")
     values: Any = [[values[column] for column in columns] for _, values in rows]
-    # An array makes a table in a seventh of the time.
+    # Building a table from an array takes a seventh of the time.
     if all(type(value) is float for row in values for value in row):
         values = np.array(values, dtype=float).reshape(len(rows), len(columns))
     return pd.DataFrame(values, index=index, columns=list(columns))
@@ -169,7 +169,8 @@ def _route_and_compute(
 
 
 def _compute_row(traffic: RoutedTraffic, features: Sequence[Feature], extra: Extra) -> Row:
-    # Compute features of link bytes last, because the pass for other features gives these as well.
+    """Return the mapping's name, and its features and additional columns by name."""
+    # Compute features of link bytes last, because the pass for other features sums these as well.
     ordered = sorted(features, key=lambda feature: "_bytes" in feature.name)
     values: dict[str, Any] = {
         feature.name: _compute_feature(feature, traffic) for feature in ordered

@@ -107,17 +107,16 @@ class RoutedTraffic:
     @property
     def packet_hops(self) -> int:
         """Sum of the hops of all packets, which determines the cost of a simulation."""
-        return int(
-            packet_counts(self.problem)[0] @ find_hops_and_fifos(self.problem, self.mapping).hops
-        )
+        packets, _ = packet_counts(self.problem)
+        return int(packets @ find_hops_and_fifos(self.problem, self.mapping).hops)
 
     @lazy
     def totals(self) -> PhaseTotals:
         """Totals from one pass over the messages of all phases."""
-        tally = self.routes.totals
+        totals = self.routes.totals
         if self.problem.common_routing is not None:
-            return tally
-        return tally._replace(link_bytes=sum_loads(self.problem, self.mapping))
+            return totals
+        return totals._replace(link_bytes=sum_loads(self.problem, self.mapping))
 
     @property
     def edges_by_hops(self) -> Ints:
@@ -167,7 +166,7 @@ class RoutedTraffic:
 
     @property
     def rounds_apart(self) -> float:
-        """Possible overlap of dependent rounds; see `MappingBounds.rounds_apart`."""
+        """How much dependent rounds may overlap; see `MappingBounds.rounds_apart`."""
         return self.lower_bounds.rounds_apart
 
     @property
@@ -192,8 +191,9 @@ class RoutedTraffic:
         """Lower bound of the simulated time, in seconds, for all choices of packets.
 
         For several iterations it is a bound of their mean, which requires a simulation of the first
-        iteration. If packets make random choices, the bound is valid only for a finished
-        simulation. Before, it is the bound of phases between barriers, or 0 without barriers.
+        iteration. If packets make random choices, this bound is valid only for a finished
+        simulation. Before the simulation, only phases between barriers are bounded; the bound is 0
+        without barriers.
         """
         if self.iterations == 1:
             return self.sure.total
@@ -210,8 +210,7 @@ class RoutedTraffic:
         simulation = self.__dict__.get("simulation")
         if simulation is not None and simulation.coarsening == coarsening:
             return float(simulation.alone)
-        first = replace(self, coarsening=coarsening, iterations=1)
-        return first.simulation.time
+        return replace(self, coarsening=coarsening, iterations=1).simulation.time
 
     @property
     def _max_coarsening(self) -> int:
@@ -272,7 +271,7 @@ class RoutedTraffic:
     def coarse(self) -> Simulation:
         """A simulation with packets four times as long, at about a quarter of the cost.
 
-        If the median message has 320 packets or more, packets are so long that 64 to 80 carry it.
+        If the median message has 320 packets or more, they are merged into 64 to 80 packets.
         """
         return self._simulate(coarsening=self.coarse_factor)
 

@@ -22,7 +22,8 @@ from .messages import HALF, Edges
 from .route_kernels import Grid, HopsAndFifos, goes_plus, is_halved
 from .tables import OffsetTable, RunTable
 
-# Codes of a block of neighbouring nodes, and tasks between a prefetch and its use.
+# Codes of a block of neighbouring nodes, and tasks between a prefetch and its use. Prefetch loops
+# advance by a cache line: 8 numbers of 64 bits or 16 numbers of 32 bits.
 BLOCK_NODES = 1024
 TASKS_AHEAD = 6
 
@@ -85,8 +86,8 @@ def gather_dst_codes(code: Int32s, node: Int32s, dst: Int32s, dst_code: Int32s) 
 def sort_tasks_by_block(table: RunTable, node: Int32s, first: Ints) -> Ints:
     """List tasks by blocks of neighbouring nodes. (T,) (T + 1,) -> (T, 3).
 
-    Each row has the node, the first edge and the end of the edges. In task order, most reads of
-    runs would miss the cache.
+    Each row has the node of a task, its first edge and the end of its edges. In task order, most
+    reads of runs would miss the cache.
     """
     position = np.zeros(table.plane // BLOCK_NODES + 2, dtype=np.int64)
     for t in range(node.size):
@@ -109,8 +110,8 @@ def spread_runs(grid: Grid, table: RunTable, run: Ints, load: Ints) -> None:
     """Add the units of every run to its links. (R * C,) -> (C, L).
 
     On each line of nodes, a run adds its units at its first link and subtracts them after its last.
-    The sums from the beginning of the line are then the loads of its links. A tie that is open
-    sends half of the units in each direction.
+    Cumulative sums along the line are then the loads of its links. A tie that is open sends half of
+    the units in each direction.
     """
     ndim = grid.shape.size
     ports = 2 * ndim
@@ -162,7 +163,8 @@ def spread_runs(grid: Grid, table: RunTable, run: Ints, load: Ints) -> None:
 def sum_loads_over_runs(grid: Grid, table: RunTable, load: Floats, run_loads: Floats) -> None:
     """Compute the sum and maximum of the loads along every run. (L,) -> (R, 2).
 
-    Runs from one node in one direction are visited by increasing length, each one link longer.
+    The runs from a node in one direction are visited in the order of their length. Each extends the
+    previous one by a link.
     """
     ndim = grid.shape.size
     parities = table.parities

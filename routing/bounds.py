@@ -151,9 +151,9 @@ class MappingBounds:
     def rounds_apart(self) -> float:
         """Logarithm of the ratio of the bounds with and without barriers between dependent rounds.
 
-        It is estimated from a sample of the rounds, and weighted by the length of messages: single
-        packets hardly delay each other, so their rounds overlap as the bound without barriers
-        assumes.
+        The ratio is estimated from a sample of the rounds, and weighted by the length of messages.
+        Messages of one packet hardly delay each other, so their rounds overlap as the bound without
+        barriers assumes.
         """
         total = self.resources.total
         if not self.problem.workload.dependent or not total:
@@ -203,14 +203,14 @@ class StretchBounds(PhaseRoutes):
 
     @lazy
     def sure_link(self) -> float:
-        """Link bound, or the cut bound if packets may choose their route."""
+        """Link bound, or the cut bound (0 for rounds) if packets may choose their route."""
         if not has_multiple_routes(self.problem):
             return self.resources.link
         return 0.0 if self.problem.is_chained else cut_bound(self.problem, self.mapping)
 
     @property
     def sure_release(self) -> float:
-        """Release bound; 0 if packets may choose their route, so that it would be an estimate."""
+        """Release bound; 0 if it is only an estimate, because packets may choose their route."""
         return 0.0 if has_multiple_routes(self.problem) else self.release
 
 
@@ -272,11 +272,10 @@ def cut_bound(problem: MappingProblem, mapping: TaskMapping) -> float:
     node. Planes omit messages that go half around a ring, because these can take either direction.
     """
     comm, torus = problem.comm, problem.torus
-    packets, wire = packet_counts(problem)
-    nbytes = packets * wire
+    packets, packet_bytes = packet_counts(problem)
     src, dst = mapping.node[comm.src], mapping.node[comm.dst]
     remote = src != dst
-    src, dst, weight = src[remote], dst[remote], nbytes[remote]
+    src, dst, weight = src[remote], dst[remote], (packets * packet_bytes)[remote]
     if not src.size:
         return 0.0
     node_bound = _node_bound(torus, src, dst, weight)
@@ -310,7 +309,7 @@ def _plane_bound(torus: Torus, src: Int32s, dst: Int32s, weight: Floats) -> floa
 
 
 def _node_bound(torus: Torus, src: Int32s, dst: Int32s, weight: Floats) -> float:
-    """Return the seconds of the busiest node, whose links carry all that it sends or receives."""
+    """Return the seconds in which the links of the busiest node carry its remote messages."""
     bandwidth = np.where(torus.link_exists, torus.link_bandwidth, 0.0).reshape(torus.n_nodes, -1)
     bandwidth_out = bandwidth.sum(axis=1)
     head = torus.neighbors.ravel()
@@ -324,6 +323,7 @@ def _node_bound(torus: Torus, src: Int32s, dst: Int32s, weight: Floats) -> float
     return float(max(seconds_out.max(initial=0.0), seconds_in.max(initial=0.0)))
 
 
+# Maximum relative rounding error of sums.
 _ROUNDING = 1e-9
 # With a larger share of hot links, a second and tighter selection saves time.
 _MAX_HOT_SHARE = 0.02
@@ -383,8 +383,8 @@ def release_bound(problem: MappingProblem, mapping: TaskMapping) -> float:
 def _release_seconds(routes: PhaseRoutes) -> float:
     """Return the release bound of one phase, 0 without network traffic.
 
-    A link works on its messages from the moment at which the first can reach it: the bound is the
-    latest end of that work over all links. Only runs of nodes that may decide it are examined.
+    A link works on its messages from the moment when the first one can reach it. The bound is the
+    latest end of this work over all links. Only links that may be busy last are examined.
     """
     torus = routes.problem.torus
     remote, release_range, uncontended = _find_releases(routes)
@@ -397,12 +397,12 @@ def _release_seconds(routes: PhaseRoutes) -> float:
     key, buffer = (scratch(name, n, np.uint64) for name in ("key", "other key"))
     flag = _flag_hot_runs(routes, remote, release_range, uncontended)
     n = select_flagged_edges(run_table(torus), flag, remote, release_range, key)
-    last = sort_keys(key[:n], buffer[:n])
+    latest_first = sort_keys(key[:n], buffer[:n])
     first, links = np.zeros((2, 0), dtype=np.int64)
     if torus.twist:
         first, links = list_routes(torus, remote.src, remote.dst)
-    busy = last_busy_time(grid_of(torus), first, links, remote, last, latency, state)
-    return max(uncontended, busy + latency)
+    end = last_busy_time(grid_of(torus), first, links, remote, latest_first, latency, state)
+    return max(uncontended, end + latency)
 
 
 def _find_releases(routes: PhaseRoutes) -> tuple[RemoteEdges, tuple[float, float], float]:
@@ -424,9 +424,9 @@ def _find_releases(routes: PhaseRoutes) -> tuple[RemoteEdges, tuple[float, float
         scratch("release", n),
         scratch("wire", n),
     )
-    byte = 1 / max(torus.bandwidth)
+    byte_seconds = 1 / max(torus.bandwidth)
     node = routes.mapping.node
-    constants = InjectionConstants(network.fifos, in_turn, byte, network.hop_latency)
+    constants = InjectionConstants(network.fifos, in_turn, byte_seconds, network.hop_latency)
     n, first, last, end = release_from_fifos(queue, constants, injections, node, remote, state)
     src, dst, release, wire = remote
     return RemoteEdges(src[:n], dst[:n], release[:n], wire[:n]), (first, last), end
@@ -435,14 +435,15 @@ def _find_releases(routes: PhaseRoutes) -> tuple[RemoteEdges, tuple[float, float
 def _flag_hot_runs(
     routes: PhaseRoutes, remote: RemoteEdges, release_range: tuple[float, float], uncontended: float
 ) -> NDArray[np.uint8]:
-    """Flag the runs with links that may be busy last; without flags, all links may be.
+    """Return a bit for each run that has a link which may be busy last; empty to examine all.
 
-    A busy time begins at the last release at the latest. The second selection distinguishes two
-    cases: it begins in the first quarter of the releases, or it has only the work released later.
+    The busy time of a link begins at the last release at the latest. The second selection
+    distinguishes two cases: the busy time begins in the first quarter of the range of releases, or
+    it consists only of work that is released later.
     """
     problem, torus = routes.problem, routes.problem.torus
     runs = run_table_if_faster(torus, problem.comm.n_edges)
-    if runs is None or torus.twist:
+    if runs is None:
         return np.zeros(0, dtype=np.uint8)
     unit = prepare_edges(problem).wire_unit
     work = routes.wire_bytes / torus.link_bandwidth
@@ -457,8 +458,8 @@ def _flag_hot_runs(
         add_released_edges(runs, remote, quarter, 1 / unit, run)
         early = np.zeros((1, torus.n_links), dtype=np.int64)
         spread_runs(grid_of(torus), runs, run, early)
-        rest = work - early[0] * unit / torus.link_bandwidth
-        is_hot = (quarter + work >= lower_bound) | (last + rest >= lower_bound)
+        late_work = work - early[0] * unit / torus.link_bandwidth
+        is_hot = (quarter + work >= lower_bound) | (last + late_work >= lower_bound)
     is_flagged = np.zeros(runs.n_runs, dtype=np.bool_)
     flag_runs(grid_of(torus), runs, is_hot, is_flagged)
     return np.packbits(is_flagged, bitorder="little")
@@ -497,10 +498,10 @@ def min_loads(problem: MappingProblem, tasks_per_node: int = 1) -> tuple[float, 
 def _phase_bounds(problem: MappingProblem, capacity: int) -> tuple[float, ...]:
     """Return the bounds of a phase by sending, node links, hop-bytes, reception and bisection.
 
-    Sending: the last message of a task is handed over after the others and takes at least a hop.
-    Node links carry the traffic with tasks on other nodes. Hop-bytes: only few partners of a task
-    can be near, and all links together carry the bytes times hops. Reception: the memory of a node
-    receives the traffic.
+    Sending: the last message of a task is handed over after its other messages, and takes at least
+    a hop. Node links: they carry the traffic with tasks on other nodes. Hop-bytes: all links
+    together carry the bytes times hops, and only few partners of a task can be near. Reception: the
+    traffic enters the memory of a node.
     """
     torus = problem.torus
     packets, packet_bytes = packet_counts(problem)
@@ -525,7 +526,7 @@ def _phase_bounds(problem: MappingProblem, capacity: int) -> tuple[float, ...]:
 def _min_uncontended_times(
     problem: MappingProblem, capacity: int, *, from_begin: bool = True
 ) -> Floats:
-    """Return the seconds of each edge over one hop, or within a node if that is possible."""
+    """Return the seconds of each edge over one hop, or within a node if that may be faster."""
     comm = problem.unrolled.comm
     # Packets may leave from several FIFOs in parallel.
     any_fifo = problem.torus.network.fifo_rule == "first_free"
@@ -543,8 +544,8 @@ def _node_traffic_bounds(
 ) -> tuple[float, float, float]:
     """Return lower bounds, in bytes, over all mappings with ``capacity`` tasks on a node.
 
-    They are for the traffic of the busiest node in one direction, the hop-bytes, and the traffic
-    that the busiest node receives. ``weight``, ``(n_edges,)``, has the bytes of each edge.
+    These are the traffic of the busiest node in one direction, the hop-bytes, and the traffic that
+    the busiest node receives. ``weight``, ``(n_edges,)``, has the bytes of each edge.
     """
     comm, torus = problem.comm, problem.torus
     distances = np.sort(torus.distance(0, np.arange(torus.n_nodes)))[1:]

@@ -33,8 +33,8 @@ from .route_kernels import HopsAndFifos
 from .routing import find_hops_and_fifos, grid_of, list_routes
 from .tables import offset_table, run_table, run_table_if_faster
 
-# Maximum edges that are searched for a message over a missing link, and maximum edges whose links
-# are in memory together.
+# Maximum edges that are searched for a message over a missing link, and maximum edges whose routes
+# are listed together.
 _MAX_SEARCHED, _EDGES_AT_A_TIME = 100_000, 2**18
 
 
@@ -86,7 +86,7 @@ def sum_loads(
     if problem.common_routing is None:
         weights = np.split(weight, problem.workload.unrolled.begin[1:-1])
         parts = zip(problem.phases, weights, strict=True)
-        loads = [sum_loads(phase, mapping, each) for phase, each in parts]
+        loads = [sum_loads(phase, mapping, phase_weight) for phase, phase_weight in parts]
         return np.asarray(np.sum(loads, axis=0), dtype=np.float64)
     phase, placed = problem.unrolled, problem.placed(mapping)
     spread = _adaptive_loads if phase.routing == "adaptive" else _ordered_loads
@@ -105,7 +105,7 @@ def check_routes(problem: MappingProblem, mapping: TaskMapping) -> None:
 def _ordered_loads(problem: MappingProblem, mapping: TaskMapping, weight: Floats) -> Floats:
     """Return the loads of a problem of one phase in dimension order, ``(n_links,)``."""
     comm, torus = problem.comm, problem.torus
-    runs = None if torus.twist else run_table_if_faster(torus, comm.n_edges)
+    runs = run_table_if_faster(torus, comm.n_edges)
     if runs is None:
         return pair_loads(torus, mapping.node[comm.src], mapping.node[comm.dst], weight)
     fixed, scale = fixed_point(weight, parts=1 + torus.ties_are_open)
@@ -127,9 +127,9 @@ class RouteLoads(NamedTuple):
 def sum_loads_along_routes(
     problem: MappingProblem, mapping: TaskMapping, load: Floats
 ) -> RouteLoads:
-    """Sum the loads along dimension-ordered routes; a split or random tie counts as plus."""
+    """Return statistics of the loads along dimension-ordered routes; open ties count as plus."""
     comm, torus, node = problem.comm, problem.torus, mapping.node
-    runs = None if torus.twist else run_table_if_faster(torus, comm.n_edges)
+    runs = run_table_if_faster(torus, comm.n_edges)
     if runs is not None:
         run_loads = np.zeros((runs.n_runs, 2))
         run_kernels.sum_loads_over_runs(grid_of(torus), runs, load, run_loads)
@@ -142,7 +142,8 @@ def sum_loads_along_routes(
         first, links = list_routes(torus, node[comm.src[edges]], node[comm.dst[edges]])
         starts = first[:-1][np.diff(first) > 0]
         if starts.size:
-            sums, maxima = (each.reduceat(load[links], starts) for each in (np.add, np.maximum))
+            sums = np.add.reduceat(load[links], starts)
+            maxima = np.maximum.reduceat(load[links], starts)
             max_sum = max(max_sum, float(sums.max()))
             total += float(sums.sum())
             sum_of_max += float(maxima.sum())
@@ -188,13 +189,13 @@ def _adaptive_loads(problem: MappingProblem, mapping: TaskMapping, weight: Float
 def _merge_node_pairs(
     problem: MappingProblem, mapping: TaskMapping, weight: Floats
 ) -> tuple[Int32s, Int32s, Floats]:
-    """Return the distinct pairs of nodes of all edges, and the sum of the weights of each pair."""
+    """Return the nodes of each distinct pair with edges, and the sum of the pair's weights."""
     comm, n_tasks, n_nodes = problem.comm, problem.n_tasks, problem.torus.n_nodes
     traffic = sparse.csr_array((weight, comm.dst, comm.first), shape=(n_tasks, n_tasks))
     entries = np.ones(n_tasks), mapping.node, np.arange(n_tasks + 1)
     placement = sparse.csr_array(entries, shape=(n_tasks, n_nodes))
     between_nodes = (placement.T @ traffic @ placement).tocoo()
-    src, dst = (end.astype(np.int32) for end in (between_nodes.row, between_nodes.col))
+    src, dst = between_nodes.row.astype(np.int32), between_nodes.col.astype(np.int32)
     return src, dst, between_nodes.data
 
 
@@ -223,8 +224,7 @@ def _twisted_adaptive_loads(torus: Torus, src: Int32s, dst: Int32s, weight: Floa
     """Return the loads of messages that are split evenly over the orders of their hops."""
     load = np.zeros(torus.n_links)
     hops, group = np.unique(torus.twisted_hops(src, dst), axis=0, return_inverse=True)
-    # NumPy 2.0 returns a column.
-    group = group.ravel()
+    group = group.ravel()  # NumPy 2.0 returns a column.
     by_group = np.argsort(group, kind="stable")
     begin = np.searchsorted(group[by_group], np.arange(len(hops) + 1))
     for number, group_hops in enumerate(hops):
@@ -266,11 +266,10 @@ def _spread_orders(
 
 
 def pair_loads(
-    torus: Torus, src: NDArray[np.integer], dst: NDArray[np.integer], weight: Floats | None = None
+    torus: Torus, src: NDArray[np.integer], dst: NDArray[np.integer], weight: Floats
 ) -> Floats:
-    """Return the loads of messages between nodes as `link_loads`; each weighs 1 by default."""
-    src, dst = (np.ascontiguousarray(end, dtype=np.int32) for end in (src, dst))
-    weight = np.ones(src.size) if weight is None else weight
+    """Return the loads of messages between nodes in dimension order, as `link_loads`."""
+    src, dst = (np.ascontiguousarray(nodes, dtype=np.int32) for nodes in (src, dst))
     if torus.twist:
         first, links = list_routes(torus, src, dst)
         load = np.bincount(links, np.repeat(weight, np.diff(first)), minlength=torus.n_links)
@@ -337,7 +336,7 @@ def compute_totals(
     if shares_queue and (adaptive or torus.ties_are_open):
         leaves_in_parallel = edges_with_multiple_routes(problem, mapping)
     prepared = prepare_edges(problem)
-    runs = None if adaptive or torus.twist else run_table_if_faster(torus, comm.n_edges)
+    runs = None if adaptive else run_table_if_faster(torus, comm.n_edges)
     table, columns = run_table(torus), prepared.edges.units.shape[1]
     sums = PassSums(
         run=np.zeros(0 if runs is None else columns * runs.n_runs, dtype="<i8"),
@@ -357,22 +356,24 @@ def compute_totals(
     hop_bytes, off_node_bytes, latency = run_kernels.sum_over_edges(
         table, prepared.edges, routes, leaves_in_parallel, constants, node, sums, dst_code
     )
+    link_bytes, wire_bytes = _link_totals(problem, mapping, sums.run)
     return PhaseTotals(
-        *_link_totals(problem, mapping, sums.run),
-        sums.edges_by_hops,
-        sums.fifo[:, 0].copy(),
-        hop_bytes,
-        off_node_bytes,
-        sums.fifo[:, 1].copy(),
-        sums.received[table.code & (table.plane - 1)],
-        latency,
+        link_bytes=link_bytes,
+        wire_bytes=wire_bytes,
+        edges_by_hops=sums.edges_by_hops,
+        fifo_length=sums.fifo[:, 0].copy(),
+        hop_bytes=hop_bytes,
+        off_node_bytes=off_node_bytes,
+        injected=sums.fifo[:, 1].copy(),
+        received=sums.received[table.code & (table.plane - 1)],
+        latency=latency,
     )
 
 
 def _link_totals(problem: MappingProblem, mapping: TaskMapping, run: Ints) -> tuple[Floats, Floats]:
     """Return the bytes of each link without and with headers, ``(n_links,)`` both.
 
-    ``run`` has the units of each run, or is empty; the loads are then computed from the edges.
+    ``run`` has the units of each run. If it is empty, the loads are computed from the edges.
     """
     torus, prepared = problem.torus, prepare_edges(problem)
     if not run.size:

@@ -17,9 +17,10 @@ from .routing import find_hops_and_fifos
 
 
 def packet_counts(problem: MappingProblem, coarsening: int = 1) -> tuple[Ints, Floats]:
-    """Return the packets of every edge and the bytes of each on the wire, ``(n_edges,)`` both.
+    """Return the number of packets of every edge, and the bytes of a packet, ``(n_edges,)`` both.
 
-    The edges are those of all phases, one phase after the other. An empty message has one packet.
+    Bytes include headers. An empty message has one packet. The edges of all phases follow each
+    other.
     """
     comm, network = problem.unrolled.comm, problem.torus.network
     packets, per_packet = np.empty(comm.n_edges, dtype=np.int64), np.empty(comm.n_edges)
@@ -35,7 +36,7 @@ def packet_counts(problem: MappingProblem, coarsening: int = 1) -> tuple[Ints, F
 
 
 def software_times(comm: CommGraph, network: Network) -> Floats:
-    """Return the software seconds of each edge, ``(n_edges,)``."""
+    """Return the seconds of software overhead for the messages of each edge, ``(n_edges,)``."""
     messages = comm.whole_messages
     if not network.short_limit:
         return np.asarray(messages * network.overhead)
@@ -56,7 +57,7 @@ def hand_over_times(comm: CommGraph, network: Network) -> tuple[Ints, Floats]:
 
 
 def median_message_packets(problem: MappingProblem) -> int:
-    """Return the packets of the median message, weighted by packets."""
+    """Return the packets of the median message, weighted by packets; 0 without messages."""
     counts = packet_counts(problem)[0]
     packets_per_message = counts // np.maximum(problem.unrolled.comm.whole_messages, 1)
     order = np.argsort(-packets_per_message, kind="stable")
@@ -106,7 +107,7 @@ _MAX_CACHED_MESSAGES = 2**22
 
 
 def list_messages(problem: MappingProblem, mapping: TaskMapping, coarsening: int = 1) -> Messages:
-    """Return the messages of all rounds, with packets that merge ``coarsening`` real ones each."""
+    """Return the messages of all rounds; each packet merges ``coarsening`` real packets."""
     network, all_rounds = problem.torus.network, problem.unrolled
     is_cached = all_rounds.comm.n_edges <= _MAX_CACHED_MESSAGES
     listed, edge = problem.derive(_list_unplaced) if is_cached else _list_unplaced(problem)
@@ -127,7 +128,7 @@ def list_messages(problem: MappingProblem, mapping: TaskMapping, coarsening: int
 
 
 def _list_unplaced(problem: MappingProblem) -> tuple[Messages, Ints]:
-    """Return the messages without their nodes and FIFOs, and the edge of each in all rounds."""
+    """Return the messages without nodes and FIFOs, and the number of each among all edges."""
     network, all_rounds = problem.torus.network, problem.workload.unrolled
     comm = all_rounds.comm
     packets, wire = packet_counts(problem)
@@ -161,7 +162,7 @@ def _list_unplaced(problem: MappingProblem) -> tuple[Messages, Ints]:
 
 # Arrays of larger graphs are not cached, because they take 64 bytes an edge.
 _MAX_CACHED_EDGES = 2**24
-# Bits of the lower of two unit counts that share one number.
+# Bits of the lower half of a number that holds two counts of units.
 HALF = 32
 
 
@@ -172,8 +173,9 @@ class Edges(NamedTuple):
     dst: Int32s  # (E,) tasks
     n_messages: Floats  # (E,)
     nbytes: Floats  # (E,)
-    # (E, 2) units of bytes without and with headers. If both fit into one number, (E, 1) with the
-    # units with headers in the upper half, so that each run takes one update.
+    # (E, 2) units of bytes without and with headers. If both fit into one number, (E, 1): the lower
+    # half has the units without headers, and the upper half those with headers. A run then takes
+    # one update.
     units: Ints
     packets: Ints  # (E,)
     ready: Floats  # (E,) seconds until the hand-over
@@ -193,12 +195,12 @@ class Queue(NamedTuple):
 
 
 class PreparedEdges(NamedTuple):
-    """Edges of a phase, and the bytes of a unit with and without headers."""
+    """Edges of a phase in two orders, with the units of their bytes."""
 
     edges: Edges
-    wire_unit: float
+    wire_unit: float  # bytes, headers included, in a unit of `Edges.units`
     queue: Queue
-    byte_unit: float
+    byte_unit: float  # the same without headers
 
     @property
     def wire_bytes(self) -> Floats:
@@ -209,14 +211,14 @@ class PreparedEdges(NamedTuple):
 
 
 def prepare_edges(problem: MappingProblem) -> PreparedEdges:
-    """Return the arrays of a problem of one phase, cached with it unless they are too large."""
+    """Return the arrays of a problem with one phase; they are cached unless they are too large."""
     if problem.comm.n_edges <= _MAX_CACHED_EDGES:
         return problem.derive(_prepare_edges)
     return _prepare_edges(problem)
 
 
 def _prepare_edges(problem: MappingProblem) -> PreparedEdges:
-    """Return the result of `prepare_edges`, computed anew."""
+    """Compute the result of `prepare_edges`."""
     comm, torus = problem.comm, problem.torus
     packets, per_packet = packet_counts(problem)
     wire = packets * per_packet
@@ -240,7 +242,7 @@ def _prepare_edges(problem: MappingProblem) -> PreparedEdges:
 
 
 def _sort_by_ready_time(comm: CommGraph, edges: Edges, wire: Floats) -> Queue:
-    """Return the edges with packets by their ready time, exact to 2**-32 of the last time."""
+    """Return the edges with packets, sorted by ready time rounded to 2**-32 of the last time."""
     key, buffer = (scratch(name, comm.n_edges, np.uint64) for name in ("key", "other key"))
     n = fill_keys(edges.ready, edges.packets, key)
     order = (sort_keys(key[:n], buffer[:n]) & np.uint64(2**KEY_BITS - 1)).view(np.int64)
@@ -248,9 +250,9 @@ def _sort_by_ready_time(comm: CommGraph, edges: Edges, wire: Floats) -> Queue:
 
 
 def _to_largest_unit(weight: Floats, torus: Torus) -> tuple[Ints, float]:
-    """Return weights as whole numbers of the largest possible unit, a power of two, and the unit.
+    """Return weights as integers in the largest exact unit, a power of two, and the unit.
 
-    If ties are open, a weight can be divided in halves.
+    If ties are open, half of a weight is also an integer.
     """
     parts = 1 + torus.ties_are_open
     units, unit = fixed_point(weight, parts)
@@ -260,9 +262,9 @@ def _to_largest_unit(weight: Floats, torus: Torus) -> tuple[Ints, float]:
 
 
 def fixed_point(weight: Floats, parts: int = 1, factor: int = 1) -> tuple[Ints, float]:
-    """Return weights as integers, in a unit that can be divided into ``parts``, and the unit.
+    """Return weights as integers that are multiples of ``parts``, and the unit of the integers.
 
-    ``factor`` times the sum of the weights is below 2**61 before the division.
+    The sum of the weights, times ``factor`` and divided by ``parts``, is at most 2**61 units.
     """
     total = float(weight.sum()) * factor
     if total < 2.0**61:

@@ -20,17 +20,17 @@ from .messages import Queue
 from .route_kernels import KEY_BITS, SMALLEST_FLOAT, Grid, HopsAndFifos, make_key, write_route
 from .tables import RunTable
 
-# Messages whose times differ by less than this factor may enter their FIFO in any order, because
+# Messages may enter their FIFO in any order if their times differ by less than this factor, because
 # the simulator's clock rounds software times to whole ticks.
 _TIE_TOLERANCE = 1 + 1e-3
 # Edges between a prefetch and its use.
 _PREFETCH_DISTANCE = 8
-# Fields of a FIFO: the last time that counts as ready together, the release of the first of these
-# messages, and the time when the FIFO is free.
+# Fields of a FIFO, padded to four numbers. Messages that are ready until the first time count as
+# ready together. Then come the release of the first of them, and the time when the FIFO is free.
 READY_UNTIL, FIRST, FREE = np.uint64(0), np.uint64(1), np.uint64(2)
 FIFO_FIELDS = 4
-# Messages of one block take each step together. Steps have no data-dependent branches, because
-# mispredictions took more than half of the time.
+# Messages are processed in blocks, one loop for each step. The loops have no data-dependent
+# branches, because mispredictions would take more than half of the time.
 _BLOCK = 512
 # Fields of a link: begin of its busy time, seconds of work, and seconds of a byte.
 BUSY_SINCE, WORK, SECONDS_PER_BYTE = 0, 1, 2
@@ -67,7 +67,7 @@ def release_from_fifos(
 
     Return their number, the first and the last release, and the last end without contention.
     Messages that are ready together may be sent in any order, so each of them counts as the first.
-    ``state``, (F * 4,), has the fields of each FIFO, which are prefetched because FIFOs are far
+    ``state``, (F * 4,), has the fields of each FIFO. They are prefetched, because FIFOs are far
     apart in memory.
     """
     fifo_state = np.empty(_BLOCK + 1, dtype=np.int64)
@@ -163,19 +163,16 @@ def select_flagged_edges(
     """Write sort keys of the edges with a flagged run, and return their number.
 
     (R / 8,) (C,) -> (C,). Later releases have smaller keys. Without flags, all edges are selected.
-    A byte has the flags of eight runs, which keeps those of a large torus in the cache.
+    A byte has the flags of eight runs, so that the flags of a large torus fit into the cache.
     """
     first, last = release_range
     spread = max(last - first, SMALLEST_FLOAT)
+    ndim = table.base.size * np.int64(flag.size > 0)
     n = 0
-    if flag.size == 0:
-        for e in range(remote.src.size):
-            key[e] = make_key(last - remote.release[e], spread, e)
-        return int(remote.src.size)
     for e in range(remote.src.size):
         dst_code = np.int64(table.code[remote.dst[e]])
-        is_flagged = np.uint8(0)
-        for i in range(table.base.size):
+        is_flagged = np.uint8(flag.size == 0)
+        for i in range(ndim):
             run = run_index(table, i, remote.src[e], dst_code)
             is_flagged |= flag[run >> np.uint64(3)] >> (run & np.uint64(7))
         # Always written, because a branch would be mispredicted.
@@ -198,9 +195,10 @@ def last_busy_time(
 
     The messages that reach a link after some time keep it busy at least until that time plus their
     work. The bound is the maximum over all links and times, which are visited from the last message
-    to the first. ``state``, (L, 4), has the current time and the work for each link. If packets
-    may choose at ties, half of a message takes each direction. ``first``, (C + 1,), and ``links``
-    list the routes of a twisted torus, and are empty for others.
+    to the first: ``latest_first`` has the sorted keys of `select_flagged_edges`. ``state``, (L, 4),
+    has the fields of each link. If packets may choose at ties, half of a message takes each
+    direction. ``first``, (C + 1,), and ``links`` list the routes of a twisted torus, and are empty
+    for other tori.
     """
     halves = 1 + grid.tie.is_open
     is_listed = first.size > 0

@@ -21,9 +21,9 @@ from .tables import RunTable
 
 # Edges of one block.
 _BLOCK = 512
-# First bit of the number of dimensions that differ. It shares a number with the sum of coordinate
-# differences, which is below 2**24.
-_DIFFERS = 24
+# `gaps` counts the dimensions in which two nodes differ from this bit on. The lower bits hold the
+# sum of the coordinate differences, which is below 2**24.
+_COUNT_BIT = 24
 BLUEGENE_Q, FIRST_DIMENSION, ROUND_ROBIN = 0, 1, 2
 
 
@@ -95,10 +95,10 @@ def add_loads(grid: Grid, src: Int32s, dst: Int32s, weight: Ints, load: Ints) ->
     """Add weights to the links on routes between nodes. (E,) (E,) (E,) -> (N * 2 * D,).
 
     This is for few edges on a large torus, where a table of runs costs more than it saves. In each
-    dimension an edge marks the begin and the end of its run of links and, if it wraps, the end of
-    the line: three updates for a run of any length, without a branch on the direction. A pass over
-    the links then sums the marks. Integer sums are exact, so an idle link has a load of exactly 0.
-    Updates hop by hop take at least twice as long.
+    dimension, an edge adds its weight at the first link of its run and subtracts it after the last
+    link. If the run wraps, the edge also adds its weight where the run re-enters the line. A pass
+    over the links then computes cumulative sums. Integer sums are exact, so an idle link has a load
+    of exactly 0. Updating every link of a run takes at least twice as long.
     """
     ndim = grid.shape.size
     ports = 2 * ndim
@@ -123,16 +123,17 @@ def add_loads(grid: Grid, src: Int32s, dst: Int32s, weight: Ints, load: Ints) ->
             ring = grid.wrap[k]
             gap = target - source
             is_negative = np.int64(gap < 0)
-            ahead = gap + size * (is_negative & ring)
+            plus_hops = gap + size * (is_negative & ring)
+            # 1 if the rule sends a tie in the minus direction, else 0.
             tie_shift = ((source + by_sum * (target_sum - target)) & by_parity) | (
                 by_target & np.int64(target == 0)
             )
-            goes_minus = np.int64(2 * ahead + tie_shift > size) if ring else is_negative
+            goes_minus = np.int64(2 * plus_hops + tie_shift > size) if ring else is_negative
             wraps = (is_negative ^ goes_minus) & np.int64(gap != 0)
             port = 2 * k + goes_minus
             target_node = current + gap * stride
             line_end = current + (goes_minus * (size - 1) - source) * stride
-            if halves and ring and 2 * ahead == size:
+            if halves and ring and 2 * plus_hops == size:
                 # If the minus half wraps, it continues at the plus end of the line.
                 half = units // 2
                 units -= half
@@ -151,16 +152,13 @@ def add_loads(grid: Grid, src: Int32s, dst: Int32s, weight: Ints, load: Ints) ->
         for start in range(n_nodes):
             if grid.coords[start, k] != 0:
                 continue
-            running = np.int64(0)
-            for i in range(size):
-                link = (start + i * stride) * ports + 2 * k
-                running += load[link]
-                load[link] = running
-            running = np.int64(0)
-            for i in range(size - 1, -1, -1):
-                link = (start + i * stride) * ports + 2 * k + 1
-                running += load[link]
-                load[link] = running
+            for minus in range(2):
+                running = np.int64(0)
+                for i in range(size):
+                    position = size - 1 - i if minus else i
+                    link = (start + position * stride) * ports + 2 * k + minus
+                    running += load[link]
+                    load[link] = running
 
 
 @bare_kernel
@@ -223,7 +221,7 @@ def fill_hops_and_fifos(
     """Compute the hops and the injection FIFO of every edge. (E,) (E,) (T,) (E,) or (0,) -> (E,).
 
     Blue Gene/Q numbers its FIFOs A- A+ B- B+ and so on. With round robin, edges without a message
-    come last. The loop over a block of edges is inside that over dimensions, so it is vectorised.
+    come last. The innermost loop is over a block of edges, so that the compiler can vectorise it.
     """
     ndim = grid.shape.size
     src_code, dst_code = np.empty(_BLOCK, dtype=np.int32), np.empty(_BLOCK, dtype=np.int32)
@@ -244,11 +242,11 @@ def fill_hops_and_fifos(
             size = grid.shape[k] * (1 if grid.wrap[k] else 4)
             field = np.int32(table.shift[i]), np.int32(table.mask[i]), np.int32(table.shift[ndim])
             ring = np.int32(2 * k), np.int32(size)
-            _add_steps(src_code, dst_code, field, ring, grid.tie, hops, gaps, port)
+            _add_hops_along(src_code, dst_code, field, ring, grid.tie, hops, gaps, port)
         for e in range(n):
             number = port[e]
-            if rule == BLUEGENE_Q and gaps[e] >> _DIFFERS != 1:
-                number = gaps[e] & (2**_DIFFERS - 1)
+            if rule == BLUEGENE_Q and gaps[e] >> _COUNT_BIT != 1:
+                number = gaps[e] & (2**_COUNT_BIT - 1)
             # Always read, because a branch would be mispredicted.
             fifo = remainder[np.uint64(number)]
             routes.fifo[begin + e] = fifo if hops[e] != 0 else -1
@@ -263,7 +261,7 @@ def fill_hops_and_fifos(
 
 
 @inner_kernel
-def _add_steps(
+def _add_hops_along(
     src_code: Int32s,
     dst_code: Int32s,
     field: tuple[np.int32, np.int32, np.int32],
@@ -273,12 +271,11 @@ def _add_steps(
     gaps: Int32s,
     port: Int32s,
 ) -> None:
-    """Add the hops along one dimension of a block of edges, and store its port if it has hops.
+    """Add the hops along one dimension for a block of edges, and store the port of each with hops.
 
     ``field`` has the shift and the mask of the dimension in a code, and the shift of the parity.
-    ``ring`` has the minus port and the size. ``gaps`` sums coordinate differences, and in its upper
-    bits the dimensions that differ. All numbers have 32 bits, because a vector register holds twice
-    as many of them.
+    ``ring`` has the minus port and the size. ``gaps`` is described at `_COUNT_BIT`. All numbers
+    have 32 bits, because a vector register holds twice as many of them.
     """
     shift, mask, parity = field
     minus_port, size = ring
@@ -289,13 +286,13 @@ def _add_steps(
         t = np.int32(np.int32(dst_code[e] >> shift) & mask)
         gap = np.int32(t - s)
         distance = np.int32(abs(gap))
-        forward = np.int32(gap + (size if gap < 0 else np.int32(0)))
+        plus_hops = np.int32(gap + (size if gap < 0 else np.int32(0)))
         others = np.int32(np.int32(dst_code[e] >> parity) ^ t)
         tie_shift = np.int32(np.int32(s + np.int32(by_others * others)) & by_parity)
         tie_shift = np.int32(tie_shift | (by_target if t == 0 else np.int32(0)))
-        goes_plus = np.int32(np.int32(np.int32(2 * forward) + tie_shift) <= size)
+        goes_plus = np.int32(np.int32(np.int32(2 * plus_hops) + tie_shift) <= size)
         hops[e] += min(distance, np.int32(size - distance))
-        gaps[e] += distance + (np.int32(2**_DIFFERS) if gap != 0 else np.int32(0))
+        gaps[e] += distance + (np.int32(2**_COUNT_BIT) if gap != 0 else np.int32(0))
         port[e] = np.int32(minus_port + goes_plus) if gap != 0 else port[e]
 
 
@@ -358,8 +355,9 @@ def last_arrival(
 ) -> float:
     """Return the time of the last arrival if each task enters a round as soon as it can.
 
-    A task enters the next round when it has prepared the messages of this one, in ``software``
-    seconds each, and received those sent to it. Edges of round r are ``begin[r]:begin[r + 1]``.
+    A task enters the next round when it has prepared its messages of this round, in ``software``
+    seconds each, and received the messages sent to it. Round r has the edges
+    ``begin[r]:begin[r + 1]``.
     """
     entered, arrived = np.zeros(n_tasks), np.empty(src.size)
     last = 0.0
@@ -374,6 +372,7 @@ def last_arrival(
     return last
 
 
+# A sort key has a scaled number in its upper bits, and an index in this many lower bits.
 KEY_BITS = 32
 SMALLEST_FLOAT = 5e-324
 _DIGIT_BITS = 11
@@ -384,8 +383,8 @@ _DIGITS = 2**_DIGIT_BITS
 def sort_keys(key: UInt64s, buffer: UInt64s) -> UInt64s:
     """Sort keys by their upper half, and return the array with the result: ``key`` or ``buffer``.
 
-    This is a stable radix sort by digits of eleven bits, from the lowest on. A digit that is equal
-    in all keys is skipped.
+    This is a stable radix sort by digits of eleven bits, the lowest digit first. A digit that is
+    equal in all keys is skipped.
     """
     count = np.zeros((3, _DIGITS), dtype=np.int64)
     for i in range(key.size):
@@ -412,7 +411,7 @@ def sort_keys(key: UInt64s, buffer: UInt64s) -> UInt64s:
 
 @bare_kernel
 def make_key(number: float, max_number: float, index: int) -> np.uint64:
-    """Return the scaled number in the upper half of a key, and the index in the lower half."""
+    """Return a key with the number, scaled to 32 bits, in its upper half and the index below."""
     scaled = np.uint64(number / max_number * (2**KEY_BITS - 1))
     return (scaled << np.uint64(KEY_BITS)) | np.uint64(index)
 

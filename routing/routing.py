@@ -44,8 +44,8 @@ def list_twisted_links(torus: Torus, src: Int32s, dst: Int32s) -> Links:
 def select_twisted_fifos(torus: Torus, by_first: bool, src: Int32s, dst: Int32s) -> Int32s:
     """Return the FIFO of each message on a twisted torus; -1 for a message within a node.
 
-    ``by_first`` selects the FIFO of the first dimension. Otherwise, Blue Gene/Q's rule applies to
-    hops instead of coordinate differences.
+    With ``by_first``, this is the FIFO of the first dimension with hops. Otherwise, it follows the
+    rule of Blue Gene/Q, with hops instead of coordinate differences.
     """
     hops = torus.twisted_hops(src, dst)[:, torus.routing_order]
     is_nonzero = hops != 0
@@ -144,11 +144,11 @@ def injection_fifos(problem: MappingProblem, mapping: TaskMapping) -> Int32s:
     """Return the torus injection FIFO of every edge, shape ``(n_edges,)``; -1 within a node.
 
     The edges are those of all phases, one phase after the other. ``problem.torus.network`` gives
-    the rule. The rule of Blue Gene/Q is that of IBM's messaging library (PAMI): a message to a node
-    that differs in one dimension takes the FIFO of that dimension and direction. Other messages
-    take the FIFO numbered by the sum of the (unwrapped) coordinate differences, modulo the number
-    of FIFOs. A split or random tie counts as plus. Round robin follows the order of the edges;
-    edges without a message come last.
+    the rule. The rule of Blue Gene/Q is from IBM's messaging library (PAMI): if source and
+    destination differ in one dimension, a message takes the FIFO of that dimension and direction.
+    Other messages take the FIFO numbered by the sum of the (unwrapped) coordinate differences,
+    modulo the number of FIFOs. A split or random tie counts as plus. Round robin follows the order
+    of the edges; edges without a message come last.
 
     Examples
     --------

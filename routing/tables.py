@@ -12,7 +12,7 @@ from toruscast.mapping import Torus
 from toruscast.mapping.torus import TIE_RULES
 from toruscast.typing import Int32s, Ints
 
-# A table saves time up to these runs for each edge, if it fits into the cache or not.
+# Maximum runs per edge for which a table saves time, if it fits into the cache and if it does not.
 _RUNS_PER_EDGE_IN_CACHE, _RUNS_PER_EDGE_IN_MEMORY = 8, 2
 _RUNS_IN_CACHE = 2**20
 
@@ -22,9 +22,9 @@ class RunTable(NamedTuple):
 
     A route has one straight run in each dimension. The code of a node has its coordinates in bit
     fields. The run along dimension ``i`` from coordinate ``s`` has the index ``base[i] + (s *
-    parities + parity) * plane`` plus the code of the node where it ends. ``parity`` is that of the
-    destination's other coordinates, if the tie rule uses it. The runs of neighbouring nodes are
-    close together in memory.
+    parities + parity) * plane`` plus the code of the node where it ends. ``parity`` is the parity
+    of the sum of the destination's other coordinates if the tie rule uses it, else 0. The runs of
+    neighbouring nodes are close together in memory.
     """
 
     # (N,) The highest bit is the parity of the sum of coordinates. A torus has at most 2**24 nodes,
@@ -32,24 +32,25 @@ class RunTable(NamedTuple):
     code: Int32s
     shift: Ints  # (D + 1,) first bit of each coordinate, then of the parity
     mask: Ints  # (D,)
-    upto: Ints  # (D,) mask of a dimension and those before it
+    upto: Ints  # (D,) mask of a dimension and all earlier ones
     base: Ints  # (D,)
     # (N, D) index of each node's runs without the code of the last node. Tables in use have fewer
     # than 2**32 runs.
     start: NDArray[np.uint32]
     plane: int  # number of codes without parity
     n_runs: int
-    parities: int
+    parities: int  # 2 if the tie rule uses the parity, else 1
 
 
 def run_table_if_faster(torus: Torus, n_edges: int) -> RunTable | None:
-    """Return the table of a torus, or None if following the routes is faster."""
+    """Return the table of a torus; None if it is twisted, or if following the routes is faster."""
     # Codes that belong to no node are not counted.
     n_runs = torus.n_nodes * sum(torus.shape) * (1 + TIE_RULES[torus.tie_break].with_others)
-    runs_per_edge = (
-        _RUNS_PER_EDGE_IN_CACHE if n_runs <= _RUNS_IN_CACHE else _RUNS_PER_EDGE_IN_MEMORY
-    )
-    return run_table(torus) if n_runs <= max(runs_per_edge * n_edges, 2**12) else None
+    fits_into_cache = n_runs <= _RUNS_IN_CACHE
+    runs_per_edge = _RUNS_PER_EDGE_IN_CACHE if fits_into_cache else _RUNS_PER_EDGE_IN_MEMORY
+    # A table of up to 4,096 runs is always fast.
+    is_faster = not torus.twist and n_runs <= max(runs_per_edge * n_edges, 2**12)
+    return run_table(torus) if is_faster else None
 
 
 @lru_cache(maxsize=8)
@@ -62,10 +63,10 @@ def run_table(torus: Torus) -> RunTable:
     plane = 1 << int(shift[-1])
     runs = size * parities * plane
     base, upto = np.cumsum(runs) - runs, (1 << shift[1:]) - 1
-    place = (coords << shift[:-1]).sum(axis=1)
-    start = base + coords * (parities * plane) + (place[:, np.newaxis] & ~upto)
+    code = (coords << shift[:-1]).sum(axis=1)
+    start = base + coords * (parities * plane) + (code[:, np.newaxis] & ~upto)
     return RunTable(
-        code=(place + (coords.sum(axis=1) % 2 << shift[-1])).astype(np.int32),
+        code=(code + (coords.sum(axis=1) % 2 << shift[-1])).astype(np.int32),
         shift=shift,
         mask=(1 << np.diff(shift)) - 1,
         upto=upto,
@@ -78,9 +79,9 @@ def run_table(torus: Torus) -> RunTable:
 
 
 class OffsetTable(NamedTuple):
-    """Signed offsets from nodes to a destination, the farthest first.
+    """Signed offsets from nodes to a destination, one per row, the farthest first.
 
-    The row of an offset is ``position[((gap + minus) * stride).sum()]``.
+    A cell numbers an offset in C order: ``((gap + minus) * stride).sum()``.
     """
 
     gap: Int32s  # (M, D)
@@ -93,10 +94,7 @@ class OffsetTable(NamedTuple):
 
 
 def offset_table(minus: Ints, plus: Ints) -> OffsetTable:
-    """Return all offsets up to ``minus`` and ``plus`` hops along each dimension.
-
-    Cells number the offsets in C order, rows by decreasing distance.
-    """
+    """Return all offsets of up to ``minus`` and ``plus`` hops, ``(D,)``, along each dimension."""
     size = minus + plus + 1
     stride = np.append(np.cumprod(size[:0:-1])[::-1], 1)
     cells = np.arange(size.prod())

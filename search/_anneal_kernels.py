@@ -255,11 +255,16 @@ def draw_uniform(random: Random) -> float:
 
 
 @bare_kernel
+def _count_slots(slots: Slots, node: int) -> int:
+    return slots.first[node + 1] - slots.first[node]
+
+
+@bare_kernel
 def propose_step(state: AnnealingState, hot_tasks: Int32s) -> int:
     """Propose a random step, and return the number of tasks that change nodes; 0 for no step.
 
     The kinds of step, by increasing ``kind``: move a task next to a partner, move it anywhere,
-    rotate three tasks, permute boxes of nodes. A task in the target slot takes the place left.
+    rotate three tasks, permute boxes of nodes. A task in the target slot moves to the vacated slot.
     """
     slots, step, random, node = state.slots, state.step, state.random, state.loads.node
     step.count[0] = 0
@@ -323,19 +328,19 @@ def _slot_near_partner(state: AnnealingState, task: int) -> int:
         target_node = np.int64(slots.neighbors[target_node, port])
         if target_node < 0:
             return -1
-    n = slots.first[target_node + 1] - slots.first[target_node]
+    n = _count_slots(slots, target_node)
     return slots.first[target_node] + draw_below(random, n) if n else -1
 
 
 @bare_kernel
 def _cheapest_slot(state: AnnealingState, target: int, new_node: int) -> int:
-    """Return the slot on the target's node whose task costs least hop-bytes on ``new_node``.
+    """Return the slot on the target's node that adds the fewest hop-bytes when it is vacated.
 
-    A random sample of slots is compared on nodes with many of them.
+    Its task moves to ``new_node``. On nodes with many slots, only a random sample is compared.
     """
     slots, edges, table = state.slots, state.loads.edges, state.loads.table
     target_node = np.int64(slots.node[target])
-    n = slots.first[target_node + 1] - slots.first[target_node]
+    n = _count_slots(slots, target_node)
     if n == 1:
         return target
     best = target
@@ -357,6 +362,9 @@ def _cheapest_slot(state: AnnealingState, target: int, new_node: int) -> int:
     return best
 
 
+_EXCHANGE, _MIRROR, _SHIFT, _TRANSPOSE = range(4)
+
+
 @bare_kernel
 def _permute_boxes(slots: Slots, step: Step, random: Random) -> None:
     """Exchange two boxes of nodes, or mirror, shift or transpose one box.
@@ -367,6 +375,7 @@ def _permute_boxes(slots: Slots, step: Step, random: Random) -> None:
     n_nodes = slots.first.size - 1
     corner = draw_below(random, n_nodes)
     volume = 1
+    # One extent in six covers the whole dimension, and half of the others are a single node.
     for d in range(ndim):
         size = slots.size[d]
         extent = 1 + draw_below(random, min(size, 4))
@@ -384,7 +393,7 @@ def _permute_boxes(slots: Slots, step: Step, random: Random) -> None:
     operation = draw_below(random, 4)
     extent = step.extent[dimension]
     size = slots.size[dimension]
-    if operation == 0:
+    if operation == _EXCHANGE:
         if 2 * extent > size:
             return
         shift = extent + draw_below(random, size - 2 * extent + 1)
@@ -399,42 +408,42 @@ def _permute_boxes(slots: Slots, step: Step, random: Random) -> None:
     for d in range(other):
         other_stride *= step.extent[d]
     shift = 1 + draw_below(random, max(extent - 1, 1))
-    for i in range(volume):
-        c = i // stride % extent
-        if operation == 1:
-            j = i + (extent - 1 - 2 * c) * stride
-        elif operation == 2:
-            j = i + ((c + shift) % extent - c) * stride
+    if operation == _TRANSPOSE and (step.extent[other] != extent or other == dimension):
+        return
+    for cell in range(volume):
+        position = cell // stride % extent
+        if operation == _MIRROR:
+            target = cell + (extent - 1 - 2 * position) * stride
+        elif operation == _SHIFT:
+            target = cell + ((position + shift) % extent - position) * stride
         else:
-            if step.extent[other] != extent or other == dimension:
-                step.count[0] = 0
-                return
-            k = i // other_stride % extent
-            j = i + (k - c) * stride + (c - k) * other_stride
-        if j != i:
-            _add_node_move(slots, step, step.box[0, i], step.box[0, j])
+            other_position = cell // other_stride % extent
+            target = cell + (other_position - position) * (stride - other_stride)
+        if target != cell:
+            _add_node_move(slots, step, step.box[0, cell], step.box[0, target])
 
 
 @bare_kernel
 def _list_box(slots: Slots, step: Step, corner: int) -> bool:
-    """Write the nodes of a box to ``box``, and return whether it can be permuted.
+    """Write the nodes of a box to ``box``, and return whether their contents can be permuted.
 
-    It cannot if its nodes have no slots or different numbers of slots, or if it leaves a mesh.
+    All nodes must have the same number of slots, at least one. The box must not leave a mesh.
     """
     n = 1
     step.box[0, 0] = corner
-    capacity = slots.first[corner + 1] - slots.first[corner]
+    capacity = _count_slots(slots, corner)
     if capacity == 0:
         return False
     for d in range(slots.size.size):
-        inner = n
+        n_layer = n
+        # Each further layer of nodes is one hop from the previous one along this dimension.
         for _ in range(1, step.extent[d]):
-            for i in range(n - inner, n):
+            for i in range(n - n_layer, n):
                 neighbor = np.int64(slots.neighbors[step.box[0, i], 2 * d])
-                if neighbor < 0 or slots.first[neighbor + 1] - slots.first[neighbor] != capacity:
+                if neighbor < 0 or _count_slots(slots, neighbor) != capacity:
                     return False
-                step.box[0, i + inner] = neighbor
-            n += inner
+                step.box[0, i + n_layer] = neighbor
+            n += n_layer
     # On a twisted ring a box may overlap itself.
     overlaps = False
     for i in range(n):
@@ -447,7 +456,7 @@ def _list_box(slots: Slots, step: Step, corner: int) -> bool:
 
 @bare_kernel
 def _exchange_box(slots: Slots, step: Step, volume: int, dimension: int, shift: int) -> None:
-    """Exchange a box with the one ``shift`` hops away, unless they overlap or differ in slots."""
+    """Exchange a box with the box ``shift`` hops away, unless they overlap or differ in slots."""
     is_valid = True
     for i in range(volume):
         step.is_in_box[step.box[0, i]] = True
@@ -456,13 +465,8 @@ def _exchange_box(slots: Slots, step: Step, volume: int, dimension: int, shift: 
         for _ in range(shift):
             if target >= 0:
                 target = np.int64(slots.neighbors[target, 2 * dimension])
-        node = step.box[0, i]
-        capacity = slots.first[node + 1] - slots.first[node]
-        if (
-            target < 0
-            or step.is_in_box[target]
-            or slots.first[target + 1] - slots.first[target] != capacity
-        ):
+        capacity = _count_slots(slots, step.box[0, i])
+        if target < 0 or step.is_in_box[target] or _count_slots(slots, target) != capacity:
             is_valid = False
             break
         step.box[1, i] = target
@@ -477,7 +481,7 @@ def _exchange_box(slots: Slots, step: Step, volume: int, dimension: int, shift: 
 @bare_kernel
 def _add_node_move(slots: Slots, step: Step, source: int, target: int) -> None:
     """Add the moves of all slots of a node to another node."""
-    for i in range(slots.first[source + 1] - slots.first[source]):
+    for i in range(_count_slots(slots, source)):
         _add_move(slots, step, slots.first[source] + i, slots.first[target] + i)
 
 
@@ -544,7 +548,9 @@ def anneal(
     initial_temperature: float,
     final_temperature: float,
 ) -> tuple[int, int]:
-    """Anneal with a falling temperature; return the change of hops times units, and the proposals.
+    """Anneal with a falling temperature.
+
+    Return the change of the sum of hops times units, and the number of proposals.
 
     The energy is the norm of the loads, with exponent ``2 ** doublings``, summed over phases, plus
     a share of hops times units. A proposal that increases it is accepted with probability
@@ -562,7 +568,7 @@ def anneal(
     cooling = math.log(final_temperature / initial_temperature) / max(n_steps - 1, 1)
     hops = 0
     proposals = 0
-    for number in range(n_steps):
+    for step_number in range(n_steps):
         n_moved = propose_step(state, hot_tasks)
         if n_moved == 0:
             continue
@@ -586,7 +592,7 @@ def anneal(
                 # Rounding may make a sum negative.
                 new_norm += max(new_sums[phase], 0.0) ** root
         increase = new_norm - norm + hop_change * objective.hop_share
-        temperature = initial_temperature * math.exp(cooling * number)
+        temperature = initial_temperature * math.exp(cooling * step_number)
         if increase <= 0 or draw_uniform(state.random) < math.exp(-increase / temperature):
             apply_change(loads, step.moved, n_moved, n_listed)
             for i in range(step.count[0]):

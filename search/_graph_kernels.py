@@ -13,9 +13,10 @@ from toruscast.typing import Floats, Int32s, Ints
 
 @kernel
 def match_pairs(first: Ints, partner: Int32s, weight: Floats, order: Ints, mate: Ints) -> None:
-    """Match vertices in an order with their heaviest free partners. (V + 1,) (I,) (I,) (V,).
+    """Match each vertex, in the given order, with its heaviest free neighbour.
 
-    A vertex without a free partner takes a free vertex with a common partner, or any free vertex.
+    (V + 1,) (I,) (I,) (V,) -> (V,). A vertex without a free neighbour is matched with a free
+    neighbour of a neighbour, or else with any free vertex.
     """
     mate[:] = -1
     for v in order:
@@ -28,7 +29,6 @@ def match_pairs(first: Ints, partner: Int32s, weight: Floats, order: Ints, mate:
                 best, max_weight = np.int64(u), weight[e]
         if best >= 0:
             mate[v], mate[best] = best, v
-    unpaired = np.int64(-1)
     for v in order:
         if mate[v] >= 0:
             continue
@@ -41,23 +41,18 @@ def match_pairs(first: Ints, partner: Int32s, weight: Floats, order: Ints, mate:
                     best, max_weight = np.int64(u), min(weight[e], weight[f])
         if best >= 0:
             mate[v], mate[best] = best, v
-    for v in order:
-        if mate[v] >= 0:
-            continue
-        if unpaired < 0:
-            unpaired = v
-        else:
-            mate[v], mate[unpaired] = unpaired, v
-            unpaired = np.int64(-1)
+    free = order[mate[order] < 0]
+    for i in range(0, free.size - 1, 2):
+        mate[free[i]], mate[free[i + 1]] = free[i + 1], free[i]
 
 
 @kernel
 def classify_edges_by_squares(first: Ints, partner: Ints, edge: Ints, n_edges: int) -> Ints:
     """Return a class for each edge. (V + 1,) (2E,) (2E,) -> (E,).
 
-    Two edges at a vertex that are sides of exactly one square, without its diagonal, may belong to
-    different factors. Each joins the class of its opposite side. Other pairs of edges at a vertex
-    belong to the same factor.
+    Two edges at a vertex may belong to different factors if they are sides of exactly one square
+    and no edge joins their far ends. Each of them then joins the class of the opposite side of the
+    square. Any other two edges at a vertex belong to the same factor.
     """
     edge_class = np.arange(n_edges)
     n = first.size - 1
@@ -91,6 +86,7 @@ def classify_edges_by_squares(first: Ints, partner: Ints, edge: Ints, n_edges: i
 
 @inner_kernel
 def _find_root(joined: Ints, e: int) -> int:
+    """Return the root of an edge's class, and shorten the path to it (union-find)."""
     while joined[e] != e:
         joined[e] = joined[joined[e]]
         e = joined[e]

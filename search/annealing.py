@@ -53,7 +53,7 @@ class Goal:
 class Annealer:
     """Annealing of one mapping in sweeps of any length.
 
-    ``slots`` are the sorted nodes of all slots, and the tasks that may move, as given by
+    ``slots`` has the sorted nodes of all slots, and the tasks that may move, as returned by
     `Allocation.free_slots`.
     """
 
@@ -79,29 +79,28 @@ class Annealer:
         slot_of_task = np.full(start.n_tasks, -1, dtype=np.int64)
         slot_of_task[movable] = slot
         seeds = np.random.SeedSequence(seed).generate_state(1, np.uint64)
-        self.state = AnnealingState(
-            self.loads.state,
-            Slots(
-                first,
-                slot_node.astype(np.int32),
-                content,
-                slot_of_task,
-                movable.astype(np.int32),
-                torus.neighbors,
-                np.array(torus.shape, dtype=np.int64),
-            ),
-            Step(
-                np.zeros(2 * slot_node.size + 4, dtype=np.int64),
-                np.zeros(2 * slot_node.size + 4, dtype=np.int32),
-                np.zeros(start.n_tasks, dtype=np.int64),
-                np.zeros(1, dtype=np.int64),
-                np.zeros((2, torus.n_nodes), dtype=np.int32),
-                np.zeros(torus.n_nodes, dtype=np.bool_),
-                np.ones(torus.ndim, dtype=np.int64),
-                max(1, _MAX_BOX_TASKS // start.tasks_per_node),
-            ),
-            np.maximum(seeds, 1),
+        slot_arrays = Slots(
+            first=first,
+            node=slot_node.astype(np.int32),
+            content=content,
+            slot_of_task=slot_of_task,
+            movable=movable.astype(np.int32),
+            neighbors=torus.neighbors,
+            size=np.array(torus.shape, dtype=np.int64),
         )
+        max_moves = 2 * slot_node.size + 4
+        step = Step(
+            to=np.zeros(max_moves, dtype=np.int64),
+            task=np.zeros(max_moves, dtype=np.int32),
+            moved=np.zeros(start.n_tasks, dtype=np.int64),
+            count=np.zeros(1, dtype=np.int64),
+            box=np.zeros((2, torus.n_nodes), dtype=np.int32),
+            is_in_box=np.zeros(torus.n_nodes, dtype=np.bool_),
+            extent=np.ones(torus.ndim, dtype=np.int64),
+            max_nodes=max(1, _MAX_BOX_TASKS // start.tasks_per_node),
+        )
+        # The generator needs a seed other than 0.
+        self.state = AnnealingState(self.loads.state, slot_arrays, step, np.maximum(seeds, 1))
         self.proposals = 0
         self.best_energy = self.energy
         self.best_node = self.loads.state.node.copy()
@@ -114,6 +113,7 @@ class Annealer:
     def anneal_sweep(self, n_steps: int, start_at: float, end_at: float) -> None:
         """Anneal between two temperatures, given as shares of the energy; keep the best mapping."""
         hot = self.hot_tasks() if self.objective.by_loads else np.zeros(0, dtype=np.int32)
+        # An energy of 0 would give a temperature of 0, by which the kernel divides.
         scale = max(self.energy, 1e-300)
         start_at, end_at = start_at * scale, end_at * scale
         hops, proposals = anneal(self.state, self.objective, hot, n_steps, start_at, end_at)
@@ -142,7 +142,10 @@ def compute_energy(loads: ResourceLoads, objective: Objective) -> float:
 
 
 def build_objective(loads: ResourceLoads, goal: Goal) -> Objective:
-    """Return the weights of loads and hops in the energy; they do not depend on the mapping."""
+    """Return the weights of loads and hops in the energy, which do not depend on the mapping.
+
+    The energy is relative: the mean link has a load of about 1 if every message takes one hop.
+    """
     torus, edges = loads.torus, loads.state.edges
     n_links = max(torus.n_existing_links, 1)
     if not goal.by_loads:
@@ -168,8 +171,8 @@ class Clock:
     """Processor seconds of this thread since its start, with a limit of ``seconds`` if given.
 
     If other programs use the processors, the elapsed time is at least the wall seconds divided by
-    `MAX_SLOWDOWN`. Compilation does not count. ``waited`` adds the seconds spent on waiting for
-    workers.
+    `MAX_SLOWDOWN`. Compilation does not count. ``waited`` is the seconds of waiting for workers,
+    which count as well.
     """
 
     def __init__(self, seconds: float | None = None) -> None:
@@ -277,8 +280,10 @@ class AnnealingRuns:
 
         ``n_sweeps`` is the sum over the runs.
         """
-        alternating = itertools.zip_longest(sorted(self.results, key=self.energy), pool)
-        jobs = self._list_jobs([m for pair in alternating for m in pair if m is not None])
+        # Alternate between earlier results and the pool.
+        pairs = itertools.zip_longest(sorted(self.results, key=self.energy), pool)
+        starts = [mapping for pair in pairs for mapping in pair if mapping is not None]
+        jobs = self._list_jobs(starts)
         min_proposals = _MIN_PROPOSALS_PER_TASK * self.inputs.problem.n_tasks
         jobs = jobs[: max(_MIN_RUNS, n_sweeps // max(1, min_proposals // self.inputs.steps))]
         run_sweeps = max(1, n_sweeps // len(jobs))
@@ -299,13 +304,14 @@ class AnnealingRuns:
 
     def _list_jobs(self, pool: Sequence[TaskMapping]) -> list[tuple[float, Goal, TaskMapping]]:
         """Return all combinations of temperature, goal and start, the preferred ones first."""
-        choices = (_INITIAL_TEMPERATURES, self.goals, pool[:_MAX_STARTS])
-        numbers = itertools.product(*(range(len(each)) for each in choices))
+        choices = _INITIAL_TEMPERATURES, self.goals, pool[:_MAX_STARTS]
+        ranks = itertools.product(*(range(len(options)) for options in choices))
         temperatures, goals, starts = choices
-        return [(temperatures[t], goals[g], starts[s]) for t, g, s in sorted(numbers, key=sum)]
+        # Each list has the preferred options first, so combinations are sorted by summed rank.
+        return [(temperatures[t], goals[g], starts[s]) for t, g, s in sorted(ranks, key=sum)]
 
     def drop_symmetric(self, mappings: Sequence[TaskMapping]) -> list[TaskMapping]:
-        """Drop mappings with the same energies as an earlier one."""
+        """Drop mappings whose energies equal those of an earlier mapping."""
         results: dict[tuple[float, ...], TaskMapping] = {}
         for mapping in mappings:
             energies = self._compute_energies(mapping)[:3]
@@ -315,14 +321,13 @@ class AnnealingRuns:
 
     def _interleave_by_goal(self, results: Sequence[TaskMapping]) -> list[TaskMapping]:
         """Order mappings by all goals in turn: the best of each, then the second of each, ..."""
-        ranked = []
-        for number in range(len(self.goals)):
-            energies = [self._compute_energies(mapping)[number] for mapping in results]
-            ranked.append([results[i] for i in np.argsort(energies, kind="stable")])
-        listed = {id(m): m for group in zip(*ranked, strict=True) for m in group}
-        return list(listed.values())
+        energies = np.array([self._compute_energies(mapping) for mapping in results])
+        order = np.argsort(energies, axis=0, kind="stable")
+        # Each row has one mapping for each goal; list a mapping where it occurs first.
+        return [results[i] for i in dict.fromkeys(order.ravel().tolist())]
 
     def _compute_energies(self, mapping: TaskMapping) -> tuple[float, ...]:
+        """Return the energy of a mapping for each goal, computed once."""
         key = mapping.node.tobytes()
         if key not in self._energies:
             self._loads.place(mapping)
@@ -333,7 +338,7 @@ class AnnealingRuns:
 def anneal_once(inputs: RunInputs, plan: AnnealingRun) -> tuple[TaskMapping | None, int, float]:
     """Return the best mapping of a run, its number of proposals, and its seconds.
 
-    The temperature decreases from sweep to sweep. A run that is stopped at once has no mapping.
+    The temperature decreases from sweep to sweep. The mapping is None if runs were stopped before.
     """
     clock = Clock()
     if inputs.stop.is_set:

@@ -26,13 +26,13 @@ from .annealing import AnnealingRun, AnnealingRuns, anneal_once
 if TYPE_CHECKING:
     from toruscast.mapping.problem import ProblemLike, TorusLike
 
-# As many as in the experiments of Jain et al., SC'13.
+# The same number as in the experiments of Jain et al., SC'13.
 _N_CANDIDATES = 84
 _FIRST = ("identity", "bisect-refined", "greedy-heaviest")
 # Maximum nodes and tasks for the spectral layout and the search.
 _MAX_NODES, _MAX_TASKS = 1024, 4096
-# Maximum sweeps of the search, maximum edges whose loads it computes, each in about a microsecond,
-# and its temperature, as a share of the energy divided by the tasks.
+# Maximum sweeps of the search, maximum edges whose loads it computes (each takes about a
+# microsecond), and its temperature, as a share of the energy divided by the tasks.
 _MAX_SWEEPS, _MAX_EDGES, _TEMPERATURE = 16, 150_000, 0.03
 # Random share of the mappings after the structured ones.
 _RANDOM_SHARE = 0.25
@@ -51,12 +51,12 @@ def candidates(
 ) -> list[TaskMapping]:
     """Return ``n`` distinct mappings to choose the fastest from.
 
-    The default order is first. Mappings by the traffic follow: a bisection, a greedy placement, a
-    spectral layout, and a short search from the best of these. The last two are omitted with more
-    than 4,096 tasks or 1,024 nodes, or if no mapping has smaller loads than the default order. Then
-    come all permutations of the dimensions, and all reflections of a torus with faults. The other
-    structured mappings follow, those with new link loads first. Random mappings and swaps of good
-    mappings only complete the number; `strategies.sample` has more of them.
+    The default order is first. Mappings that use the traffic follow: a bisection, a greedy
+    placement, a spectral layout, and a short search from the best of these. The last two are
+    omitted with more than 4,096 tasks or 1,024 nodes, or if no mapping has smaller loads than the
+    default order. Then come all permutations of the dimensions, and all reflections of a torus with
+    faults. Other structured mappings follow, first the ones with new link loads. Swaps of good
+    mappings and random mappings only complete the number; `strategies.sample` returns more of them.
 
     Parameters
     ----------
@@ -91,15 +91,17 @@ def draw_candidates(
 
 
 def _generate(sample: sampling.DistinctMappings) -> Iterator[TaskMapping]:
-    """Yield the mappings of `candidates`, in the order of its description."""
+    """Yield the mappings of `candidates`, in the order given there."""
     placement = sample.placement
     problem, torus = placement.problem, placement.torus
     accepted: list[sampling.Costed] = []
 
     def accept(names: list[str]) -> Iterator[TaskMapping]:
-        for mapping in (new for name in names for new in sample.add(name)):
-            accepted.append((placement.hop_bytes(mapping.node), mapping))
-            yield mapping
+        """Yield the new mappings with these names, and store them with their hop-bytes."""
+        for name in names:
+            for mapping in sample.add(name):
+                accepted.append((placement.hop_bytes(mapping.node), mapping))
+                yield mapping
 
     # Routes do not depend on exclusions, and loads of missing links are errors.
     plain = replace(torus, exclusions=Exclusions())
@@ -111,6 +113,7 @@ def _generate(sample: sampling.DistinctMappings) -> Iterator[TaskMapping]:
         return np.sort(link_loads(whole, copy))
 
     def have_equal_loads(one: sampling.Costed, other: sampling.Costed) -> bool:
+        """Return whether the sorted link loads of two mappings are equal."""
         # The sum of the loads is the hop-bytes.
         if not math.isclose(one[0], other[0], rel_tol=_ROUNDING):
             return False
@@ -132,8 +135,8 @@ def _generate(sample: sampling.DistinctMappings) -> Iterator[TaskMapping]:
     # symmetries of a torus whose nodes and links are all equal.
     reflections = queues.pop("reflect")
     yield from accept(queues.pop("permute") + (reflections if torus.exclusions else []))
-    names = map(iter, queues.values())
-    structured = sampling.add_structured(sample, [*names], math.inf, have_equal_loads, accepted)
+    names = [iter(queue) for queue in queues.values()]
+    structured = sampling.add_structured(sample, names, math.inf, have_equal_loads, accepted)
     tried, equivalent = yield from structured
     for mapping in equivalent:
         yield from sample.add(mapping.name, mapping.node)
@@ -143,7 +146,7 @@ def _generate(sample: sampling.DistinctMappings) -> Iterator[TaskMapping]:
 
 
 def _has_min_loads(placement: Placement, mapping: TaskMapping) -> bool:
-    """Return whether a mapping has the least possible hop-bytes and bytes of the busiest link."""
+    """Return whether a mapping minimises both the hop-bytes and the bytes of the busiest link."""
     problem = placement.problem
     if problem.torus.exclusions:
         return False

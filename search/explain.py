@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 _SIMULATION_ERROR = 0.01
 # Maximum hot nodes that begin a block, and maximum exchanges that are compared.
 _MAX_HOT_NODES, _MAX_EXCHANGES = 12, 20_000
-_GOAL = Goal(4, 1.0)
+# Weights of the energy by which exchanges are compared: the first weights of a search.
+_GOAL = Goal(doublings=4, hop_share=1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +49,7 @@ class Explanation(Result):
     # Simulated seconds of both.
     time: float
     against_time: float
-    # The hottest links, as in `Reasons`, and ``against``, their bytes under the other mapping.
+    # The hottest links, as in `Reasons`; ``against`` is their bytes under the other mapping.
     table: pd.DataFrame
     # Task pairs with most bytes on each link: ``link``, ``phase``, ``src``, ``dst``, ``nbytes``,
     # ``share`` of the link's bytes, ``hops``, and ``against``, the hops under the other mapping.
@@ -86,7 +87,7 @@ def explain(
     against : TaskMapping, optional
         Another mapping; tasks in order by default.
     top : int
-        Rows of each table; of the pairs, for each link.
+        Maximum rows of each table; for the pairs, maximum rows for each link.
 
     Examples
     --------
@@ -103,10 +104,9 @@ def explain(
         capacity = mapping.tasks_per_node
         against = Allocation(problem.torus, tasks_per_node=capacity).in_order(problem.n_tasks)
     both = mapping, problem.mapping(against)
-    routed, other_routed = (RoutedTraffic(problem, each) for each in both)
-    links = hottest_links(routed, n)
-    links["against"] = other_routed.all_link_bytes[links.index]
-    time, against_time = (_simulated_time(problem, each) for each in both)
+    links = hottest_links(RoutedTraffic(problem, mapping), n)
+    links["against"] = RoutedTraffic(problem, both[1]).all_link_bytes[links.index]
+    time, against_time = (_simulated_time(problem, compared) for compared in both)
     table = build_resource_table(problem)
     return Explanation(
         mapping=mapping,
@@ -133,14 +133,15 @@ def _heaviest_pairs(
     links: pd.DataFrame,
     n: int,
 ) -> pd.DataFrame:
-    """Return the ``n`` task pairs with most bytes on each link, as in `Explanation.pairs`.
+    """Return the ``n`` task pairs with the most bytes on each link, as in `Explanation.pairs`.
 
-    ``mappings`` are the explained one and the one that it is compared with.
+    ``mappings`` are the explained mapping and the mapping that it is compared with.
     """
     torus, tables = problem.torus, []
     for phase, comm in enumerate(problem.workload):
-        src, dst = (mappings[0].node[task] for task in (comm.src, comm.dst))
+        src, dst = mappings[0].node[comm.src], mappings[0].node[comm.dst]
         pair = src.astype(np.int64) * torus.n_nodes + dst
+        # List the table entries of every edge's route, one edge after the other.
         count = table.first[pair + 1] - table.first[pair]
         edge = np.repeat(np.arange(comm.n_edges), count)
         index = np.arange(edge.size) - np.repeat(np.cumsum(count) - count, count)
@@ -224,9 +225,9 @@ def _simulate_exchanges(
 def _best_exchanges(
     problem: MappingProblem, mapping: TaskMapping, table: ResourceTable, n: int
 ) -> list[tuple[tuple[int, ...], tuple[int, ...], TaskMapping]]:
-    """Return the ``n`` exchanges of two blocks of nodes with the lowest energy of the loads.
+    """Return the ``n`` exchanges of two blocks of nodes that reduce the energy of the loads most.
 
-    Each has both blocks and the mapping after the exchange. The first block has a hot task.
+    An exchange is both blocks and the mapping after it. The first block has a hot task.
     """
     torus, capacity = problem.torus, mapping.tasks_per_node
     slots = Allocation(torus, tasks_per_node=capacity).free_slots(problem.n_tasks)
@@ -253,11 +254,13 @@ def _best_exchanges(
             node = mapping.node.copy()
             node[moved] = new_nodes
             exchanges.append((energy, block, other, node))
-    exchanges.sort(key=lambda each: each[0])
-    chosen = {each[3].tobytes(): each for each in reversed(exchanges)}
+    exchanges.sort(key=lambda exchange: exchange[0])
+    # Exchanges can have the same mapping; keep the one with the lowest energy.
+    chosen = {exchange[3].tobytes(): exchange for exchange in reversed(exchanges)}
+    best = sorted(chosen.values(), key=lambda exchange: exchange[0])[:n]
     return [
         (block, other, TaskMapping(node, torus, tasks_per_node=capacity))
-        for _, block, other, node in sorted(chosen.values(), key=lambda each: each[0])[:n]
+        for _, block, other, node in best
     ]
 
 

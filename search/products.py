@@ -28,16 +28,17 @@ from toruscast.typing import Bools, Floats, Int32s, Ints
 from ._graph_kernels import classify_edges_by_squares
 from .annealing import Clock
 
-# Maximum steps of the search for squares, and maximum evaluated layouts.
+# Maximum steps of the search for squares, and maximum number of evaluated layouts.
 _MAX_STEPS, _MAX_SPLITS = 2e8, 3000
-# With more tasks, the maximum layouts decrease in proportion.
+# With more tasks, the maximum number of layouts decreases in proportion.
 _REFERENCE_TASKS = 1000
 # Edges below these shares of the heaviest weight are ignored. The second share omits the messages
-# over the edges and corners of blocks with eight cells a side.
+# of a halo exchange over the edges and corners of blocks with eight cells along each side.
 _NEGLIGIBLE_SHARES = (0.0, 0.15)
 # Edges with less than this share of the median number of squares are not part of the product.
 _MIN_SQUARE_SHARE = 0.5
-# Gap of log weights between kinds of edges; graphs with more kinds count as one kind.
+# Minimum gap of log weights between kinds of edges, and maximum number of kinds. In a graph with
+# more kinds, all edges count as one kind.
 _MIN_LOG_GAP, _MAX_KINDS = 0.1, 16
 # Relative difference of the weights of equivalent axes.
 _WEIGHT_TOLERANCE = 0.05
@@ -62,7 +63,8 @@ def find_factors(comm: CommGraph) -> tuple[list[Factor], Ints] | None:
     graph = sparse.csr_array(graph + graph.T)
     for share in _NEGLIGIBLE_SHARES:
         pruned = graph.copy()
-        pruned.data = np.where(graph.data >= share * graph.data.max(initial=0.0), graph.data, 0.0)
+        min_weight = share * graph.data.max(initial=0.0)
+        pruned.data = np.where(graph.data >= min_weight, graph.data, 0.0)
         pruned.eliminate_zeros()
         product = _factorise_graph(pruned)
         if product is None and pruned.nnz and _is_affordable(pruned):
@@ -87,7 +89,7 @@ def _remove_stray_edges(graph: sparse.csr_array) -> sparse.csr_array:
         ones = np.ones(is_kind.sum())
         kind_graph = sparse.csr_array((ones, (row[is_kind], column[is_kind])), graph.shape)
         squares += (kind_graph @ adjacency @ kind_graph)[row, column]
-        # Walks of three edges that use the same edge twice are no squares.
+        # Walks of three edges that use one edge twice are not squares, so subtract their number.
         degree = np.diff(kind_graph.indptr)
         squares[is_kind] -= (degree[row] + degree[column] - 1)[is_kind]
     is_kept = squares >= _MIN_SQUARE_SHARE * np.median(squares)
@@ -107,7 +109,7 @@ def make_product_starts(
     clock: Clock,
     max_layouts: float = math.inf,
 ) -> list[TaskMapping]:
-    """Return the best layouts of a workload whose graph is a product, within the time.
+    """Return the ``n`` best layouts of a workload whose graph is a product, within the time.
 
     At most ``max_layouts`` layouts of each mesh are evaluated. If nodes have several tasks, the
     tasks must fill all nodes, and the slots of a node count as one more dimension.
@@ -127,15 +129,14 @@ def make_product_starts(
     starts: list[TaskMapping] = []
     for axes, tasks in _mesh_variants(*product):
         names = tuple(_AXIS_NAMES[: len(axes)])
-        traffic = tuple(
-            MeshTraffic(
-                axis.kind, axis.weight / 2 * (axis.size if axis.kind == "alltoall" else 1), (name,)
-            )
-            for axis, name in zip(axes, names, strict=True)
-            if axis.weight
-        )
+        traffic = []
+        for axis, name in zip(axes, names, strict=True):
+            if axis.weight:
+                # The weight counts both directions. An all-to-all has all bytes that a task sends.
+                nbytes = axis.weight / 2 * (axis.size if axis.kind == "alltoall" else 1)
+                traffic.append(MeshTraffic(axis.kind, nbytes, (name,)))
         mesh = MeshAxes(names, tuple(axis.size for axis in axes))
-        scorer = LayoutScorer(MeshProblem(devices_torus, mesh, traffic, overlap=True))
+        scorer = LayoutScorer(MeshProblem(devices_torus, mesh, tuple(traffic), overlap=True))
         max_splits = _MAX_SPLITS * min(_REFERENCE_TASKS, n_tasks) // n_tasks
         counter = itertools.count(1)
 
@@ -152,9 +153,9 @@ def make_product_starts(
 
 
 def _mesh_variants(axes: list[Factor], tasks: Ints) -> Iterator[tuple[list[Factor], Ints]]:
-    """Yield the product, then the product in which pairs of axes of size 2 are rings of size 4.
+    """Yield the product, and a variant in which rings of size 4 replace pairs of axes of size 2.
 
-    A square is a product of two axes of size 2, and also a ring of 4 vertices.
+    Both describe a square. The variant is omitted if it is the same.
     """
     yield axes, tasks
     n_axes = len(axes)
@@ -218,8 +219,8 @@ def _component_axes(
 ) -> tuple[list[Factor], Ints] | None:
     """Return the factors of a connected component by weight, and the task at each coordinate.
 
-    The edges of a class belong to one factor. Without them, the component falls into parts with
-    the same coordinate in this factor. The result is None if the component is no product.
+    The edges of a class belong to one factor. Without them, the vertices that stay connected have
+    the same coordinate in this factor. The result is None if the component is not a product.
     """
     is_inside = is_member[src]
     n, shape = int(is_member.sum()), (is_member.size, is_member.size)
@@ -248,7 +249,7 @@ def _component_axes(
 
 
 def _identify_factor(src: Ints, dst: Ints, weight: Floats) -> tuple[Factor, Ints] | None:
-    """Return the factor and the position of each vertex; None unless clique, ring or line."""
+    """Return a factor and the position of each vertex; None unless a clique, a ring or a line."""
     if (src == dst).any():
         return None
     n = int(max(src.max(), dst.max())) + 1

@@ -32,7 +32,7 @@ from ._anneal_kernels import (
 MAX_NODES = 2048
 # Maximum entries of split routes.
 _MAX_ENTRIES = 2**26
-# Missing links are slower by this factor, so that good mappings avoid them.
+# Missing links count as slower by this factor, so that good mappings avoid them.
 _MISSING_LINK_FACTOR = 1e3
 # Parts of a unit with adaptive routing; shares of even splits are rounded to whole parts.
 _PARTS = 2**16
@@ -187,7 +187,7 @@ class ResourceLoads:
         self.n_phases = 1 if problem.workload.dependent else len(problem.workload)
         edges: TaskEdges = problem.derive(build_task_edges, byte_column, table.parts)
         size = self.n_phases * count_resources(self.torus)
-        # Twice the number of loads, because a load can be listed twice until repeats are removed.
+        # Twice the number of loads, because a load can be listed again before repeats are removed.
         listed, max_changes = 2 * size + 1, 2 * int(np.diff(edges.first).max(initial=0))
         change = LoadChange(
             load=np.zeros(size, dtype=np.int64),

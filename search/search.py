@@ -47,18 +47,18 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 TIME = "time"
-# Minimum estimated seconds of the first round, the growth of further rounds, and the shares of time
-# for starts, annealing and comparison.
+# Minimum estimated seconds of the first round, the ratio of the lengths of successive rounds, and
+# the shares of a round for starts, annealing and comparison.
 _FIRST_ROUND_SECONDS, _GROWTH, _MAX_ROUNDS = 0.05, 1.5, 60
 _START_SHARE, _ANNEALING_SHARE, _COMPARISON_SHARE = 0.5, 0.5, 0.25
 # Relative distance to the bound at which the search ends.
 _BOUND_TOLERANCE = 1e-4
 # Accepted error of the reported times.
 _ERROR = 0.01
-# Accepted slowdown against the first mapping if all messages start at once.
+# Accepted slowdown relative to the first mapping if all messages start at once.
 _TOLERANCE = 0.01
-# Minimum seconds for the comparison loop of a forecast, its maximum mappings, and the winners that
-# are simulated again. With fewer seconds, the first mappings are simulated directly.
+# Minimum seconds and maximum mappings of a comparison by `rank`, and number of its winners that are
+# simulated again. With fewer seconds, as many of the first mappings are simulated directly.
 _MIN_LOOP_SECONDS, _MAX_LOOP_MAPPINGS, _N_WINNERS = 0.2, 150, 2
 
 
@@ -67,15 +67,15 @@ class SearchResult(Result):
     """The best mapping of a search, and its gain."""
 
     best: TaskMapping
-    # Objective of the best mapping, and of the best mapping given (tasks in order by default):
-    # simulated seconds for ``time``.
+    # Objective of the best mapping, and of the best given mapping (tasks in order by default). For
+    # the objective ``time`` these are simulated seconds.
     value: float
     initial_value: float
-    # Lower and upper limit of the gain by the simulation errors of both times.
+    # Lower and upper limit of the gain, given the simulation errors of both times.
     gain_interval: tuple[float, float]
     # The compared mappings, the best first: ``mapping``, ``value``, ``source`` of the value and
-    # ``from``, the origin of the mapping; after the comparison of a forecast also ``low``, ``high``
-    # and ``p_best``.
+    # ``from``, the origin of the mapping. After a comparison by `rank` also ``low``, ``high`` and
+    # ``p_best``.
     table: pd.DataFrame
     bound: float  # lower bound over all mappings; 0 if none is known
     # Probability that no other shortlisted mapping is faster; None for other objectives than time,
@@ -133,12 +133,12 @@ def search(
 ) -> SearchResult:
     """Search for a better mapping.
 
-    Starts are the given mappings and those of all strategies, including multilevel ones. Simulated
-    annealing improves them. Its energy is a smooth maximum of the loads of links, injection FIFOs
-    and receivers, plus a share of hop-bytes. The best distinct mappings are compared as in
-    `rank`, on the same networks, and the winners are simulated to 1 %. A mapping of dependent
-    rounds must not depend on synchronised ranks: with all messages at once, it must not be slower
-    than the first of ``mappings``.
+    The search starts from the given mappings and the mappings of all strategies, including
+    multilevel ones, and improves them by simulated annealing. The energy is a smooth maximum of the
+    loads of links, injection FIFOs and receivers, plus a share of hop-bytes. The best distinct
+    mappings are compared as in `rank`, and the winners are simulated with an error of 1 %. A
+    mapping for dependent rounds must not rely on synchronised ranks: if all messages start at once,
+    it must not be slower than the first of ``mappings``.
 
     Parameters
     ----------
@@ -147,9 +147,10 @@ def search(
     seconds : float
         Processor seconds of the search. They equal wall seconds on idle processors, and are at
         least half of the wall seconds on busy ones. The current step is always finished. The
-        search runs in rounds of increasing length. It ends early without time for the next round,
-        or at a mapping within 0.01 % of the lower bound. More seconds continue the same sequence of
-        mappings, so they never give a worse one. Compilation, once on a machine, does not count.
+        search runs in rounds of increasing length. It ends early if the next round would take too
+        long, or at a mapping within 0.01 % of the lower bound. More seconds continue the same
+        sequence of mappings, so they never give a worse one. The compilation on the first call
+        does not count.
     objective : str
         ``time`` (simulated), or the name of a feature, such as ``max_bytes`` or ``hop_bytes``.
     nodes : array-like of int, shape (n,) or (n, ndim), optional
@@ -190,7 +191,7 @@ def search(
     comparison = MappingComparison(problem, objective, seed, n_jobs, callback, bound)
     runs = AnnealingRuns(problem, allocation, objective, seed)
     interrupted, reason = False, "all mappings were compared, or the time has passed"
-    initial_mappings = [allocation.confine(each) for each in given_mappings]
+    initial_mappings = [allocation.confine(mapping) for mapping in given_mappings]
     initial_mappings = initial_mappings or [allocation.in_order(problem.n_tasks)]
     try:
         for mapping in initial_mappings:
@@ -213,7 +214,7 @@ def search(
             expected="more --seconds, or fewer missing links",
         )
     measured = (comparison.measured.get(mapping.node.tobytes()) for mapping in initial_mappings)
-    initial = min(filter(None, measured), key=lambda each: each.value, default=best)
+    initial = min(filter(None, measured), key=lambda compared: compared.value, default=best)
     return SearchResult(
         best=best.mapping,
         value=best.value,
@@ -228,7 +229,7 @@ def search(
         problem=problem,
         # A mapping with routes over a missing link has no finite time.
         reference=(initial if np.isfinite(initial.value) else best).mapping,
-        history=tuple((each.when, each.value) for each in comparison.improvements),
+        history=tuple((better.when, better.value) for better in comparison.improvements),
     )
 
 
@@ -241,8 +242,8 @@ def _search_in_rounds(
 ) -> None:
     """Improve and compare mappings in rounds of increasing length.
 
-    The clock only determines the number of rounds, so that a search with more seconds continues the
-    same sequence of mappings.
+    The clock determines only the number of rounds, so a search with more seconds continues the same
+    sequence of mappings.
     """
     problem, allocation, seed = comparison.problem, runs.inputs.allocation, comparison.seed
     first_seconds = max(_FIRST_ROUND_SECONDS, 4 * runs.sweep_seconds)
@@ -276,10 +277,8 @@ def _gain_interval(best: ComparedMapping, initial: ComparedMapping) -> tuple[flo
     """Return the limits of the gain that follow from the simulation errors of both mappings."""
     if (best.value, best.error) == (initial.value, initial.error) or not initial.value:
         return 0.0, 0.0
-    low, high = (
-        1 - best.value * (1 + sign * best.error) / (initial.value * (1 - sign * initial.error))
-        for sign in (1, -1)
-    )
+    low = 1 - best.value * (1 + best.error) / (initial.value * (1 - initial.error))
+    high = 1 - best.value * (1 - best.error) / (initial.value * (1 + initial.error))
     return low, high
 
 
@@ -323,12 +322,12 @@ class ComparedMapping:
     value: float
     error: float  # relative
     when: float  # seconds since the start of the search
-    key: float  # for comparisons: the value, increased as in `MappingComparison._penalise`
+    penalised: float  # the value, increased as in `MappingComparison._penalise`, for comparisons
 
 
 @dataclass(eq=False)
 class MappingComparison:
-    """Comparison of mappings by the objective, one by one or by the loop of a forecast."""
+    """Comparison of mappings by the objective, one by one or by `rank`."""
 
     problem: MappingProblem
     objective: str
@@ -337,19 +336,19 @@ class MappingComparison:
     callback: Callable[[TaskMapping, float], None] | None
     bound: float
     measured: dict[bytes, ComparedMapping] = field(default_factory=dict)  # by node of each task
-    ranking: Ranking | None = None  # of the last loop
+    ranking: Ranking | None = None  # of the last comparison by `rank`
     began: float = field(default_factory=time.monotonic)
-    # Keys of the mappings in loops, and both times of the first mapping in `_penalise`.
+    # Nodes of the mappings compared by `rank`, and both times of the first mapping in `_penalise`.
     _compared: set[bytes] = field(default_factory=set)
-    _first: tuple[float, float] | None = None
+    _first_times: tuple[float, float] | None = None
 
     @property
     def improvements(self) -> list[ComparedMapping]:
         """The mappings that were better than all earlier ones; the last is the best."""
         better: list[ComparedMapping] = []
-        for each in self.measured.values():
-            if each.key < (better[-1].key if better else np.inf):
-                better.append(each)
+        for compared in self.measured.values():
+            if compared.penalised < (better[-1].penalised if better else np.inf):
+                better.append(compared)
         return better
 
     @property
@@ -370,13 +369,13 @@ class MappingComparison:
     def _record(self, mapping: TaskMapping, value: float, error: float, origin: str = "") -> None:
         """Store the objective of a mapping, and report it if the mapping is the best so far."""
         origin = origin or _origin_of(mapping)
-        when, key = time.monotonic() - self.began, self._penalise(value, mapping)
-        row = ComparedMapping(mapping, origin, value, error, when, key)
-        self.measured[mapping.node.tobytes()] = row
-        if row is self.best:
+        when, penalised = time.monotonic() - self.began, self._penalise(value, mapping)
+        compared = ComparedMapping(mapping, origin, value, error, when, penalised)
+        self.measured[mapping.node.tobytes()] = compared
+        if compared is self.best:
             report = {"event": "better mapping", "mapping": mapping.name, "value": value}
-            words = "%s is the best so far: %s %.6g"
-            logger.info(words, mapping.name, self.objective, value, extra=report)
+            message = "%s is the best so far: %s %.6g"
+            logger.info(message, mapping.name, self.objective, value, extra=report)
             if self.callback is not None:
                 self.callback(mapping, value)
 
@@ -385,12 +384,12 @@ class MappingComparison:
     ) -> None:
         """Compare shortlisted mappings, the most promising first.
 
-        The loop of `rank` takes about ``seconds``. Other objectives, and times with very few
-        seconds, are computed directly.
+        `rank` takes about ``seconds``. Other objectives, and times with very few seconds, are
+        computed directly.
         """
-        seen = self._compared | self.measured.keys()
-        new = [each for each in shortlist if each.node.tobytes() not in seen]
-        new = [each for each in new if self._avoids_missing_links(each)]
+        known = self._compared | self.measured.keys()
+        new = [mapping for mapping in shortlist if mapping.node.tobytes() not in known]
+        new = [mapping for mapping in new if self._avoids_missing_links(mapping)]
         if self.objective != TIME or seconds < _MIN_LOOP_SECONDS:
             for mapping in new if self.objective != TIME else new[:_N_WINNERS]:
                 if clock.is_over():
@@ -404,7 +403,7 @@ class MappingComparison:
         candidates = _make_names_unique([*new[:_MAX_LOOP_MAPPINGS], *best])
         began, wall = clock.elapsed, clock.wall
         with warnings.catch_warnings():
-            # Warnings of the model do not matter, because the loop simulates uncertain mappings.
+            # Warnings of the model do not matter, because `rank` simulates uncertain mappings.
             warnings.simplefilter("ignore")
             self.ranking = rank(
                 self.problem.workload,
@@ -419,13 +418,13 @@ class MappingComparison:
         clock.waited += max(clock.wall - wall - (clock.elapsed - began), 0.0)
         self._simulate_winners(self.ranking, clock)
 
-    def _simulate_winners(self, answer: Ranking, clock: Clock) -> None:
-        """Simulate the winners of the loop to the final error, unless the loop did so already."""
+    def _simulate_winners(self, ranking: Ranking, clock: Clock) -> None:
+        """Simulate the winners of `rank` with the final error, unless `rank` did so already."""
         is_exact = candidate_coarsenings(self.problem.derive(max_message_packets)) == [1]
-        for row in answer.table.head(_N_WINNERS).to_dict("records"):
+        for row in ranking.table.head(_N_WINNERS).to_dict("records"):
             if clock.is_over():
                 break
-            mapping = answer.named(row["mapping"])
+            mapping = ranking.named(row["mapping"])
             is_measured = mapping.node.tobytes() in self.measured
             if is_exact and row["source"] in ("simulated", "averaged") and not is_measured:
                 self._record(mapping, row["time"], 0.0 if row["source"] == "simulated" else _ERROR)
@@ -435,26 +434,26 @@ class MappingComparison:
         """Return the compared mappings, the best first."""
         source = "averaged" if self.problem.torus.network.unknown_rules else "simulated"
         source = source if self.objective == TIME else "computed"
-        rows = {
-            key: _make_row(each.mapping, each.value, source, each.origin)
-            for key, each in self.measured.items()
-        }
+        rows: dict[bytes, dict[str, Any]] = {}
+        sort_values: dict[bytes, float] = {}
+        for key, compared in self.measured.items():
+            rows[key] = _make_row(compared.mapping, compared.value, source, compared.origin)
+            sort_values[key] = compared.penalised
         if self.ranking is not None:
-            for each in self.ranking.table.to_dict("records"):
-                mapping = self.ranking.named(each["mapping"])
-                new_row = _make_row(mapping, each["time"], each["source"], _origin_of(mapping))
-                row = rows.setdefault(mapping.node.tobytes(), new_row)
-                row |= {name: each[name] for name in ("low", "high", "p_best")}
+            for ranked in self.ranking.table.to_dict("records"):
+                mapping = self.ranking.named(ranked["mapping"])
+                key = mapping.node.tobytes()
+                new_row = _make_row(mapping, ranked["time"], ranked["source"], _origin_of(mapping))
+                rows.setdefault(key, new_row)
+                rows[key] |= {name: ranked[name] for name in ("low", "high", "p_best")}
+                sort_values.setdefault(key, ranked["time"])
         table = pd.DataFrame(list(rows.values()))
-        is_known = ~table["source"].isin(["predicted", "coarse"])
-        keys = [
-            self.measured[k].key if k in self.measured else each["value"]
-            for k, each in rows.items()
-        ]
-        order = np.lexsort((np.array(keys), ~is_known.to_numpy()))
+        is_estimate = table["source"].isin(["predicted", "coarse"]).to_numpy()
+        order = np.lexsort((np.array(list(sort_values.values())), is_estimate))
         return table.iloc[order].reset_index(drop=True)
 
     def _avoids_missing_links(self, mapping: TaskMapping) -> bool:
+        """Return whether no route of a message has a missing link."""
         try:
             check_routes(self.problem, mapping)
         except InputError:
@@ -462,19 +461,20 @@ class MappingComparison:
         return True
 
     def _penalise(self, time: float, mapping: TaskMapping) -> float:
-        """Return the time of a mapping, increased if it depends on synchronised ranks.
+        """Return the time of a mapping, increased if it relies on synchronised ranks.
 
-        It does if it is slower than the first mapping when all messages start at once.
+        Such a mapping is slower than the first mapping if all messages start at once.
         """
         rounds = self.problem.workload
         is_known = self.objective != TIME or not self.problem.torus.network.unknown_rules
         if is_known or not rounds.dependent or len(rounds) == 1 or time == np.inf:
             return time
         total_time = simulate(self.problem.total, mapping=mapping, error=_ERROR).time
-        if self._first is None:
-            self._first = time, total_time
-        slowdown = total_time / self._first[1]
-        return max(time, slowdown * self._first[0]) if slowdown > 1 + _TOLERANCE else time
+        if self._first_times is None:
+            self._first_times = time, total_time
+        first_time, first_total_time = self._first_times
+        slowdown = total_time / first_total_time
+        return max(time, slowdown * first_time) if slowdown > 1 + _TOLERANCE else time
 
     def _compute_objective(self, mapping: TaskMapping) -> tuple[float, float]:
         """Return the objective and its relative error; infinity for routes over missing links."""

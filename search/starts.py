@@ -30,17 +30,19 @@ from .products import make_product_starts
 
 # Graph strategies that take less than .03 s for a thousand tasks.
 _FAST = ("bisect-refined", "bisect-graph", "greedy-heaviest")
-# Layouts of a product that are kept, and layouts that each source evaluates. Seconds for each task
-# to find the factors, and seconds of each layout for each task and each pair of tasks.
+# Number of layouts of a product that are kept, and numbers that the sources evaluate. Seconds per
+# task to find the factors, and seconds of a layout per task and per pair of tasks.
 _MAX_PRODUCTS, _LAYOUT_COUNTS = 8, (5, 60, 600)
 _FACTOR_SECONDS, _LAYOUT_SECONDS = 5e-5, (2e-6, 3e-9)
-# Efforts of multilevel mappings, mappings for each effort, and seconds for each task.
+# Efforts of multilevel mappings, mappings for each effort, and seconds per task with effort 1.
 _EFFORTS, _MAPPINGS_PER_EFFORT, _MULTILEVEL_SECONDS = (1, 2, 4, 8, 16), 2, 2e-4
-# Seconds of the spectral layout for each task, and for each task cubed with a full decomposition.
-# With more than the maximum tasks it takes longer than a search.
+# Seconds of the spectral layout per task, and of a full decomposition per cubed number of tasks.
+# Maximum tasks for a full decomposition, and for a layout that takes less time than a search.
 _SPECTRAL_SECONDS, _CUBIC_SECONDS = 1e-4, 4e-10
 _MAX_CUBIC, _MAX_SPECTRAL = 1500, 20_000
-# Prior gain of a source; layouts from products and spectra are often the best.
+# Seconds of a mapping by a strategy per task.
+_STRATEGY_SECONDS = 1e-5
+# Prior gain of a source. Layouts from products and spectra are often the best.
 _PRIOR_GAIN, _LAYOUT_GAIN = 0.1, 0.6
 
 
@@ -52,10 +54,10 @@ def generate_starts(
     energy: Callable[[TaskMapping], float],
     allotments: Iterable[float],
 ) -> Iterator[list[TaskMapping]]:
-    """Yield all distinct mappings so far after each allotment of estimated seconds.
+    """Yield all distinct mappings so far, sorted by energy, after each allotment of seconds.
 
-    Mappings are sorted by energy. The next mapping is always drawn from the source with the highest
-    expected gain per second that the remaining seconds allow.
+    The next mapping is always drawn from the source with the highest expected gain per second,
+    among the sources whose estimated seconds do not exceed the remaining ones.
     """
     first, *sources = _list_sources(problem, allocation, seed, clock)
     candidates: dict[bytes, tuple[float, TaskMapping]] = {}
@@ -66,6 +68,8 @@ def generate_starts(
         # The first source is always exhausted, so that every search has good starts.
         while not (first.is_exhausted and clock.is_over()):
             affordable = [s for s in sources if not s.is_exhausted and s.seconds <= budget]
+            # The mean gain, with the prior as one draw, is divided by the number of draws again to
+            # favour sources with few draws.
             affordable.sort(key=lambda s: -s.gain / (s.n_draws + 1) ** 2 / s.seconds)
             if first.is_exhausted and not affordable:
                 break
@@ -81,7 +85,8 @@ def generate_starts(
             previous, best = best, min(value for value, _ in candidates.values())
             source.n_draws += 1
             source.gain += 1 - best / previous if 0 < previous < math.inf else 0.0
-        yield [mapping for _, mapping in sorted(candidates.values(), key=lambda each: each[0])]
+        by_energy = sorted(candidates.values(), key=lambda candidate: candidate[0])
+        yield [mapping for _, mapping in by_energy]
 
 
 @dataclass
@@ -98,7 +103,7 @@ class _StartSource:
 def _list_sources(
     problem: MappingProblem, allocation: Allocation, seed: int, clock: Clock
 ) -> list[_StartSource]:
-    """Return the sources of starts, with estimated seconds; every search exhausts the first one."""
+    """Return the sources of starts. Every search exhausts the first one."""
     n = problem.n_tasks
     placement = strategies.Placement(problem, is_late=clock.is_over)
 
@@ -122,7 +127,7 @@ def _list_sources(
             yield [mapping.renamed(f"multilevel@{number + 1}")]
 
     first_sources = map_with(_FAST), map_with_variants()
-    sources = [_StartSource(mappings, 1e-5 * n) for mappings in first_sources]
+    sources = [_StartSource(mappings, _STRATEGY_SECONDS * n) for mappings in first_sources]
     layout_seconds = _LAYOUT_SECONDS[0] * n + _LAYOUT_SECONDS[1] * n**2
     for count in _LAYOUT_COUNTS:
         seconds = _FACTOR_SECONDS * n + count * layout_seconds
@@ -136,9 +141,10 @@ def _list_sources(
     return sources
 
 
-# Coarsening ends at this many nodes, which are mapped well from any start.
+# Coarsening ends at this many nodes, because annealing then succeeds from any start.
 _MAX_COARSEST_NODES = 32
-# Initial temperature, as a share of the energy over items, and proposals for each item.
+# Initial temperature, as a share of the energy over items, and proposals for each item, at the
+# coarsest level and at finer levels.
 _COARSEST, _FINER = (0.6, 1200), (0.15, 240)
 _FINAL_TEMPERATURE, _SWEEPS = 0.003, 24
 
@@ -161,9 +167,10 @@ def multilevel(
 ) -> TaskMapping | None:
     """Return a mapping with few hop-bytes, or None if tasks are fixed.
 
-    Tasks and nodes are merged in pairs, level by level. The coarsest level is annealed, then split
-    and annealed again (multilevel partitioning: Karypis and Kumar, SIAM J. Sci. Comput. 20, 1998;
-    of both graphs: Pellegrini and Roman, HPCN'96).
+    Tasks and nodes are merged in pairs, level by level. The coarsest level is annealed. Then pairs
+    are split, and each finer level is annealed again. Multilevel partitioning is described by
+    Karypis and Kumar (SIAM J. Sci. Comput. 20, 1998), and the coarsening of both graphs by
+    Pellegrini and Roman (HPCN'96).
     """
     if allocation.fixed:
         return None
@@ -190,7 +197,8 @@ def _coarsen(
 ) -> list[_CoarseLevel]:
     """Return the levels from the problem itself to the coarsest graph and torus.
 
-    Each level halves the slots of every node, or else the longest even dimension.
+    Each level halves the slots of every node if their number is even, or else the longest even
+    dimension of the torus.
     """
     torus, capacity = problem.torus, allocation.tasks_per_node
     nodes = np.sort(np.asarray(allocation.nodes, dtype=np.int64))
@@ -212,13 +220,12 @@ def _coarsen(
             coarse_torus, nodes, capacity = level.torus, level.nodes, level.capacity // 2
             hops = level.hops
         elif dimension is not None:
-            near, far = (
-                grid.take(range(start, grid.shape[dimension], 2), dimension).ravel()
-                for start in (0, 1)
-            )
+            size = grid.shape[dimension]
+            near = grid.take(range(0, size, 2), dimension).ravel()
+            far = grid.take(range(1, size, 2), dimension).ravel()
             halves = np.stack([near, far], axis=1)
             sizes = list(level.torus.shape)
-            sizes[dimension] //= 2
+            sizes[dimension] = size // 2
             coarse_torus, capacity = Torus(tuple(sizes), level.torus.wrap), level.capacity
             nodes = np.arange(coarse_torus.n_nodes)
             hops = level.hops[np.ix_(near, near)]
@@ -243,7 +250,7 @@ def _merge_pairs(
     """Return pairs of items with much traffic, ``(V / 2, 2)``, and the graph between the pairs."""
     n = weight.shape[0]
     mate = np.empty(n, dtype=np.int64)
-    # Visit neighbours one after the other, because more vertices then find a free partner.
+    # Visit neighbours in succession, because more items then find a free partner.
     shuffled = rng.permutation(n)
     rows = weight[shuffled]
     order = shuffled[csgraph.reverse_cuthill_mckee(rows[:, shuffled], symmetric_mode=True)]
@@ -283,6 +290,7 @@ def _anneal_level(
     movable = np.arange(n_items, dtype=np.int32)
     annealer = Annealer(problem, start, (slots, movable), Goal(by_loads=False), table, seed)
     for sweep in range(_SWEEPS):
+        # Temperatures decrease geometrically.
         start_at, end_at = (
             temperature * (_FINAL_TEMPERATURE / temperature) ** (t / _SWEEPS) / n_items
             for t in (sweep, sweep + 1)
@@ -293,11 +301,13 @@ def _anneal_level(
     return annealer.best_node.astype(np.int64)
 
 
-# The second name is that of the Debian package.
+# Debian's package has the second name.
 _SCOTCH_NAMES = ("scotch_gmap", "gmap")
 # Scotch needs integer weights with a sum in 31 bits.
 _MAX_WEIGHT = 2.0**29
 _SCOTCH_STRATEGIES = ("-cq", "-cs")
+# Accepted relative imbalance of the tasks on the nodes.
+_KAHYPAR_IMBALANCE = 0.03
 
 
 def map_with_programs(
@@ -338,6 +348,7 @@ def _map_with_scotch(problem: MappingProblem, seed: int) -> Ints:
     if program is None:
         raise InputError("Scotch is not installed", found="no gmap", expected="scotch_gmap or gmap")
     torus = problem.torus
+    # Renumber the tasks at random, so that each seed gives another mapping.
     new_number = np.random.default_rng(seed).permutation(problem.n_tasks)
     weights = _integer_weights(problem).tocoo()
     edges = new_number[weights.row], new_number[weights.col]
@@ -404,7 +415,7 @@ def _map_with_mt_kahypar(problem: MappingProblem, seed: int) -> Ints:
     target = program.create_target_graph(
         context, torus.n_nodes, len(links), links, [1] * len(links)
     )
-    context.set_mapping_parameters(torus.n_nodes, 0.03)
+    context.set_mapping_parameters(torus.n_nodes, _KAHYPAR_IMBALANCE)
     upper = sparse.triu(_integer_weights(problem), k=1).tocoo()
     edges = list(zip(upper.row.tolist(), upper.col.tolist(), strict=True))
     graph = program.create_graph(

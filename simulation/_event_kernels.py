@@ -34,6 +34,7 @@ from .state import (
     CHUNK,
     FREE,
     HEAP_SIZE,
+    LAST,
     N_FREE_CHUNKS,
     NEW_HEAD,
     NONE,
@@ -45,10 +46,9 @@ from .state import (
     State,
 )
 
-_LAST = CHUNK - 1
 # An entry of the wheel is an event number, with a link to prefetch in the upper bits.
-_LINK = 32
-_EVENT = 2**_LINK - 1
+_LINK_SHIFT = 32
+_EVENT_MASK = 2**_LINK_SHIFT - 1
 
 
 @bare_kernel
@@ -60,7 +60,7 @@ def schedule(state: State, event: int, tick: int, link: int = 0) -> None:
     position = tick & (state.events.wheel.size - 1)
     slot = state.events.wheel[position]
     end = slot.end
-    if (end & _LAST) == _LAST:
+    if (end & LAST) == LAST:
         n_free = state.events.clock[N_FREE_CHUNKS] - 1
         state.events.clock[N_FREE_CHUNKS] = n_free
         new_chunk = state.events.free_chunks[np.uint64(n_free)]
@@ -71,7 +71,7 @@ def schedule(state: State, event: int, tick: int, link: int = 0) -> None:
         else:
             state.events.chunk[np.uint64(end)] = new_chunk
         end = new_chunk
-    state.events.chunk[np.uint64(end)] = link << _LINK | event
+    state.events.chunk[np.uint64(end)] = link << _LINK_SHIFT | event
     slot.end = end + 1
 
 
@@ -95,7 +95,7 @@ def next_tick(state: State, now: int) -> int:
 
 @bare_kernel
 def event_number(entry: int) -> int:
-    return entry & _EVENT
+    return entry & _EVENT_MASK
 
 
 @bare_kernel
@@ -103,11 +103,11 @@ def prefetch_chunk(state: State, i: int, end: int, now: int) -> None:
     """Prefetch the records of the events of a chunk, and the first records of the next chunk.
 
     An event reads about six records, scattered over tens of megabytes. Prefetching them together
-    overlaps the cache misses; without it, 16,384 tasks take 1.5 times as long. A first pass
-    prefetches each event's record one chunk ahead, and a second pass the records that it refers to.
-    More passes cost more than they save, as do branches on data that is not in the cache yet.
-    Events of one kind are processed together, by the bits of a word, because their order is
-    unpredictable.
+    overlaps the cache misses. Without it, a simulation of 16,384 tasks takes 1.5 times as long. A
+    first pass prefetches the record of each event one chunk ahead, and a second pass the records
+    that it refers to. More passes, or branches on data that is not in the cache yet, cost more than
+    they save. Events of one kind are processed together, because the CPU cannot predict their
+    order. The bits of a word mark the events of each kind.
     """
     n_packets = state.packets.packet.size
     n_links = state.links.link.size
@@ -117,13 +117,13 @@ def prefetch_chunk(state: State, i: int, end: int, now: int) -> None:
     link_bits = np.uint64(0)
     for k in range(i, chunk_end):
         event = event_number(state.events.chunk[np.uint64(k)])
-        bit = np.uint64(k & _LAST)
+        bit = np.uint64(k & LAST)
         arrival_bits |= np.uint64(event < n_packets) << bit
         link_bits |= np.uint64(event < n_packets + n_links) << bit
-    all_bits = ((np.uint64(1) << np.uint64(chunk_end - i)) - np.uint64(1)) << np.uint64(i & _LAST)
+    all_bits = ((np.uint64(1) << np.uint64(chunk_end - i)) - np.uint64(1)) << np.uint64(i & LAST)
     other_bits = all_bits ^ link_bits
     link_bits ^= arrival_bits
-    begin = i & ~_LAST
+    begin = i & ~LAST
     bits = arrival_bits
     while bits != 0:
         _prefetch_arrival(state, state.events.chunk[np.uint64(begin + trailing_zeros(bits))])
@@ -132,7 +132,7 @@ def prefetch_chunk(state: State, i: int, end: int, now: int) -> None:
     while bits != 0:
         k = trailing_zeros(bits)
         bits &= bits - np.uint64(1)
-        out = state.events.chunk[np.uint64(begin + k)] >> _LINK
+        out = state.events.chunk[np.uint64(begin + k)] >> _LINK_SHIFT
         if is_adaptive(state):
             lane = choose_adaptive_lane(state, out, open_channels(state, out))
             p = NONE if lane == NONE else np.int64(state.links.lane[lane].head)
@@ -159,7 +159,7 @@ def prefetch_chunk(state: State, i: int, end: int, now: int) -> None:
 @bare_kernel
 def _chunk_end(i: int, end: int) -> int:
     """Return the end of the chunk of an index, or of the list if the list ends earlier."""
-    return min(i | _LAST, end) if (i ^ end) < CHUNK else i | _LAST
+    return min(i | LAST, end) if (i ^ end) < CHUNK else i | LAST
 
 
 @bare_kernel
@@ -169,7 +169,7 @@ def _prefetch_next_chunk(state: State, i: int, end: int, now: int) -> None:
     ``i`` is an index in the present chunk, and ``end`` the end of the list of this tick.
     """
     if (i ^ end) >= CHUNK:
-        i = state.events.chunk[np.uint64(i | _LAST)]
+        i = state.events.chunk[np.uint64(i | LAST)]
     else:
         # A search beyond this word takes longer than it saves.
         position = (now + 1) & (state.events.wheel.size - 1)
@@ -182,7 +182,7 @@ def _prefetch_next_chunk(state: State, i: int, end: int, now: int) -> None:
     for k in range(i, _chunk_end(i, end)):
         entry = state.events.chunk[np.uint64(k)]
         event = event_number(entry)
-        prefetch(state.links.link, entry >> _LINK)
+        prefetch(state.links.link, entry >> _LINK_SHIFT)
         prefetch(state.packets.packet, event * np.int64(event < state.packets.packet.size))
 
 
@@ -202,7 +202,7 @@ def _prefetch_holder(state: State, p: int) -> None:
 
 @bare_kernel
 def _prefetch_arrival(state: State, entry: int) -> None:
-    """Prefetch the records for the arrival of a packet; an entry is that of `schedule`."""
+    """Prefetch the records for the arrival of a packet; ``entry`` is an entry of the wheel."""
     packet = state.packets.packet[event_number(entry)]
     link = link_before(packet.buffer)
     # Only the last hop needs the receipt: no hops are left, or the route is DELIVERED, which is -1.
@@ -234,6 +234,7 @@ def is_armed(state: State, out: int) -> bool:
 
 @bare_kernel
 def set_armed(state: State, out: int, armed: int = 1) -> None:
+    """Store whether a link has a scheduled event."""
     if is_adaptive(state):
         extra = state.links.extra[out]
         node = state.links.node[np.int64(extra.node)]
@@ -322,7 +323,7 @@ def _is_before(event: Any, other: Any) -> bool:
 
 @bare_kernel
 def _heap_push(state: State, tick: int, order: int, item: int) -> None:
-    """Add a task event to the heap. It is after all events of its tick."""
+    """Add a task event to the heap, after all events of its tick."""
     heap = state.events.heap
     i = state.events.clock[HEAP_SIZE]
     state.events.clock[HEAP_SIZE] = i + 1
@@ -359,7 +360,7 @@ def enqueue_packet(
 ) -> int:
     """Append a packet to a lane, and return a link that may send now, or NONE.
 
-    ``straight_port`` is the port of the same direction, ``entry_port`` the input of the lane.
+    ``straight_port`` continues in the direction of the packet, and ``entry_port`` is the input.
     """
     packet = state.packets.packet[p]
     out = NONE
@@ -378,15 +379,15 @@ def enqueue_packet(
         out = node * state.fields.shift.size + next_port(state, packet.route)
         lane = lane_kind(state, p, out, straight_port) * n_inputs(state) + entry_port
     link = state.links.link[out]
-    lanes = state.links.lane[lane_index(state, out, lane)]
+    queue = state.links.lane[lane_index(state, out, lane)]
     bit = np.uint64(1) << np.uint64(lane)
     is_first = (link.lanes & bit) == 0
     # Without a branch: the first packet of a lane temporarily follows itself.
-    state.packets.packet[p if is_first else np.int64(lanes.tail)].next = p
+    state.packets.packet[p if is_first else np.int64(queue.tail)].next = p
     packet.next = NONE
-    lanes.head = p if is_first else np.int64(lanes.head)
-    lanes.since = packet.since if is_first else np.int64(lanes.since)
-    lanes.tail = p
+    queue.head = p if is_first else np.int64(queue.head)
+    queue.since = packet.since if is_first else np.int64(queue.since)
+    queue.tail = p
     link.lanes |= bit
     if is_adaptive(state):
         state.links.node[node].waiting += 1
@@ -405,15 +406,15 @@ def enqueue_packet(
 @bare_kernel
 def dequeue_packet(state: State, holder: int, lane: int) -> int:
     """Remove the first packet of a lane, and return it."""
-    lanes = state.links.lane[lane_index(state, holder, lane)]
+    queue = state.links.lane[lane_index(state, holder, lane)]
     if is_adaptive(state):
         clear_claims(state, claim_index(state, holder, lane))
-    p = lanes.head
+    p = queue.head
     packet = state.packets.packet[p]
     next_packet = np.int64(packet.next)
     state.links.link[holder].lanes ^= np.uint64(next_packet == NONE) << np.uint64(lane)
-    lanes.head = p if next_packet == NONE else next_packet
-    lanes.since = state.packets.packet[lanes.head].since
+    queue.head = p if next_packet == NONE else next_packet
+    queue.since = state.packets.packet[queue.head].since
     if is_adaptive(state):
         state.events.clock[NEW_HEAD] = NONE if next_packet == NONE else holder << 6 | lane
         if lane >= FREE * n_inputs(state):

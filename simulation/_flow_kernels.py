@@ -103,11 +103,11 @@ class FlowState(NamedTuple):
 
     clock: NDArray[Any]  # (1,) CLOCK
     missing: Int32s  # (R, T) events that a task still waits for in a round
-    entered: Ints  # (T,) round
+    entered: Ints  # (T,) present round, -1 before the first
     following: Ints  # (T + 1,) next message to hand over
     free: Floats  # (threads,) time when a thread is free
-    asked: Ints  # (T,) first message that waits for the round of its receiver
-    next_asked: Ints  # (M,) next such message
+    asked: Ints  # (T,) first message that waits for this receiver to begin the round
+    next_asked: Ints  # (M,) next message that waits for the same receiver
     handed_over: Floats  # (M,)
     message: NDArray[Any]  # (M,) MESSAGE
     stamp: NDArray[np.uint8]  # (M,)
@@ -127,9 +127,10 @@ class FlowState(NamedTuple):
 # Levels within rounding are equal.
 _LEVEL_TOLERANCE = 1 + 1e-9
 _PREFETCH_DISTANCE = 8
-# Rates are computed again when one of four limits is reached: `changed_share`, a share of the mean
-# age of the messages, a share of their mean duration, or a message without a rate has waited for a
-# share of its own duration. Each limit is the accepted error times its factor, at most _MAX_SHARE.
+# Rates are computed again when one of four shares is too large: `changed_share`, the time since the
+# last computation relative to the mean age or to the mean duration of the messages, or the time
+# that a message waits for a rate relative to its duration. The limit of each share is the accepted
+# error times its factor, at most _MAX_SHARE.
 _CHANGE_FACTOR, _AGE_FACTOR, _DURATION_FACTOR, _WAIT_FACTOR, _MAX_SHARE = 10, 10, 2, 2, 0.5
 
 
@@ -169,7 +170,7 @@ def advance(flows: FlowInputs, state: FlowState, error: float, steps: int) -> bo
 
 @bare_kernel
 def _begin_next_round(flows: FlowInputs, state: FlowState, task: int) -> None:
-    """Begin a task's next round if nothing of its current round is missing.
+    """Begin a task's next round if its current round is complete.
 
     All messages of the round are handed over at once, with their times.
     """
@@ -357,7 +358,7 @@ def _share_resources(flows: FlowInputs, state: FlowState, error: float) -> None:
 
 @bare_kernel
 def _reset_resources(flows: FlowInputs, state: FlowState) -> int:
-    """Free all resources, put those with messages on a heap by level, and return its size.
+    """Free all resources, put the used ones on a heap by level, and return the size of the heap.
 
     Also compute the mean time since the changes of each resource.
     """
@@ -426,7 +427,7 @@ def _assign_rates(flows: FlowInputs, state: FlowState, size: int, error: float) 
         for i in range(n):
             ahead = state.message[state.unrated[min(i + _PREFETCH_DISTANCE, n - 1)]].first
             prefetch(flows.resource, ahead)
-            prefetch(flows.resource, ahead + 16)
+            prefetch(flows.resource, ahead + 16)  # the next cache line
             m = state.unrated[i]
             # A resource may list a message twice.
             if state.stamp[m] != clock.parity:
@@ -461,10 +462,9 @@ def _list_unrated(flows: FlowInputs, state: FlowState, q: int) -> int:
 
 @bare_kernel
 def _set_rate(flows: FlowInputs, state: FlowState, m: int, q: int, rate: float) -> None:
-    """Set the rate of a message, and subtract the bytes sent since its last rate.
+    """Set the rate of a message, and subtract the bytes that it has sent since `shared_at`.
 
-    A message has sent at its old rate since `shared_at`, and at the new rate since the changes of
-    the resource that limits it.
+    It sent at its old rate until the resource that limits it changed, and then at the new rate.
     """
     message, clock = state.message[m], state.clock[0]
     old_rate = message.rate
@@ -479,6 +479,7 @@ def _set_rate(flows: FlowInputs, state: FlowState, m: int, q: int, rate: float) 
     message.bottleneck = q
     clock.rate_sum += rate
     end = clock.now + message.left / rate
+    # The maximum avoids a division by zero.
     clock.mean_inverse_duration += 1 / max(end - message.begun, 1e-30)
     if end <= max(clock.due, clock.first_end):
         if end < clock.first_end:

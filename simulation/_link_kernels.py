@@ -187,6 +187,7 @@ def reserve_bytes(state: State, buffer: int, size: int) -> None:
         state.links.extra[out].adaptive_credit -= size
 
 
+# Value of `LinkRecords.ordered` for a lane without packets.
 _NO_CLAIM = 255
 
 
@@ -210,7 +211,7 @@ def claim_index(state: State, holder: int, lane: int) -> int:
 
 @bare_kernel
 def port_ranks(state: State, fields: int) -> int:
-    """Return the ranks of ports, as bits, for which a route has hops left."""
+    """Return the ranks, as bits, of the ports with hops left; ``fields`` is a packed route."""
     bits: int = sharing_of_16(state.fields.ranked, 0, fields)
     return bits
 
@@ -256,7 +257,7 @@ def entry_kind(state: State, index: int, out: int, free: int) -> int:
 
 @bare_kernel
 def emptiest_link(state: State, node: int, zone: int) -> int:
-    """Return the link of a zone with the most free bytes less queued bytes; NONE without zone."""
+    """Return the link of the zone with the most free minus queued bytes; NONE without a zone."""
     first = node * state.fields.shift.size
     best = NONE
     max_free = -(2**62)
@@ -299,17 +300,18 @@ def lane_kind(state: State, p: int, out: int, straight_port: int) -> int:
         return SECOND
     if hops > np.int64(extra.to_middle):
         return FIRST
-    of_link = random_bits(np.uint64(state.rules.seed), np.uint64(0), np.uint64(out))
+    link_seed = random_bits(np.uint64(state.rules.seed), np.uint64(0), np.uint64(out))
     # The tail time does not change while the packet waits, so each call draws the same channel.
     tail = np.uint64(np.uint32(packet.tail))
-    return SECOND if random_bits(of_link, np.uint64(packet.message), tail) & np.uint64(1) else FIRST
+    bits = random_bits(link_seed, np.uint64(packet.message), tail)
+    return SECOND if bits & np.uint64(1) else FIRST
 
 
 @bare_kernel
 def _choose_ready_lane(state: State, out: int, ready: int) -> int:
     """Return the lane among the bits ``ready`` that sends first, or NONE.
 
-    It is the lane whose first packet arrived first, or with round robin that of the next input.
+    This is the lane whose first packet arrived first or, with round robin, the next input's lane.
     """
     if ready == 0:
         return NONE
@@ -387,19 +389,19 @@ def _choose_of_two(state: State, out: int, ready: int) -> int:
     """Return the lane, FIRST or SECOND, that has waited longer among those ready, or NONE."""
     first = state.links.lane[lane_index(state, out, FIRST)].since
     second = state.links.lane[lane_index(state, out, SECOND)].since
-    # ``ready`` has the value 1 for the first lane, 2 for the second, and 3 for both, of which the
-    # one that has waited longer is kept. The lane is this value minus one. There is no branch,
-    # because the CPU cannot predict it.
+    # ``ready`` is 1 for the first lane, 2 for the second, and 3 for both. In the last case it is
+    # replaced by 1 or 2, for the lane that has waited longer. The lane is this number minus one.
+    # There is no branch, because the CPU cannot predict it.
     longer = 1 + np.int64(np.int32(second - first) < 0)
     return ((ready + (ready == 3) * (longer - 3)) & 3) - 1
 
 
 @bare_kernel
 def choose_adaptive_lane(state: State, out: int, free: int) -> int:
-    """Return the lane of the node that a link serves next, or NONE.
+    """Return the next lane that a link serves, of any link of its node, or NONE.
 
-    The link's own lanes come first, then those of other links of the node, so that a link is not
-    idle while the first packet of any lane could take it.
+    The link's own lanes come first, then the lanes of other links, so that a link is not idle while
+    the first packet of any lane could take it.
     """
     if free == 0:
         return NONE

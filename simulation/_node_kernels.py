@@ -14,6 +14,7 @@ from ._event_kernels import add_task_event, free_tick, round_to_ticks, schedule
 from ._link_kernels import queue_fifo, random_bits
 from .state import N_FREE_SLOTS, NONE, PARTS, State
 
+# Columns of `TaskRecords.worker`.
 _FIRST_TASK, _LAST_TASK, _MESSAGE = 0, 1, 2
 
 
@@ -50,7 +51,8 @@ def _prepare_first_message(state: State, w: int, now: int) -> None:
 def hand_over_message(state: State, w: int, now: int) -> None:
     """Hand over a worker's current message, and schedule its next message or its next task.
 
-    A task whose round is handed over has ``current`` + rounds until it begins the next round.
+    When a task has handed over its round, ``current`` is increased by the number of rounds until
+    the task begins its next round.
     """
     task = state.tasks.worker[w, _FIRST_TASK]
     rounds = state.rounds.waits.size // state.tasks.current.size
@@ -74,7 +76,7 @@ def hand_over_message(state: State, w: int, now: int) -> None:
 
 @bare_kernel
 def _begin_next_round(state: State, task: int, now: int) -> None:
-    """Begin the next round of a task if this one is handed over and its messages have arrived."""
+    """Begin a task's next round if its present round is handed over and its messages arrived."""
     rounds = state.rounds.waits.size // state.tasks.current.size
     round_done = state.tasks.current[task] - rounds
     if (
@@ -145,9 +147,9 @@ def _enqueue_message(state: State, m: int, now: int) -> int:
 
 @bare_kernel
 def inject_packet(state: State, f: int, now: int) -> int:
-    """Inject the next packet of a FIFO and return it, or NONE.
+    """Inject the next packet of a FIFO and return it.
 
-    There is none if the queue is empty, or if too many packets of the FIFO wait at the router.
+    Return NONE if the queue is empty, or if too many packets of the FIFO wait at the router.
     """
     fifo = state.packets.fifo[f]
     queue = state.packets.fifo[queue_fifo(state, f)]
@@ -203,7 +205,7 @@ def release_fifo(state: State, f: int, waited: int, now: int) -> None:
 def _break_ties(state: State, m: int) -> np.uint64:
     """Return the route of the next packet of a message with open ties.
 
-    The packet goes plus or minus at each: in turn with other packets, or by random draw.
+    At each tie, the packets of a message alternate between plus and minus, or choose at random.
     """
     message = state.packets.message[m]
     coin = np.uint64(message.to_send ^ message.coin)

@@ -22,8 +22,9 @@ from .state import LONGEST_WAIT, PARTS, busiest_node_seconds, choose_tick
 
 # Relative rounding errors of a sum in another order, and of packet bytes in single precision.
 _SUM_ROUNDING, _SINGLE_ROUNDING = 1e-9, 2.0**-24
-# Rounding errors in a phase besides those of its messages and hops, in half ticks. A FIFO and a
-# reception port begin a packet in the tick in which the last one ended, and its end is rounded.
+# Rounding errors in a phase, in half ticks, without those of its messages and hops. A FIFO or a
+# reception port begins a packet in the tick in which the previous packet ended, and the end of the
+# packet is rounded.
 _HALF_TICKS_PER_PHASE = 5
 # A run restarts with longer ticks if a packet waits too long. These are the maximum wait, as a
 # multiple of the seconds of the busiest node, and the maximum number of restarts.
@@ -52,19 +53,19 @@ def sure_bounds(
     The link bound is an estimate if packets may choose their route. The total is always valid: it
     uses the release bound in dimension order, and the cut bound if packets may choose.
     """
-    problems = [stretches.problems[numbers] for numbers in stretches.together]
-    sure = {
-        key: _sure_stretch(bounds.stretch(problem), coarsenings)
-        for key, problem in {id(problem): problem for problem in problems}.items()
-    }
-    columns = zip(*(sure[id(problem)] for problem in problems), strict=True)
-    link, injection, reception, latency, totals = columns
+    bounds_of_problem: dict[int, Bounds] = {}
+    sure: list[Bounds] = []
     end = 0.0
-    for total in totals:
+    for numbers in stretches.all_iterations:
+        problem = stretches.problems[numbers]
+        if id(problem) not in bounds_of_problem:
+            stretch = bounds.stretch(problem)
+            bounds_of_problem[id(problem)] = _sure_stretch(stretch, coarsenings)
+        sure.append(bounds_of_problem[id(problem)])
         # Add in the order of a simulation, for the same rounding.
-        if total:
-            end = end + bounds.problem.torus.network.start + total
-    return Bounds(sum(link), sum(injection), sum(reception), sum(latency), end)
+        if sure[-1].total:
+            end = end + bounds.problem.torus.network.start + sure[-1].total
+    return Bounds(*(sum(column) for column in zip(*sure, strict=True)))._replace(total=end)
 
 
 def sure_mean(
@@ -79,16 +80,17 @@ def sure_mean(
 
     ``time_of_first`` returns the simulated seconds of the first iteration alone for a coarsening.
     With random routes these seconds depend on the seed. The bound then uses only the stretches
-    that begin after the first iteration, unless it ``is_of_one`` simulation with these seconds.
+    that begin after the first iteration, unless ``is_of_one``: it is then a bound of the simulation
+    with exactly these seconds.
     """
     stretches = schedule_run(bounds.problem, iterations)
     torus, n_phases = bounds.problem.torus, len(bounds.problem.workload)
     draws = torus.draws_ways and not is_of_one
     if draws:
-        later = [numbers for numbers in stretches.together if numbers[0] >= n_phases]
+        later = [numbers for numbers in stretches.all_iterations if numbers[0] >= n_phases]
         if not later:
             return 0.0
-        stretches = stretches._replace(together=later)
+        stretches = stretches._replace(all_iterations=later)
     means = []
     for coarsening in coarsenings:
         with suppress(InputError):
@@ -104,7 +106,8 @@ def sure_mean(
 def _sure_stretch(bounds: StretchBounds, coarsenings: Sequence[int]) -> Bounds:
     """Return the lower bounds of phases without a barrier that hold for all coarsenings.
 
-    Each is the least of the exact bound and of the bounds minus the rounding of each clock.
+    A bound is the minimum of the exact bound and, for each coarsening, of the exact bound minus the
+    rounding of the clock.
     """
     exact, links, release = bounds.resources, bounds.sure_link, bounds.sure_release
     candidates = [exact._replace(total=max(links, *exact[1:4], release))]
@@ -118,11 +121,11 @@ def _sure_stretch(bounds: StretchBounds, coarsenings: Sequence[int]) -> Bounds:
             reception = loss.reduce(exact.reception, loss.at_ports)
             total = max(link_sure, injection, reception, latency, released * loss.keeps_order)
             candidates.append(Bounds(link, injection, reception, latency, total))
-    return Bounds(*map(min, zip(*candidates, strict=True)))
+    return Bounds(*np.min(candidates, axis=0).tolist())
 
 
 def clock_loss(problem: MappingProblem, mapping: TaskMapping, coarsening: int) -> ClockLoss | None:
-    """Return the clock's rounding of phases without a barrier; None if they exceed its range.
+    """Return the clock's rounding for phases without a barrier; None if they exceed its range.
 
     Every event on a chain of messages rounds a time by at most half a tick, and every packet on a
     link by at most half a part of a tick.
@@ -148,10 +151,10 @@ def clock_loss(problem: MappingProblem, mapping: TaskMapping, coarsening: int) -
     n_events = n_handed_over + n_phases * (torus.diameter + _HALF_TICKS_PER_PHASE)
     rounding = _SUM_ROUNDING + _SINGLE_ROUNDING
     return ClockLoss(
-        rounding + half_part * max(torus.bandwidth),
-        rounding + half_part * network.memory_bandwidth / network.reception_ports,
-        n_events * tick / 2,
-        n_phases == 1 and _keeps_order(problem.phases[0], tick),
+        on_links=rounding + half_part * max(torus.bandwidth),
+        at_ports=rounding + half_part * network.memory_bandwidth / network.reception_ports,
+        seconds=n_events * tick / 2,
+        keeps_order=n_phases == 1 and _keeps_order(problem.phases[0], tick),
     )
 
 

@@ -41,13 +41,13 @@ from .simulator import schedule_run
 if TYPE_CHECKING:
     from toruscast.mapping.problem import MappingLike, ProblemLike, TorusLike
 
-# Steps before the first call of `progress`, which double until they take so many seconds. A step
-# takes from a microsecond to tens of milliseconds.
+# Steps of the event loop before the first call of `progress`. Their number doubles until they take
+# this many seconds, because a step takes from a microsecond to tens of milliseconds.
 _FIRST_STEPS, _MIN_REPORT_SECONDS = 64, 0.05
 # Maximum hops of all messages, and maximum rounds times tasks: about 4 GB.
 _MAX_HOPS = 2**27
 _MAX_TASK_ROUNDS = 2**28
-# With a larger ratio of seconds a byte, small weights would be lost in rounded sums.
+# With a larger ratio of the seconds per byte on two routes, rounded sums would lose small weights.
 _MAX_RATE_RATIO = 1e12
 
 
@@ -69,7 +69,7 @@ class FlowSimulation(MessageTimes[Span]):
     error: float  # requested, relative to the time of a message
 
     def links(self) -> pd.DataFrame:
-        """Return every existing link, one a row, indexed by link number.
+        """Return a table of existing links, indexed by link number.
 
         Columns: ``node``, ``dimension``, ``direction``, ``wire_bytes`` (including packet headers)
         and ``busy_share``, the share of the time that the bytes take at the link's bandwidth.
@@ -91,19 +91,19 @@ def simulate_flows(
 
     There are no packets, so the cost depends on the number of messages, not on their bytes. (With
     an error of 0 it grows with the square of that number if no two messages end together.) The
-    times are those of connections that share links without filling buffers, for example by windows
+    model describes connections that share links without filling buffers, for example by windows
     or adaptive rates. Full buffers delay packets, and only `simulate` models this delay
     (`docs/reference/simulator.md`).
 
     Parameters
     ----------
-    comm : Workload, CommGraph, or what `MappingProblem` takes, or such a problem
+    comm : Workload, CommGraph, MappingProblem, or traffic in another form that it accepts
         As for `simulate`: phases one after the other, or dependent rounds.
     torus : Torus, str or sequence of int
         Routes are in dimension order; half of a message takes each direction if the torus splits
         ties or draws them at random. The simulation uses these parts of ``torus.network``: packet
         sizes (for the headers), latency, software, whether the tasks of a node share a thread,
-        injection FIFOs (those of a node together with ``first_free``), memory bandwidth and the
+        injection FIFOs (all of a node share a queue with ``first_free``), memory bandwidth and the
         eager limit. It ignores buffers, arbitration and the number of reception ports.
     mapping : TaskMapping or array-like of int
         Node of each task.
@@ -115,7 +115,7 @@ def simulate_flows(
     iterations : int
         Number of times that the phases run, without a barrier in between, as for `simulate`.
     progress : callable, optional
-        Called from time to time with "messages", those arrived and those of the whole run.
+        Called from time to time with "messages", the arrived messages, and their total number.
 
     Notes
     -----
@@ -147,8 +147,9 @@ def simulate_flows(
     if not 0 <= real_number(error, "error", 0) < 1:
         raise InputError("bad error", found=error, expected="from 0 to less than 1")
     report = progress_of(progress, "messages") or (lambda arrived, total: None)
-    first, together = schedule.list_messages(mapping)
-    total = sum(messages.task.size for _, messages in (*first, *together))
+    first_iteration = schedule.list_messages(schedule.first_iteration, mapping)
+    all_iterations = schedule.list_messages(schedule.all_iterations, mapping)
+    total = sum(messages.task.size for _, messages in (*first_iteration, *all_iterations))
     n_done = 0
 
     def run(phases: tuple[int, ...], messages: Messages, start: float) -> Span:
@@ -168,8 +169,8 @@ def simulate_flows(
         end = start + float(arrived.max(initial=0.0))
         return Span(phases, start, end, messages, start + state.handed_over, start + arrived)
 
-    before = schedule.run_in_turn(first, run)
-    spans = schedule.run_in_turn(together, run)
+    before = schedule.run_in_turn(first_iteration, run)
+    spans = schedule.run_in_turn(all_iterations, run)
     alone = before[-1].end if before else 0.0
     report(total, total)
     result = FlowSimulation(schedule.run, mapping, spans, error, iterations=iterations, alone=alone)
@@ -211,10 +212,12 @@ def _build_inputs(
     n_fifos_per_queue = network.fifos if network.fifo_rule == "first_free" else 1
     fifo = torus.n_links + messages.src.astype(np.int64) * network.fifos + messages.fifo
     receiver = torus.n_links + n_fifos + messages.dst.astype(np.int64)
-    # For a message in halves, list the FIFO and the receiver twice, as all of its links.
-    ends = [column[remote] for column in (fifo, receiver) for _ in range(round(1 / share))]
-    resource = np.insert(resource, np.repeat(first[1:][remote], len(ends)), np.ravel(ends, "F"))
-    first = first + len(ends) * np.append(0, np.cumsum(remote))
+    # A message in halves lists the FIFO and the receiver twice, like all of its links.
+    copies = round(1 / share)
+    endpoints = [fifo[remote]] * copies + [receiver[remote]] * copies
+    position = np.repeat(first[1:][remote], len(endpoints))
+    resource = np.insert(resource, position, np.ravel(endpoints, "F"))
+    first = first + len(endpoints) * np.append(0, np.cumsum(remote))
     # Number only the used resources, because a large torus has many.
     used, index = np.unique(resource, return_inverse=True)
     capacity = np.full(used.size, network.memory_bandwidth)
@@ -317,8 +320,8 @@ def rank_collectives(
 ) -> pd.DataFrame:
     """Return the algorithms of a collective, the fastest first, by simulated flows.
 
-    Each runs on one port, on two, and on as many as the torus has directions, if it supports them.
-    Algorithms use the shape of the torus if there is one task for each node.
+    Each algorithm runs on one port, on two, and on as many as the torus has directions, up to six,
+    if it supports them. Algorithms use the shape of the torus if each node has exactly one task.
     """
     names = collectives.names(collective)
     if not names or "/" in collective:
@@ -349,8 +352,8 @@ def _simulate_algorithm(
 ) -> dict[str, object] | None:
     """Return the row of an algorithm in the table of `rank_collectives`.
 
-    It is None if the algorithm does not support so many ports, and has a reason without a time if
-    the algorithm cannot be simulated.
+    The result is None if the algorithm does not support so many ports. If the algorithm cannot be
+    simulated, the row has a reason instead of a time.
     """
     try:
         schedule = collectives.schedule(name, mapping.n_tasks, nbytes, shape, ports=ports)

@@ -59,12 +59,12 @@ from ._node_kernels import (
 from .state import (
     ADAPTIVE_CHANNEL,
     CHANNEL_BITS,
-    CHUNK,
     DELIVERED,
     FIRST,
     FREE,
     HOPS,
     KINDS,
+    LAST,
     N_FREE_CHUNKS,
     NEW_HEAD,
     NEXT_EVENT,
@@ -81,7 +81,7 @@ from .state import (
 def claim_links(state: State, now: int) -> None:
     """Claim every link that the new first packet of a lane may take, and wake free links.
 
-    ``NEW_HEAD`` of the clock has the link and the lane. Waking a link schedules an event for it.
+    `NEW_HEAD` of the clock gives the link and the lane. Waking a link schedules an event for it.
     """
     holder = state.events.clock[NEW_HEAD] >> 6
     lane = state.events.clock[NEW_HEAD] & 63
@@ -206,7 +206,7 @@ def _yields_turn(state: State, holder: int, lane: int) -> bool:
 
 @bare_kernel
 def _requeue_packet(state: State, p: int, now: int) -> None:
-    """Queue a packet that yielded its turn again, as if it were the next packet of its FIFO."""
+    """Put a packet that yielded its turn back in a lane, as if it had just left its FIFO."""
     if is_adaptive(state) and state.events.clock[NEW_HEAD] != NONE:
         claim_links(state, now)
         state.events.clock[NEW_HEAD] = NONE
@@ -221,7 +221,7 @@ def _requeue_packet(state: State, p: int, now: int) -> None:
 
 @bare_kernel
 def release_buffer(state: State, buffer: int, wire: float, wait: int, now: int) -> int:
-    """Free the buffer of a leaving packet, and return its link if that may send now, or NONE."""
+    """Free the buffer of a leaving packet; return the link before it if that may send, or NONE."""
     reserve_bytes(state, buffer, -buffer_bytes(state, wire))
     link_number = link_before(buffer)
     link = state.links.link[link_number]
@@ -283,7 +283,7 @@ def _deliver_packet(state: State, p: int, node: int, now: int) -> int:
     """Deliver a packet to the first free reception port; return a link that may send, or NONE.
 
     The first call reserves the port from the time ``packet.since`` on. Later calls wait for it.
-    Ports count in parts of a tick (2**PARTS), because reception may be faster than a tick.
+    Ports count time in parts of a tick (2**PARTS), because reception may take less than a tick.
     """
     packet = state.packets.packet[p]
     if packet.route == 0:
@@ -310,9 +310,6 @@ def _deliver_packet(state: State, p: int, node: int, now: int) -> int:
     return release_buffer(state, packet.buffer, packet.wire, 0, now)
 
 
-_LAST = CHUNK - 1
-
-
 @entry_kernel
 def start(all_arrays: State) -> None:
     """Begin every task's first round."""
@@ -323,9 +320,10 @@ def start(all_arrays: State) -> None:
 
 @entry_kernel
 def run(all_arrays: State, until: int, budget: int) -> int:
-    """Run until a tick or for some packet-hops, and return whether any event is left.
+    """Run until a tick or for ``budget`` packet-hops, and return whether any event is left.
 
-    ``NEXT_EVENT`` of the clock becomes the tick of the next event if that is too late, else 0.
+    If the next event is later than ``until``, `NEXT_EVENT` of the clock is set to its tick, else to
+    0.
     """
     state: State = point_to(all_arrays)
     n_packets = state.packets.packet.size
@@ -355,11 +353,11 @@ def run(all_arrays: State, until: int, budget: int) -> int:
             continue
         # Events of this tick may add further events to it.
         while i != slot.end:
-            if (i & _LAST) == _LAST:
-                state.events.free_chunks[np.uint64(state.events.clock[N_FREE_CHUNKS])] = i - _LAST
+            if (i & LAST) == LAST:
+                state.events.free_chunks[np.uint64(state.events.clock[N_FREE_CHUNKS])] = i - LAST
                 state.events.clock[N_FREE_CHUNKS] += 1
                 i = state.events.chunk[np.uint64(i)]
-            if (i & _LAST) == 0:
+            if (i & LAST) == 0:
                 prefetch_chunk(state, i, np.int64(slot.end), now)
             event = event_number(state.events.chunk[np.uint64(i)])
             i += 1
@@ -390,10 +388,10 @@ def run(all_arrays: State, until: int, budget: int) -> int:
                     state.events.clock[NEW_HEAD] = NONE
                 if out != NONE:
                     out = send_packet(state, out, now)
-        state.events.free_chunks[np.uint64(state.events.clock[N_FREE_CHUNKS])] = (i - 1) & ~_LAST
+        state.events.free_chunks[np.uint64(state.events.clock[N_FREE_CHUNKS])] = (i - 1) & ~LAST
         state.events.clock[N_FREE_CHUNKS] += 1
         slot.first = NONE
-        slot.end = _LAST
+        slot.end = LAST
         word = np.uint64((now >> 6) & (state.events.filled.size - 1))
         state.events.filled[word] &= ~(np.uint64(1) << np.uint64(now & 63))
     state.events.clock[NOW] = now

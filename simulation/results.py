@@ -19,7 +19,7 @@ from toruscast.text import seconds, shown_name
 
 logger = logging.getLogger(__name__)
 _CHUNK_BYTES = 32
-# Packet bytes have single precision. This factor keeps rounding errors from adding a chunk.
+# Packet bytes have single precision. With this factor, rounding errors do not add a chunk.
 _EXACT = 1 - 1e-7
 
 
@@ -184,8 +184,8 @@ class MessageTimes(Result, Generic[S]):
     def tasks(self) -> pd.DataFrame:
         """Return a table of tasks: node, messages and bytes sent and received, last arrivals.
 
-        ``sent`` is the time of the last arrival from the task, ``received`` of the last arrival at
-        the task, and ``finish`` the later of them.
+        ``sent`` is the time at which the last message from the task arrives, ``received`` the time
+        at which the last message to the task arrives, and ``finish`` the later of the two.
         """
         messages = self.messages()
         out, into = messages.groupby("src"), messages.groupby("dst")
@@ -323,12 +323,12 @@ class Simulation(MessageTimes[PacketSpan]):
     def links(self) -> pd.DataFrame:
         """Return a table of the counters of existing links, indexed by link number.
 
-        ``chunks`` are units of 32 bytes. ``busy_share`` is the share of the time that its bytes
-        take at its bandwidth; packets from a slower link occupy it for longer. ``mean_buffered``
-        and ``max_buffered`` count packets in the buffer after the link, which may exceed
-        ``buffer_packets`` if they are short. ``buffered_seconds`` is their number integrated over
-        time, and ``delay`` the mean seconds of a packet in the buffer. All columns include every
-        iteration.
+        ``chunks`` are units of 32 bytes. ``busy_share`` is the share of the time that the link's
+        bytes take at its bandwidth; packets from a slower link occupy it for longer.
+        ``mean_buffered`` and ``max_buffered`` count packets in the buffer after the link. Short
+        packets may exceed ``buffer_packets``. ``buffered_seconds`` is the number of packets
+        integrated over time, and ``delay`` the mean seconds of a packet in the buffer. All columns
+        include every iteration.
         """
         table = link_table(self, self.wire_bytes)
         exists = table.index
@@ -348,8 +348,8 @@ class Simulation(MessageTimes[PacketSpan]):
 
         ``most_edges`` is the maximum number of edges with messages in the FIFO at one time.
         ``mean_stay`` is the mean seconds of an edge's messages in the FIFO, until their last packet
-        is at the router. ``mean_wait`` is the mean seconds of a packet at the router before its
-        link. These three include the questions and answers of a rendezvous; the other columns do
+        is at the router. ``mean_wait`` is the mean seconds for which a packet waits at the router.
+        These three include the questions and answers of a rendezvous; the other columns do
         not. With the rule ``first_free`` the FIFOs of a node share one queue, which is listed as
         the first FIFO.
         """

@@ -21,7 +21,7 @@ from toruscast.validation import Routing
 
 from . import state as records
 from ._link_kernels import pack_routes
-from .state import LARGEST_PACKET, PLACES, choose_tick
+from .state import LARGEST_PACKET, NONE, PLACES, choose_tick
 
 T = TypeVar("T", bound=tuple[Any, ...])
 
@@ -40,11 +40,13 @@ def pack_contiguously(arrays: T) -> T:
     The event loop accesses tens of megabytes at random. With pages of 4 KiB, nearly every access
     would miss the TLB, but NumPy allocates large blocks in huge pages.
     """
+    # Round the size of each array up to whole cache lines.
     sizes = [-(-array.nbytes // _CACHE_LINE) * _CACHE_LINE for array in _iterate_arrays(arrays)]
     memory = np.zeros(sum(sizes) + _CACHE_LINE, dtype=np.uint8)
     begins = accumulate(sizes, initial=-memory.ctypes.data % _CACHE_LINE)
 
     def copy_item(item: Any) -> Any:
+        """Return a copy of an array, or of a named tuple with its arrays, in the block."""
         if isinstance(item, tuple):
             return type(item)(*map(copy_item, item))
         if not isinstance(item, np.ndarray):
@@ -74,7 +76,6 @@ _MAX_CHANNEL_BYTES = 2**30
 # Packets of a message are counted in 32 bits.
 _MAX_PACKETS = 2**31
 _ARBITRATION = {"first_come": records.FIRST_COME, "round_robin": records.ROUND_ROBIN}
-NONE = records.NONE
 
 
 def is_special(network: Network, reads_counters: bool) -> bool:
@@ -87,7 +88,7 @@ def is_special(network: Network, reads_counters: bool) -> bool:
 
 @lru_cache(maxsize=8)
 def get_route_fields(torus: Torus) -> records.RouteFields:
-    """Return the bit fields of routes on a torus, which each fit the maximum hops of a port."""
+    """Return the bit fields of routes; each field is wide enough for the maximum hops of a port."""
     ports = 2 * torus.ndim
     shift, mask = np.zeros(ports, dtype=np.uint64), np.zeros(ports, dtype=np.uint64)
     width = np.zeros(torus.ndim, dtype=np.uint64)
@@ -106,9 +107,10 @@ def get_route_fields(torus: Torus) -> records.RouteFields:
     ranked = np.zeros(records.MAX_PORTS, dtype=np.uint64)
     ranked[:ports] = mask[ports_ranked]
     zone = np.zeros((len(torus.zone_sets), torus.ndim), dtype=np.uint64)
-    for row, zones in zip(zone, torus.zone_sets, strict=True):
-        for z, dims in enumerate(zones):
-            row[z] = np.bitwise_or.reduce(mask.reshape(-1, 2)[list(dims)], axis=None)
+    for set_number, zones in enumerate(torus.zone_sets):
+        for z, dimensions in enumerate(zones):
+            port_masks = mask.reshape(-1, 2)[list(dimensions)]
+            zone[set_number, z] = np.bitwise_or.reduce(port_masks, axis=None)
     order = np.array(torus.routing_order, dtype=np.int64)
     return records.RouteFields(shift, mask, width, order, port_of_bit, ranked, ports_ranked, zone)
 
@@ -200,7 +202,7 @@ def _build_rules(
     """Return the constants of the network, with times in ticks or in parts of a tick.
 
     ``largest`` is the bytes of the largest packet, and ``packets_per_place`` the real packets of a
-    channel for each simulated packet that it holds.
+    channel for each simulated packet that the channel holds.
     """
     network, ties = torus.network, TIE_RULES[torus.tie_break]
     parts = 2**records.PARTS / tick
@@ -248,10 +250,8 @@ def _build_links(torus: Torus, credits: Int32s, rules: records.NetworkRules) -> 
     link["entry"] = 1
     if network.deadlock == "bubble":
         # Routes on a ring of up to three nodes have one hop, so no packet stays on it.
-        circular = [
-            2 if w and k > 3 else 1 for k, w in zip(torus.ring_lengths, torus.wrap, strict=True)
-        ]
-        link["entry"] = np.tile(np.repeat(circular, 2), torus.n_nodes)
+        has_bubble = np.array(torus.wrap) & (np.array(torus.ring_lengths) > 3)
+        link["entry"] = np.tile(np.repeat(1 + has_bubble, 2), torus.n_nodes)
     link["credit"] = credits[0]
     if not is_default_network:
         _fill_extra(link.view(records.EXTRA), torus, credits)
@@ -292,8 +292,8 @@ def _build_packets(
     to_send = int(message["to_send"].sum(where=message["fifo"] != NONE))
     n_buffered = sum(int((credit // smallest).sum()) for credit in credits)
     n_slots = min(to_send, n_fifos * rules.max_at_router + n_buffered)
-    # All packets of a buffer compete for links, but only a few of a FIFO. Merged packets of a FIFO
-    # therefore yield turns to packets of buffers.
+    # All packets in a buffer compete for links, but only the first few packets in a FIFO do. Merged
+    # packets from FIFOs therefore yield turns to packets from buffers.
     yields_turns = network.fifo_packets < packets_per_place and network.arbitration == "first_come"
     receipt = np.zeros(message.size, dtype=records.RECEIPT)
     receipt["left"] = message["to_send"]
@@ -322,9 +322,9 @@ def _build_tasks(mapping: TaskMapping, network: Network) -> records.TaskRecords:
 
 
 def _build_events(wheel: int, n_events: int, n_slots: int, n_waiting: int) -> records.EventRecords:
-    """Return an empty wheel of ticks, with space for ``n_events`` events at a time.
+    """Return a wheel of ``wheel`` ticks without events, with space for ``n_events`` at a time.
 
-    ``n_waiting`` is the maximum number of task events.
+    ``n_waiting`` is the maximum number of task events, and ``n_slots`` the number of packet slots.
     """
     n_chunks = min(wheel, n_events + 1) + n_events // (records.CHUNK - 1) + 1
     empty = np.zeros(wheel, dtype=records.WHEEL)
@@ -453,12 +453,13 @@ def build_task_rounds(messages: Messages, n_tasks: int, n_rounds: int) -> record
         receiver, sender = messages.receiver * np.int64(n_rounds) + messages.round, rows
         np.add.at(waits, receiver, 1)
         np.add.at(waits, rows[asking], 1)
+    n_asked = waits.size if dependent and asking.size else 0
     return records.TaskRounds(
-        next_message,
-        first.astype(np.int32),
-        receiver.astype(np.int32),
-        sender.astype(np.int32),
-        begin.astype(np.int32),
-        waits,
-        np.full(waits.size if dependent and asking.size else 0, NONE, dtype=np.int32),
+        next_message=next_message,
+        first=first.astype(np.int32),
+        receiver=receiver.astype(np.int32),
+        sender=sender.astype(np.int32),
+        begin=begin.astype(np.int32),
+        waits=waits,
+        asked=np.full(n_asked, NONE, dtype=np.int32),
     )

@@ -48,23 +48,23 @@ _MAX_ITERATIONS = 100_000
 
 
 class RunSchedule(NamedTuple):
-    """Stretches of a run. A stretch is the numbers of phases that have no barrier in between."""
+    """Stretches of a run. A stretch is a tuple of phase numbers without a barrier in between."""
 
     run: MappingProblem  # the problem with its phases repeated for each iteration
-    first: list[Phases]  # stretches of the first iteration alone; empty for a single iteration
-    # Stretches of the run. One has the last phase of an iteration and the first of the next.
-    together: list[Phases]
-    problems: Mapping[Phases, MappingProblem]  # by stretch; equal stretches share one
+    # Stretches of the first iteration, if it is simulated alone; empty for a single iteration.
+    first_iteration: list[Phases]
+    # Stretches of the run. The last phase of an iteration and the first of the next share one.
+    all_iterations: list[Phases]
+    problems: Mapping[Phases, MappingProblem]  # by stretch; equal stretches share a problem
 
     def list_messages(
-        self, mapping: TaskMapping, coarsening: int = 1
-    ) -> tuple[StretchMessages, StretchMessages]:
-        """Return the messages of each stretch, of the first iteration alone and of the run."""
-        first, together = (
-            [(each, list_messages(self.problems[each], mapping, coarsening)) for each in stretches]
-            for stretches in (self.first, self.together)
-        )
-        return first, together
+        self, stretches: list[Phases], mapping: TaskMapping, coarsening: int = 1
+    ) -> StretchMessages:
+        """Return each stretch with its messages."""
+        return [
+            (phases, list_messages(self.problems[phases], mapping, coarsening))
+            for phases in stretches
+        ]
 
     def run_in_turn(
         self,
@@ -94,7 +94,7 @@ def _schedule_run(problem: MappingProblem, iterations: int) -> RunSchedule:
     """Return the stretches of a run, and the problem of each stretch."""
     workload, run = problem.workload, problem
     n_phases = len(workload)
-    first: list[Phases] = []
+    first_iteration: list[Phases] = []
     if iterations > 1:
         # Iterations of a single phase have no barriers, so they are rounds.
         dependent = workload.dependent or n_phases == 1
@@ -102,20 +102,20 @@ def _schedule_run(problem: MappingProblem, iterations: int) -> RunSchedule:
         repeated = replace(workload, phases=phases, dependent=dependent)
         run = MappingProblem(repeated, problem.torus, problem.routing)
         numbers = range(n_phases)
-        first = [tuple(numbers)] if workload.dependent else [(phase,) for phase in numbers]
+        first_iteration = [tuple(numbers)] if workload.dependent else [(i,) for i in numbers]
     n_run_phases = len(run.workload)
     barriers = [phase for phase in range(1, n_run_phases) if phase % n_phases]
     if run.workload.dependent:
         barriers = []
-    together = [tuple(range(i, j)) for i, j in pairwise([0, *barriers, n_run_phases])]
+    all_iterations = [tuple(range(i, j)) for i, j in pairwise([0, *barriers, n_run_phases])]
     problem_of_phases: dict[Phases, MappingProblem] = {}
     problems = {}
-    for stretch in (*first, *together):
+    for stretch in (*first_iteration, *all_iterations):
         key = tuple(id(run.workload.phases[i]) for i in stretch)
         if key not in problem_of_phases:
             problem_of_phases[key] = _select_phases(run, stretch)
         problems[stretch] = problem_of_phases[key]
-    return RunSchedule(run, first, together, problems)
+    return RunSchedule(run, first_iteration, all_iterations, problems)
 
 
 def _select_phases(problem: MappingProblem, numbers: Phases) -> MappingProblem:
@@ -130,6 +130,7 @@ def _select_phases(problem: MappingProblem, numbers: Phases) -> MappingProblem:
 
 # Packet-hops between two calls of `progress` and two checks for Ctrl-C, about a tenth of a second.
 _SLICE = 2**20
+# A tick after the end of any run.
 _NEVER = 2**62
 # Difference between the seeds of two phases, much larger than seeds that users choose.
 SEED_STEP = 0x1E3779B97F4A7C15
@@ -141,7 +142,7 @@ _SNAPSHOT_BYTES, _BYTES_PER_LINK = 1000, 12
 
 
 def packet_hops(messages: Messages, torus: Torus) -> int:
-    """Return the hops of all packets, including questions and answers."""
+    """Return the hops of all packets, including the questions and answers of rendezvous."""
     hops = torus.distance(messages.src, messages.dst)
     # A question and its answer are a packet each.
     return int((messages.packets * hops).sum() + 2 * hops[messages.asks].sum())
@@ -266,12 +267,12 @@ def _sum_by_queue(values: Floats, shared_by: int) -> Floats:
 
 def max_snapshots(torus: Torus) -> int:
     """Return the maximum number of snapshots of a run."""
-    each = _SNAPSHOT_BYTES + _BYTES_PER_LINK * torus.n_links
-    return min(_MAX_SNAPSHOTS, _MAX_SNAPSHOT_BYTES // each)
+    snapshot_bytes = _SNAPSHOT_BYTES + _BYTES_PER_LINK * torus.n_links
+    return min(_MAX_SNAPSHOTS, _MAX_SNAPSHOT_BYTES // snapshot_bytes)
 
 
 def _take_snapshot(state: records.State, now: float, begin: float) -> Snapshot:
-    """Return a snapshot ``now`` seconds after the begin of the stretch."""
+    """Return a snapshot ``now`` seconds after the beginning of the stretch."""
     counter = state.links.counter
     return Snapshot(begin + now, counter["wire_bytes"].copy(), state.links.link["occupied"].copy())
 
@@ -286,11 +287,11 @@ _N_STABLE = 3
 _SMALL_COARSENING = 8
 # Fewer packet-hops take less than a second, so packets are not merged.
 _FEW_PACKET_HOPS = 2**22
-# Minimum packets of the longest message in the coarsest simulation. Fewer packets fit into the
-# buffers of a route, and the time then changes little for several steps, far from the true time.
+# Minimum packets of the longest message in the coarsest simulation. Fewer packets would fit into
+# the buffers of a route. The time would then change little for several steps, and still be wrong.
 _MIN_MESSAGE_PACKETS = 64
-# If a buffer has fewer places for packets, the time with this many must be nearly the same. With
-# eight places, one mapping had an error of 20 %, with sixteen none.
+# If a buffer has fewer places for packets, a simulation with this many must have nearly the same
+# time. With eight places, one mapping had an error of 20 %, but with sixteen none had.
 _MANY_PLACES = 16
 # Maximum difference between these times, as a share of the accepted error.
 _PLACES_SHARE = 1 / 8
@@ -316,6 +317,9 @@ def refine(
     max_coarsening: float = math.inf,
 ) -> tuple[Simulation, float]:
     """Halve the coarsening until the time changes little three times in a row.
+
+    Return the last simulation and its relative change. ``run`` takes a coarsening and a minimum
+    number of places for packets in a buffer. ``longest`` is the packets of the longest message.
 
     After a change larger than the error, six small changes are required, because the time of such a
     network may jump. In a full network the time depends on the number of places in a buffer more
@@ -366,20 +370,20 @@ def simulate(
 
     Parameters
     ----------
-    comm : Workload, CommGraph, or what `MappingProblem` takes, or such a problem
-        Phases run one after the other, with a barrier between them. Those of a workload with
-        ``dependent=True`` are rounds: each task enters a round when it has finished the one before.
-        An edge sends its bytes in `CommGraph.whole_messages`, spread evenly over their packets; an
-        edge of half a message or less sends nothing.
+    comm : Workload, CommGraph, MappingProblem, or traffic in another form that it accepts
+        Phases run one after the other, with a barrier between them. The phases of a workload with
+        ``dependent=True`` are rounds: each task enters a round when it has finished the previous
+        one. An edge sends `CommGraph.whole_messages` messages, with its bytes spread evenly over
+        their packets. An edge of half a message or less sends nothing.
     torus : Torus, str or sequence of int
-        The constants are those of ``torus.network``.
+        The simulation uses the bandwidths of the torus and the constants of ``torus.network``.
     mapping : TaskMapping or array-like of int
         Node of each task.
     routing : {"deterministic", "adaptive", "by_size"}
-        Dimension order; or minimal adaptive, where a packet takes the emptiest productive link of
-        its zone, or the next one in dimension order; or adaptive for phases with a message of more
-        than ``torus.network.deterministic_limit`` bytes, and deterministic for others (dependent
-        rounds count as one phase).
+        "deterministic" follows the dimension order. "adaptive" is minimal: a packet takes the
+        emptiest productive link of its zone, or the next link in dimension order. "by_size" is
+        adaptive for phases with a message of more than ``torus.network.deterministic_limit`` bytes,
+        and deterministic for other phases (dependent rounds count as one phase).
     coarsening : int
         Real packets in one simulated packet, with the header and payload of each; a shorter message
         is one packet. Buffers hold fewer of the longer packets, but at least three if they hold as
@@ -391,16 +395,16 @@ def simulate(
         until packets are real. Cannot be combined with `coarsening`.
     iterations : int
         Number of times that all phases run. There is no barrier between iterations: a task begins
-        the next one when it has handed over its messages and received those sent to it. The time
-        is the mean of all iterations but the first, which begins on an idle network and is also
-        simulated alone; see `Simulation.time`. Counters include all iterations.
+        the next one when it has handed over its messages and received the messages sent to it. The
+        time is the mean of all iterations but the first, which begins on an idle network and is
+        also simulated alone; see `Simulation.time`. Counters include all iterations.
     seed : int
-        Seed of random choices: the direction at ties if the torus has that rule, and with datelines
-        the channel of packets that cross none.
+        Seed of random choices: the direction at ties if the torus has a random tie rule, and with
+        datelines the channel of packets that cross no dateline.
     interval : float, optional
         Seconds between the snapshots of `Simulation.series`, at most 100,000 snapshots and 2 GB.
     progress : callable, optional
-        Called from time to time with "packets", the packet-hops done and those of the whole run.
+        Called from time to time with "packets", the finished packet-hops, and their total number.
 
     Notes
     -----
@@ -408,10 +412,10 @@ def simulate(
     and hands each to an injection FIFO. A FIFO sends one packet after the other. A router forwards
     a packet when its head has arrived (virtual cut-through) and the buffer after the next link has
     space; a packet from a slower link leaves no faster than it arrives. Buffer space is free again
-    when its packet begins to leave. With the bubble rule, entering a ring needs space for two
-    packets and staying on it for one, so that a ring never fills up. With datelines there are two
-    channels: one for packets that cross the edge of the ring, one for packets that cross its
-    middle; other packets take either. `docs/reference/simulator.md` has the full model with its
+    when its packet begins to leave. With the bubble rule, a packet needs space for two packets to
+    enter a ring, but only for one to stay on it, so a ring never fills up. With datelines there are
+    two channels: one for packets that cross the edge of the ring, and one for packets that cross
+    its middle; other packets take either. `docs/reference/simulator.md` has the full model with its
     sources.
 
     The first call on a machine compiles the simulator, which takes 10 to 15 seconds.
@@ -445,16 +449,18 @@ def simulate(
 
     def run(coarsening: int, min_places: int = PLACES) -> Simulation:
         """Simulate the run with one coarsening, preceded by the first iteration alone."""
-        first, together = schedule.list_messages(mapping, coarsening)
+        first_iteration = schedule.list_messages(schedule.first_iteration, mapping, coarsening)
+        all_iterations = schedule.list_messages(schedule.all_iterations, mapping, coarsening)
         packets = PacketRun(schedule.problems, mapping, seed, None, report, min_places)
         if report is not None:
-            packets.total = sum(packet_hops(each, problem.torus) for _, each in (*first, *together))
-        before = schedule.run_in_turn(first, packets.run_stretch)
+            simulated = (*first_iteration, *all_iterations)
+            packets.total = sum(packet_hops(messages, problem.torus) for _, messages in simulated)
+        before = schedule.run_in_turn(first_iteration, packets.run_stretch)
         packets.interval = interval
-        done = schedule.run_in_turn(together, packets.run_stretch)
+        spans = schedule.run_in_turn(all_iterations, packets.run_stretch)
         alone = before[-1].end if before else 0.0
         return Simulation(
-            schedule.run, mapping, done, coarsening, iterations=iterations, alone=alone
+            schedule.run, mapping, spans, coarsening, iterations=iterations, alone=alone
         )
 
     if error is None:
@@ -462,10 +468,10 @@ def simulate(
     network = problem.torus.network
     result, change = refine(
         error,
-        schedule.run.derive(max_message_packets),
-        packet_hops(list_messages(schedule.run, mapping), problem.torus),
-        network.buffer_packets,
-        run,
-        LARGEST_PACKET // (network.payload + network.header),
+        longest=schedule.run.derive(max_message_packets),
+        hops=packet_hops(list_messages(schedule.run, mapping), problem.torus),
+        buffer_packets=network.buffer_packets,
+        run=run,
+        max_coarsening=LARGEST_PACKET // (network.payload + network.header),
     )
     return log_simulation(replace(result, error=error, change=change), "packets", began)

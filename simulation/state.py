@@ -1,14 +1,14 @@
 """State of the packet simulator's event loop, and the choice of its clock.
 
 The clock counts ticks. The wheel has a list of events for each of the next K ticks; the lists are
-stored in chunks. The number of an event is that of a packet slot (arrival of a packet), of a link
-(end of its last packet), of a FIFO (end of its last packet) or of a message (arrival), in this
-order. Task events wait outside the wheel, because they may be later than its K ticks.
+stored in chunks. Events are numbered in this order: one for each packet slot (arrival of a packet),
+for each link and each FIFO (end of its last packet), and for each message (arrival). Task events
+wait outside the wheel, because they may be later than its K ticks.
 
 Letters in the comments: N nodes, D dimensions, L links, F FIFOs, P packet slots, E messages with
 handshakes, T tasks, R rounds, W workers, K ticks of the wheel. In the kernels, ``p``, ``f``, ``m``
-and ``w`` are the number of a packet slot, a FIFO, a message and a worker, ``out`` is that of a link
-that sends, and ``holder`` that of the link whose lane has the packet.
+and ``w`` are the numbers of a packet slot, a FIFO, a message and a worker. A link that sends has
+the number ``out``, and the link whose lane has the packet ``holder``.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ PLACES = 3
 
 NONE = -1
 
-# The buffer after a link has up to three channels: 0 for packets in dimension order, 1 for more of
-# them with datelines (see `lane_kind`), and this one for adaptive packets.
+# The buffer after a link has up to three channels: 0 for packets in dimension order, 1 for a part
+# of these packets with datelines (see `lane_kind`), and this one for adaptive packets.
 ADAPTIVE_CHANNEL = 2
 # A tick has 2**PARTS parts, the unit of packet times on links, FIFOs and reception ports. Rounding
 # short packets to ticks would accumulate errors.
@@ -50,7 +50,8 @@ DELIVERED = np.uint64(2**64 - 1)
 
 FIRST_COME, ROUND_ROBIN = 0, 1
 
-# Indices of `EventRecords.clock`.
+# Indices of `EventRecords.clock`. The number at NEW_HEAD is link << 6 | lane, for the lane with a
+# new first packet, or NONE.
 NOW, ORDER, HOPS, NEXT_EVENT, NEW_HEAD, N_FREE_CHUNKS, N_FREE_SLOTS = range(7)
 HEAP_SIZE, QUEUE_FIRST, QUEUE_LENGTH = range(7, 10)
 
@@ -174,8 +175,9 @@ WHEEL = np.dtype([("first", np.int32), ("end", np.int32)], align=True)
 # Ports of a node with the maximum dimensions, and lanes whose claims are compared at once.
 MAX_PORTS = 16
 LANES_PER_WORD = 64
-# A chunk has 15 events and the index of the next chunk.
+# A chunk has 15 events and, at this position, the index of the next chunk.
 CHUNK = 16
+LAST = CHUNK - 1
 
 
 class RouteFields(NamedTuple):
@@ -206,7 +208,7 @@ class NetworkRules(NamedTuple):
     arbitration: int
     adaptive: int | None  # whether packets choose among links; None, not 0, with default rules
     max_at_router: int  # packets of a FIFO that may wait at the router
-    # Turns of a merged packet in a FIFO, for each of its bytes. It yields all turns but the last.
+    # Turns of a merged packet in a FIFO per byte. The packet yields all turns but the last.
     turns_a_byte: float
     injection: float  # parts for each byte of a FIFO
     shared_by: int  # number of FIFOs that share a queue
@@ -226,9 +228,8 @@ class LinkRecords(NamedTuple):
     counter: NDArray[Any]  # (L,) COUNTER
     lane: NDArray[Any]  # (L * 3 * inputs,) LANE; (L * 4,) in `link` on the default network
     node: NDArray[Any]  # (N,) NODE; (0,) without adaptive packets
-    adaptive_ranks: NDArray[
-        np.uint16
-    ]  # (N * words * 64,) ranks of ports for the first packet of a lane
+    # (N * words * 64,) bits of the ranks of ports that the first packet of a lane may take
+    adaptive_ranks: NDArray[np.uint16]
     ordered: NDArray[np.uint8]  # (N * words * 64,) rank * 2 + kind in dimension order
     port: Ints  # (N * reception ports,) time in parts when each is free
 
@@ -254,7 +255,7 @@ class TaskRounds(NamedTuple):
     receiver: Int32s  # (E,) row of its receiver in `waits`; (0,) without rounds
     sender: Int32s  # (E,) row of its sender in `waits`; (0,) without rounds
     begin: Int32s  # (T * R + 1,) first message of each task and round
-    waits: Int32s  # (T * R,) messages that have not arrived yet
+    waits: Int32s  # (T * R,) number of messages that have not arrived yet
     # (T * R,) last question that arrived before the round; (0,) without questions
     asked: Int32s
 
@@ -294,15 +295,16 @@ class State(NamedTuple):
     events: EventRecords
 
 
-_TICKS_PER_PACKET = 1024
-_TICKS_PER_HOP = 64
+# Minimum ticks of the longest packet and of a hop, unless the run is long; and the maximum ticks of
+# the longest packet.
+_TICKS_PER_PACKET, _TICKS_PER_HOP, _MAX_TICKS_PER_PACKET = 1024, 64, 2**16
 # Desired and required parts of the shortest packet.
 _PARTS_PER_PACKET = 128
 _MIN_PARTS = 16
 _MAX_WHEEL = 2**22
 # Maximum ratio of any delay to the time of a packet on the fastest link.
 _MAX_RATIO = 2**23
-# After this many times `busiest_node_seconds`, all packets have arrived.
+# All packets are assumed to have arrived after this many times `busiest_node_seconds`.
 _NETWORK_FACTOR = 8
 _MAX_TICKS = 2**31
 # Ticks between two checks of waits, and the longest accepted wait, so that no wait overflows.
@@ -316,8 +318,8 @@ def choose_tick(messages: Messages, torus: Torus, n_halvings: int = 0) -> tuple[
     """Return the seconds of a tick, and the ticks of a wheel longer than any delay of the network.
 
     The longest packet takes an integer number of ticks on the fastest link, and the shortest many
-    parts. Packets have 32 bits for ticks, so very long runs have longer ticks. ``n_halvings``
-    doubles ticks after a wait that was too long (`waits_too_long`).
+    parts. Packets have 32 bits for ticks, so very long runs have longer ticks. The length of a tick
+    is doubled ``n_halvings`` times, after waits that were too long (`waits_too_long`).
     """
     remote = messages.src != messages.dst
     largest_packet = float(messages.wire.max(initial=1.0, where=remote))
@@ -334,7 +336,7 @@ def choose_tick(messages: Messages, torus: Torus, n_halvings: int = 0) -> tuple[
     # Parts of the shortest packet if the longest took one tick.
     parts = 2**PARTS * smallest_packet / largest_packet
     ticks = _TICKS_PER_PACKET
-    while ticks < 64 * _TICKS_PER_PACKET and (
+    while ticks < _MAX_TICKS_PER_PACKET and (
         ticks * network.hop_latency < _TICKS_PER_HOP * packet_seconds
         or ticks * parts < _PARTS_PER_PACKET
     ):
@@ -373,13 +375,13 @@ def waits_too_long(state: State, now: int) -> bool:
     """Return whether the wait of a packet may soon overflow."""
     in_network = state.packets.packet["route"] != DELIVERED
     in_network[state.packets.free[: state.events.clock[N_FREE_SLOTS]]] = False
-    # Packets have 32 bits for ticks, and so has the difference.
+    # Packets store 32 bits of a tick, so the difference is also taken with 32 bits.
     waits = (np.int64(now) - state.packets.packet["since"][in_network]).astype(np.int32)
     return bool(waits.max(initial=0) > LONGEST_WAIT)
 
 
 def busiest_node_seconds(messages: Messages, torus: Torus) -> float:
-    """Return the seconds of the busiest node for its packets at the lowest bandwidth.
+    """Return the seconds that the busiest node takes for its packets at the lowest bandwidth.
 
     With small buffers, the rate of a link is the rate at which buffer space becomes free.
     """

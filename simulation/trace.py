@@ -19,7 +19,7 @@ from toruscast.typing import Floats, Ints
 
 from .results import Simulation
 
-# Maximum messages of a trace, those that take longest, and links with counters, the busiest.
+# Maximum number of messages in a trace (the slowest), and of links with counters (the busiest).
 MAX_MESSAGES, MAX_LINKS = 10_000, 16
 # Process numbers of the trace; nodes come last. Viewers treat process 0 and thread 0 as idle.
 _PHASES, _LINKS, _NODES = 1, 2, 3
@@ -40,13 +40,10 @@ def trace_events(simulation: Simulation) -> list[Event]:
     """Return the events of a simulation in the Trace Event Format, with times in microseconds.
 
     Rounds and messages overlap, so each is an asynchronous slice. With ``interval``, each of the
-    busiest links has a counter of bytes per second and one of the packets behind it.
+    busiest links has a counter of bytes per second, and a counter of the packets in its buffer.
     """
-    events = [
-        *_phase_events(simulation),
-        *_message_events(simulation),
-        *_link_events(simulation),
-    ]
+    sources = (_phase_events, _message_events, _link_events)
+    events = [event for list_events in sources for event in list_events(simulation)]
     # Viewers expect names first, then events by time.
     return sorted(events, key=lambda event: event.get("ts", -1.0))
 
@@ -89,8 +86,8 @@ def _phase_events(simulation: Simulation) -> Iterator[Event]:
             yield from async_slice(name, key, (_PHASES, 1), span, args)
         else:
             # Round begin and end, so that consecutive slices do not overlap.
-            lasts = round(to_microseconds(row.end) - to_microseconds(row.begin), 6)
-            yield make_event("X", name, kind, (_PHASES, 1), row.begin, dur=lasts, args=args)
+            duration = round(to_microseconds(row.end) - to_microseconds(row.begin), 6)
+            yield make_event("X", name, kind, (_PHASES, 1), row.begin, dur=duration, args=args)
 
 
 def _message_events(simulation: Simulation) -> Iterator[Event]:
@@ -143,10 +140,10 @@ def _counter_events(simulation: Simulation, link: int) -> Iterator[Event]:
         begin, sent, buffered = stretch.begin, 0.0, 0
         for snapshot in stretch.snapshots:
             # The last interval may extend beyond the last event.
-            end, until = min(snapshot.time, stretch.end), float(snapshot.wire_bytes[link])
+            end, sent_until_end = min(snapshot.time, stretch.end), float(snapshot.wire_bytes[link])
             if end > begin:
-                yield from counter_events(begin, (until - sent) / (end - begin), buffered)
-            begin, sent, buffered = end, until, int(snapshot.occupied[link])
+                yield from counter_events(begin, (sent_until_end - sent) / (end - begin), buffered)
+            begin, sent, buffered = end, sent_until_end, int(snapshot.occupied[link])
         # Counters are 0 after the last interval.
         yield from counter_events(begin, 0.0, 0)
 
@@ -187,7 +184,10 @@ def make_event(
 def async_slice(
     name: str, key: str, track: tuple[int, int], span: tuple[float, float], args: Event
 ) -> Iterator[Event]:
-    """Yield begin and end of a slice that may overlap others; ``key`` is category and number."""
+    """Yield the begin and end of a slice that may overlap others.
+
+    ``key`` is the category and the number of the slice, and ``track`` its process and thread.
+    """
     category = key.split()[0]
     yield make_event("b", name, category, track, span[0], id=key, args=args)
     yield make_event("e", name, category, track, span[1], id=key)
@@ -218,7 +218,7 @@ def slowest_messages(simulation: Simulation, n: int = 5) -> pd.DataFrame:
 
 
 def _uncontended_seconds(simulation: Simulation, phase: int, edge: int, hops: int) -> float:
-    """Return the seconds of an edge without contention; NaN if they depend on its routes.
+    """Return the seconds of an edge's messages without contention; NaN if they depend on routes.
 
     The packets follow each other at the rate of the slowest link or of the reception ports, and the
     last one arrives after the latency of its hops.
@@ -247,11 +247,12 @@ def _uncontended_seconds(simulation: Simulation, phase: int, edge: int, hops: in
         return math.nan
     packets, wire = packet_counts(problem)
     head_latency = hops * network.hop_latency
-    index = int(packets[edge]) - 1
-    each, last = (float(wire[edge]) / speed for speed in (link, min(link, port)))
+    n_earlier = int(packets[edge]) - 1
+    link_seconds, port_seconds = (float(wire[edge]) / speed for speed in (link, min(link, port)))
     # The last packet waits for earlier packets on the links or at its reception port.
-    full_turns, turn = divmod(index, network.reception_ports)
-    uncontended = head_latency + max(index * each, turn * each + full_turns * last) + last
+    full_turns, turn = divmod(n_earlier, network.reception_ports)
+    wait = max(n_earlier * link_seconds, turn * link_seconds + full_turns * port_seconds)
+    uncontended = head_latency + wait + port_seconds
     if nbytes / comm.whole_messages[edge] > network.eager_limit:
         # A question and its answer have a header each.
         uncontended += 2 * (head_latency + network.header / min(link, port))
@@ -277,7 +278,7 @@ def _longest_wait(
 ) -> tuple[str, float]:
     """Return the FIFO or link with the longest mean wait between two nodes, and its seconds.
 
-    ``links`` has the mean wait of each link, and ``fifos`` that of each injection FIFO.
+    ``links`` and ``fifos`` are the mean seconds of waiting at each link and injection FIFO.
     """
     if fifo < 0:
         return "", 0.0
