@@ -64,7 +64,7 @@ def group_by_slice(
 ) -> list[DeviceSlice]:
     """Return the slices of a list of devices, sorted by slice number.
 
-    If the list lacks some devices of a slice, ``all_devices`` has them too.
+    If the list lacks some devices of a slice, ``all_devices`` must list all of them.
     """
     if not devices:
         raise InputError("no devices", expected="one or more")
@@ -89,7 +89,7 @@ def lay_out_mesh(
     """Return the index of the device at each mesh coordinate of the fastest layout.
 
     Times are in closed form. If the mesh needs several slices, its axes are divided between them
-    where the fewest bytes cross. Without traffic the first possible axis is divided.
+    so that the fewest bytes cross. Without traffic, the first possible axis is divided.
     """
     if isinstance(traffic, Mapping | list | tuple) and not traffic:
         traffic = None
@@ -250,7 +250,7 @@ def _restrict_traffic(
             yield each
             continue
         groups = [row[row >= 0] for row in inner_task.ravel()[each.list_groups(axes)]]
-        # Groups may keep different numbers of members. Pairs keep both members or none.
+        # Groups may keep different numbers of members. A pair keeps both members or none.
         for n in sorted({len(group) for group in groups} - {0, 1}):
             table = np.array([group for group in groups if len(group) == n])
             is_groups = each.pairs is None

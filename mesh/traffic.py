@@ -88,13 +88,13 @@ ALGORITHMS = ("ring", "two-way-ring", "bucket")
 TRAFFIC_FORM = "AXIS:COLLECTIVE:SIZE such as tensor:allreduce:64MB"
 # Maximum bytes: more than any memory holds, but few enough that packet counts do not overflow.
 _MAX_BYTES = 1e15
-# Default bytes of each axis, so many that bandwidth matters more than latency.
+# Default bytes of each axis, large enough that bandwidth matters more than latency.
 DEFAULT_BYTES = 64e6
 
 
 @dataclass(frozen=True, eq=False)
 class MeshTraffic:
-    """A collective that every group of a step runs.
+    """A collective of a step, which several groups of tasks run at the same time.
 
     Parameters
     ----------
@@ -260,6 +260,7 @@ def resolve_traffic(traffic: object, axes: object) -> tuple[MeshAxes, tuple[Mesh
 
 
 def _as_axes(axes: object) -> MeshAxes:
+    """Return axes from text such as ``data=8,tensor=4``, a mapping of sizes, or `MeshAxes`."""
     if isinstance(axes, str):
         return parse_axes(axes)
     if isinstance(axes, Mapping):
