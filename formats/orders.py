@@ -242,9 +242,9 @@ FLUX = Dialect(
     write=_write_taskmap,
     suffixes=(".taskmap",),
     documentation="""
-Blocks `[first node, nodes, tasks a node, repeats]` of tasks in rank order, bare or as `map` of the
+Blocks `[first node, nodes, tasks per node, repeats]` of tasks in rank order, bare or as `map` of the
 object that `flux job taskmap` prints; also the tasks of each node (`0-3;4-7`, `--to=raw`) and
-`(vector,(first node, nodes, tasks a node))`. A line such as `0;3;1;2` may also be the node of each
+`(vector,(first node, nodes, tasks per node))`. A line such as `0;3;1;2` may also be the node of each
 task; `--format` decides unless both give the same mapping. Nodes are those of the allocation, in
 the order of `--hosts` or else in C order. Slots are not kept.
 """,
