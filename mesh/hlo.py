@@ -462,19 +462,20 @@ def _keeps_only_slices(allreduce: HloCollective, body: Sequence[_Instruction]) -
     """
     n_elements: dict[str, int] = {}  # of instructions that have the whole result
     is_sliced = False
-    for each in body:
-        operands = (part.split()[-1].lstrip("%") for part in split_tuple(f"({each.arguments}"))
+    for instruction in body:
+        arguments = split_tuple(f"({instruction.arguments}")
+        operands = (argument.split()[-1].lstrip("%") for argument in arguments)
         inputs = [n_elements[operand] for operand in operands if operand in n_elements]
-        size = sum(count for _, count in list_arrays(each.type))
-        is_slice = each.opcode in ("slice", "dynamic-slice")
+        size = sum(count for _, count in list_arrays(instruction.type))
+        is_slice = instruction.opcode in ("slice", "dynamic-slice")
         if inputs and is_slice and allreduce.groups.shape[1] * size <= max(inputs):
             is_sliced = True
-        elif inputs or each.name == allreduce.name:
+        elif inputs or instruction.name == allreduce.name:
             # Other instructions may pass all elements on, or take an array from a tuple.
-            keeps_all = size in (inputs or [size]) or each.opcode == "get-tuple-element"
-            if each.is_root or not keeps_all:
+            keeps_all = size in (inputs or [size]) or instruction.opcode == "get-tuple-element"
+            if instruction.is_root or not keeps_all:
                 return False
-            n_elements[each.name] = size
+            n_elements[instruction.name] = size
     return is_sliced
 
 
@@ -521,16 +522,16 @@ def read(source: Source, options: GraphOptions) -> Workload:
     return Workload(phases, name=options.name)
 
 
-def _build_phase(one: HloCollective, n_tasks: int, options: GraphOptions) -> CommGraph:
+def _build_phase(collective: HloCollective, n_tasks: int, options: GraphOptions) -> CommGraph:
     """Return the messages of all runs of a collective in a step, by the chosen algorithm."""
-    if one.kind == "permute":
-        src, dst = one.groups.T
-        sizes = np.full(src.size, one.nbytes * one.runs)
-        return sum_edges(n_tasks, src, dst, sizes, np.full(src.size, float(one.runs)))
-    name = choose_algorithm("", one.kind, one.groups.shape[1], one.nbytes)
-    if one.kind in options.collectives:
-        name = f"{one.kind}/{options.collectives[one.kind]}"
-    return collective_total(name, one.groups, one.nbytes, n_tasks, one.runs)
+    if collective.kind == "permute":
+        src, dst = collective.groups.T
+        sizes = np.full(src.size, collective.nbytes * collective.runs)
+        return sum_edges(n_tasks, src, dst, sizes, np.full(src.size, float(collective.runs)))
+    name = choose_algorithm("", collective.kind, collective.groups.shape[1], collective.nbytes)
+    if collective.kind in options.collectives:
+        name = f"{collective.kind}/{options.collectives[collective.kind]}"
+    return collective_total(name, collective.groups, collective.nbytes, n_tasks, collective.runs)
 
 
 DIALECT = Dialect(

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -306,17 +307,17 @@ def convert_hlo_step(
     return axes, tuple(_match_axes(each, axes) for each in step.collectives)
 
 
-def _match_axes(one: HloCollective, axes: MeshAxes) -> MeshTraffic:
+def _match_axes(collective: HloCollective, axes: MeshAxes) -> MeshTraffic:
     """Return a collective with its axes, or with its groups or pairs if no axes match."""
-    is_permute = one.kind == "permute"
-    sorted_groups = _sort_groups(one.groups, is_permute)
-    for kind, names, table in _list_axis_groups(one.kind, axes):
+    build = partial(MeshTraffic, nbytes=collective.nbytes, runs=collective.runs)
+    is_permute = collective.kind == "permute"
+    sorted_groups = _sort_groups(collective.groups, is_permute)
+    for kind, names, table in _list_axis_groups(collective.kind, axes):
         if np.array_equal(_sort_groups(table, is_permute), sorted_groups):
-            name = f"{one.name} ({'+'.join(names)})"
-            return MeshTraffic(kind, one.nbytes, names, runs=one.runs, name=name)
-    name = f"{one.name} ({'pairs' if is_permute else 'groups'})"
-    groups, pairs = (None, one.groups) if is_permute else (one.groups, None)
-    return MeshTraffic(one.kind, one.nbytes, groups=groups, pairs=pairs, runs=one.runs, name=name)
+            return build(kind, axes=names, name=f"{collective.name} ({'+'.join(names)})")
+    if is_permute:
+        return build("permute", pairs=collective.groups, name=f"{collective.name} (pairs)")
+    return build(collective.kind, groups=collective.groups, name=f"{collective.name} (groups)")
 
 
 def _list_axis_groups(kind: str, axes: MeshAxes) -> Iterator[tuple[str, tuple[str, ...], Ints]]:

@@ -1,4 +1,4 @@
-"""What files of other tools mean: sizes of collectives, labels, and rows with two readings."""
+"""The meaning of other tools' files: sizes of collectives, labels, and ambiguous rows."""
 
 import json
 
