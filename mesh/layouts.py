@@ -506,6 +506,7 @@ def _keep_fastest(
         times = (*scorer.problem.collective_times(layout.scores), layout.time)
         key = tuple(round(float(np.log(t)) / TIME_TOLERANCE) if t else 0 for t in times)
         fastest.setdefault(key, layout)
+        # Drop slow layouts now and then, so that few are in memory.
         if len(fastest) > 50 * n:
             fastest = _take_fastest(fastest, n)
     return n_scored, _take_fastest(fastest, n)
