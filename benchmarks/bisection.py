@@ -24,7 +24,7 @@ PACKETS = 8
 
 
 def reached(shape: tuple[int, ...], shuffled: bool = True) -> dict[str, object]:
-    """Return what an all-to-all reaches, and what its links do meanwhile."""
+    """Return the ratio of bound to time of an all-to-all, and the use of its links."""
     torus = Torus(shape, tie_break="split")
     node = np.arange(torus.n_nodes)
     mapping = TaskMapping(np.random.default_rng(1).permutation(node) if shuffled else node, torus)
@@ -45,7 +45,7 @@ def reached(shape: tuple[int, ...], shuffled: bool = True) -> dict[str, object]:
 
 
 def main() -> None:
-    """Run all."""
+    """Simulate all cases and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     folder = parser.parse_args().out

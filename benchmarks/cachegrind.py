@@ -29,13 +29,13 @@ from toruscast._jit import kernel
 from toruscast.mapping import TaskMapping, Torus, patterns
 from toruscast.simulation import simulate
 
-# Task grid and node grid, 16 tasks a node.
+# Task grid and node grid, with 16 tasks per node.
 SIZES: dict[int, tuple[tuple[int, int, int], tuple[int, ...]]] = {
     2048: ((8, 16, 16), (4, 4, 2, 2, 2)),
     16384: ((16, 32, 32), (4, 4, 4, 8, 2)),
 }
-# Few and many packets a message: so many that what Python does, which is not the same from run to
-# run, counts little beside the difference (with 2 and 8 of 2,048 tasks it moved by a third).
+# Few and many packets per message. The instructions of Python vary from run to run, so the
+# difference must be much larger: with 2 and 8 packets of 2,048 tasks, it varied by a third.
 PACKETS = {2048: (8, 64), 16384: (2, 8)}
 EVENTS = ("Ir", "D1mr", "D1mw", "DLmr", "DLmw", "Bcm", "Bim")
 GENERIC = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
@@ -55,9 +55,9 @@ def run_case(tasks: int, packets: int) -> tuple[int, float]:
 
 @kernel
 def multiply(steps: int) -> int:
-    """Square and add, each step waiting for the one before it: four cycles a step.
+    """Square and add in a chain of dependent steps of four cycles each.
 
-    A product with a constant would not do: the compiler makes one step of several.
+    The compiler would merge several steps of a multiplication by a constant.
     """
     x = np.int64(3)
     for _ in range(steps):
@@ -67,7 +67,7 @@ def multiply(steps: int) -> int:
 
 @kernel
 def chase(following, steps: int) -> int:  # type: ignore[no-untyped-def]
-    """Jump about in memory, each jump waiting for the one before it."""
+    """Follow a random chain of indices through memory."""
     at = np.int64(0)
     for _ in range(steps):
         at = following[at]
@@ -75,7 +75,7 @@ def chase(following, steps: int) -> int:  # type: ignore[no-untyped-def]
 
 
 def seconds_a_step(function, *arguments: object, steps: int) -> float:  # type: ignore[no-untyped-def]
-    """Return the processor seconds of a step, the least of three runs after compilation."""
+    """Return the processor seconds of a step, the minimum of three runs after compilation."""
     function(*arguments, 1)
     times = []
     for _ in range(3):
@@ -86,7 +86,7 @@ def seconds_a_step(function, *arguments: object, steps: int) -> float:  # type: 
 
 
 def machine() -> tuple[float, float]:
-    """Seconds of a cycle, and of a jump in 256 MiB, more than any cache holds."""
+    """Return the seconds of a cycle, and of a random access in 256 MiB, more than any cache."""
     cycle = seconds_a_step(multiply, steps=10**8) / 4
     order = np.random.default_rng(0).permutation(2**25)
     following = np.empty_like(order)
@@ -98,7 +98,7 @@ def counted(tasks: int, packets: int, cache: str) -> tuple[int, dict[str, int]]:
     """Return packet-hops and event counts of a run under cachegrind."""
     environment = {**os.environ, **GENERIC, "NUMBA_CACHE_DIR": cache, "PYTHONHASHSEED": "0"}
     command = [sys.executable, __file__, "--case", str(tasks), str(packets)]
-    # Compiled without valgrind, which makes everything fifty times slower.
+    # Compile without valgrind, which makes programs fifty times slower.
     subprocess.run(command, env=environment, check=True, capture_output=True)
     with tempfile.NamedTemporaryFile() as file:
         valgrind = [
@@ -121,7 +121,7 @@ def counted(tasks: int, packets: int, cache: str) -> tuple[int, dict[str, int]]:
 
 
 def profile(tasks: int) -> dict[str, float]:
-    """Return the counts a packet-hop: the difference of two message sizes."""
+    """Return the counts per packet-hop, from the difference of two message sizes."""
     with tempfile.TemporaryDirectory() as cache:
         few, many = (counted(tasks, packets, cache) for packets in PACKETS[tasks])
     more = many[0] - few[0]
@@ -135,7 +135,7 @@ def profile(tasks: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure."""
+    """Measure the counts, times and machine constants, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, help="folder for cachegrind.csv")
     parser.add_argument("--case", type=int, nargs=2, help="only run this case: tasks, packets")

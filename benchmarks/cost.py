@@ -35,7 +35,7 @@ from toruscast.answers.html import describe_machine
 from toruscast.mapping import MappingProblem
 from toruscast.workers import Task
 
-# Task grid and node grid.
+# Task grid and node grid of each size.
 SIZES: dict[int, tuple[tuple[int, int, int], tuple[int, ...]]] = {
     16_384: ((16, 32, 32), (4, 4, 4, 8, 2)),
     65_536: ((32, 32, 64), (4, 4, 8, 16, 2)),
@@ -44,7 +44,7 @@ SIZES: dict[int, tuple[tuple[int, int, int], tuple[int, ...]]] = {
 }
 MEASURED = [16_384, 65_536, 262_144]
 NBYTES = 16 * 512
-# What the seconds of each kind of work are counted by; memory is counted by messages.
+# Size that the seconds of each kind of work depend on. The memory depends on the messages.
 KINDS = {
     "make a mapping": "tasks",
     "level-1 features": "messages",
@@ -52,10 +52,10 @@ KINDS = {
     "level-2 features": "packet_hops",
     "send to a worker": "tasks",
 }
-# What a cluster's scheduler does for a call is in part the same for all sizes.
+# Part of the work of a cluster's scheduler for a call is the same for all sizes.
 LINEAR = {"send to a worker"}
 LONG = 5.0
-# The plan: so many mappings of the largest size, on so many nodes of so many cores and bytes.
+# The plan: number of mappings of the largest size, nodes, cores per node, and bytes per node.
 PLANNED, N_MAPPINGS, N_NODES, CORES, MEMORY = 1_048_576, 100_000, 100, 24, 96e9
 
 
@@ -70,14 +70,14 @@ def case(n_tasks: int) -> tuple[tc.CommGraph, tc.Torus, tc.TaskMapping]:
 
 
 def sizes_of(n_tasks: int) -> dict[str, int]:
-    """Return what costs are counted by."""
+    """Return the sizes that the models of the cost depend on."""
     comm, torus, mapping = case(n_tasks)
     hops = RoutedTraffic(MappingProblem(tc.Workload([comm]), torus), mapping).packet_hops
     return {"tasks": n_tasks, "messages": comm.n_edges, "packet_hops": hops}
 
 
 def nothing(mapping: tc.TaskMapping) -> int:
-    """Return next to nothing."""
+    """Return a small value: the work of a call without a simulation."""
     return mapping.n_tasks
 
 
@@ -115,7 +115,7 @@ def seconds_of(kind: str, n_tasks: int) -> float:
 
 
 def timed(function: Callable[[], object], runs: int) -> float:
-    """Return the least processor seconds of some runs, or those of one that takes long."""
+    """Return the minimum processor seconds of several runs, or of one run if it is slow."""
     least = math.inf
     for _ in range(runs):
         start = time.process_time()
@@ -127,7 +127,7 @@ def timed(function: Callable[[], object], runs: int) -> float:
 
 
 def measure(kind: str, n_tasks: int) -> dict[str, Any]:
-    """Measure in this process: compile at the least size, then run."""
+    """Measure in this process, after compilation with the smallest size."""
     if kind != "send to a worker":
         seconds_of(kind, MEASURED[0])
     seconds = seconds_of(kind, n_tasks)
@@ -136,7 +136,7 @@ def measure(kind: str, n_tasks: int) -> dict[str, Any]:
 
 
 def checked(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the error of the models of the smaller sizes at the third."""
+    """Return the errors at the third size of models from the two smaller sizes."""
     models = []
     for kind in KINDS:
         *fitted, large = rows[rows["kind"] == kind].to_dict("records")[:3]
@@ -152,7 +152,7 @@ def checked(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def forecast(two: Sequence[dict[str, Any]], size: Mapping[str, float]) -> tuple[float, float]:
-    """Return seconds and bytes of a size by the model that meets two measured rows."""
+    """Return seconds and bytes of a size, from the model through two measured rows."""
     small, large = two
     by = KINDS[large["kind"]]
 
@@ -167,10 +167,10 @@ def forecast(two: Sequence[dict[str, Any]], size: Mapping[str, float]) -> tuple[
 
 
 def planned(rows: pd.DataFrame) -> pd.DataFrame:
-    """Forecast the plan from the two larger sizes, where caches help as little as in it.
+    """Predict the plan from the two larger sizes, which exceed the caches as the plan does.
 
-    A command makes and sends its mappings one after the other, whatever its workers do: one for
-    each node its own share, one for all nodes all of them.
+    A command makes and sends its mappings one after another, independent of its workers. With a
+    command on each node, each makes its share; a single command makes all of them.
     """
     size = sizes_of(PLANNED)
     cost = {
@@ -198,7 +198,7 @@ def planned(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def main() -> None:
-    """Measure all kinds and sizes, or one of them."""
+    """Measure all kinds of work and sizes, or one of them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, help="folder for the CSV files")
     parser.add_argument("--one", nargs=2, metavar=("KIND", "TASKS"), help=argparse.SUPPRESS)
@@ -213,7 +213,7 @@ def main() -> None:
             command = [sys.executable, __file__, "--one", kind, str(n_tasks)]
             rows.append(json.loads(subprocess.check_output(command)))
             print(rows[-1], flush=True)
-    # Cheap enough to be measured in the plan's size, too.
+    # This work is fast enough to measure at the size of the plan, too.
     command = [sys.executable, __file__, "--one", "level-1 features", str(PLANNED)]
     rows.append(json.loads(subprocess.check_output(command)))
     measured = pd.DataFrame(rows)

@@ -29,19 +29,22 @@ from toruscast.routing.routing import routes
 from toruscast.simulation import simulate
 
 SHAPES = ((5, 5), (7, 7), (3, 3, 3), (4, 4, 4), (8, 8))
-# Flits of a packet, its bytes, cycles of a hop, and bytes that a link carries a second.
+# Flits and bytes of a packet, cycles of a hop, and bandwidth of a link in bytes per second.
 FLITS, PAYLOAD, LATENCY, BANDWIDTH = 8, 512, 4, 64e9
-# Seeds of the random choices of a channel, over which both are averaged.
+# Seeds of the random choice of a channel. Both simulators are averaged over them.
 SEEDS = 4
-# How `simulate` may be told of the routers' buffers, two channels of a packet each.
+# Descriptions of the routers' buffers for `simulate`: two channels of a packet each.
 BUFFERS: dict[str, dict[str, Any]] = {"2 places": {"buffer_packets": 2}, "1 place": {}}
-# A link, dateline class and number; or a node's feed, below 0.
+# A channel (link, dateline class and number), or the injection of a node, which is negative.
 Channel = tuple[int, int, int]
 FIRST: Channel = (-(2**62), 0, 0)
 
 
 def dateline_classes(torus: Torus, links: NDArray[np.int64], rng: np.random.Generator) -> list[int]:
-    """0 or 1 for each hop: 1 on rings whose edge the way crosses, 0 where it crosses the middle."""
+    """Return the dateline class of each hop, 0 or 1.
+
+    It is 1 if the route crosses the edge of its ring, 0 if it crosses the middle, else random.
+    """
     node, port = np.divmod(links, 2 * torus.ndim)
     dimension, minus = np.divmod(port, 2)
     found = np.empty(len(links), dtype=int)
@@ -49,7 +52,7 @@ def dateline_classes(torus: Torus, links: NDArray[np.int64], rng: np.random.Gene
         hops = np.flatnonzero(dimension == d)
         size = torus.shape[d]
         at = torus.coords[node[hops], d]
-        # The gap between places g and g + 1 (mod size); the last is the edge.
+        # The gap between positions g and g + 1 (modulo the size). The last gap is the edge.
         gaps = {int(a - 1) % size if m else int(a) for a, m in zip(at, minus[hops], strict=True)}
         middle = (size - 1) // 2
         found[hops] = 1 if size - 1 in gaps else 0 if middle in gaps else int(rng.integers(2))
@@ -85,7 +88,7 @@ def last_cycle(
             if len(way):
                 feeds[int(node[comm.src[e]])].append(len(ways))
                 ways.append(list(zip(way.tolist(), dateline_classes(torus, way, rng), strict=True)))
-    # An input is a channel, or a node's feed; its flits are when, packet, hop and place.
+    # An input is a channel or the injection of a node. A flit is (cycle, packet, hop, position).
     buffer: dict[Channel, deque[tuple[int, int, int, int]]] = defaultdict(deque)
     for place, packets in feeds.items():
         buffer[(-1 - place, 0, 0)] = deque((0, p, 0, f) for p in packets for f in range(FLITS))
@@ -135,7 +138,7 @@ def last_cycle(
 
 
 def torus_of(shape: tuple[int, ...], buffers: str) -> Torus:
-    """Return a torus with the routers' constants: a feed a node, no header and no software."""
+    """Return a torus with the routers' constants: one FIFO per node, no header and no software."""
     ports = 2 * len(shape)
     network = Network(
         payload=PAYLOAD,
@@ -153,7 +156,7 @@ def torus_of(shape: tuple[int, ...], buffers: str) -> Torus:
 
 
 def random_case(number: int) -> tuple[CommGraph, tuple[int, ...], NDArray[np.int64]]:
-    """Return a graph of one to four packets an edge, a torus, and the node of each task."""
+    """Return a graph with one to four packets per edge, a torus, and the node of each task."""
     rng = np.random.default_rng(number)
     shape = SHAPES[number % len(SHAPES)]
     n, degree, packets = int(np.prod(shape)), int(rng.integers(2, 5)), int(rng.integers(1, 5))
@@ -167,7 +170,7 @@ def random_case(number: int) -> tuple[CommGraph, tuple[int, ...], NDArray[np.int
 
 
 def cycles_of_packets(comm: CommGraph, torus: Torus, node: NDArray[np.int64]) -> float:
-    """Return the cycles that `simulate` takes for messages of so many packets."""
+    """Return the time of `simulate` in cycles."""
     sent = CommGraph(comm.n_tasks, comm.src, comm.dst, PAYLOAD * comm.n_messages)
     mapping = TaskMapping(node, torus)
     times = [simulate(sent, torus, mapping, seed=s, coarsening=1).time for s in range(SEEDS)]
@@ -175,7 +178,7 @@ def cycles_of_packets(comm: CommGraph, torus: Torus, node: NDArray[np.int64]) ->
 
 
 def rows(n: int) -> Iterator[dict[str, Any]]:
-    """Give the cycles of each case, and the ratios of packets to flits."""
+    """Yield the cycles of each case, and the ratios of packets to flits."""
     for number in range(n):
         comm, shape, node = random_case(number)
         row: dict[str, Any] = {"case": number, "torus": "x".join(map(str, shape))}
@@ -190,7 +193,7 @@ def rows(n: int) -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    """Compare them all."""
+    """Compare all cases and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--cases", type=int, default=40)

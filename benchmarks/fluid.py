@@ -45,13 +45,13 @@ MAPPINGS = 30
 CHUNKS = 16
 HOSTS = ("8x8x4", "4x4x16", "4x4x4x2x2", "4x4x8", "8x8", "4x4x4")
 PACKETS = (4, 16, 64, 24, 256)
-# Packet-hops of one simulation at most.
+# Maximum packet-hops of a simulation.
 MOST_HOPS = 4e6
 BOUND, CHOSEN = "release bound", "release bound of chosen ways"
 
 
 class Sent(NamedTuple):
-    """Messages of all rounds, sorted by task and round."""
+    """The messages of all rounds, sorted by task and round."""
 
     begin: Ints  # (T * R + 1,) first message of each task and round
     waits: Ints  # (T * R,) messages that it receives
@@ -60,20 +60,20 @@ class Sent(NamedTuple):
     nbytes: Floats  # (M,) headers included
     packet: Floats  # (M,) bytes of a packet
     software: Floats  # (M,) seconds
-    after: Floats  # (M,) seconds from its last byte's step to its arrival
+    after: Floats  # (M,) seconds from the step of the last byte to the arrival
     rounds: int
 
 
 class Ways(NamedTuple):
-    """Where bytes of messages can be, and where they go from there."""
+    """The positions of the bytes of messages, and the ways out of each position."""
 
-    first: Ints  # (M + 1,) places of a message: in the FIFO, then along its ways
+    first: Ints  # (M + 1,) positions of a message: in the FIFO, then along its ways
     behind: NDArray[np.int32]  # (P,) link that brought them, -1 in the FIFO
     way: NDArray[np.int32]  # (P, W, 4) ways out of it: LINK, AFTER, KIND, NEEDS_ROOM
 
 
 class Links(NamedTuple):
-    """Links and FIFOs."""
+    """The links and the injection FIFOs."""
 
     capacity: Floats  # (L,) bytes a second
     room: Floats  # (L,) bytes of the buffer behind it
@@ -83,8 +83,8 @@ class Links(NamedTuple):
     fifos: int  # of all nodes
 
 
-# Fields of a way: its link (-1 where there is no more), the place behind it, whether bytes enter a
-# ring there (1) or stay on it (0), and whether they go on from there.
+# Fields of a way: its link (-1 at the end), the position behind it, whether bytes enter a ring
+# there (1) or stay on it (0), and whether they continue from there.
 LINK, AFTER, KIND, NEEDS_ROOM = range(4)
 # Fields of a link, two of them a kind: bytes that could go in this step, those that queue at its
 # beginning, those that need room; parts of the queued and of the others that go.
@@ -94,7 +94,7 @@ BUDGET, OCCUPIED, LEAVES, USED = 10, 11, 12, 13
 
 
 class Moment(NamedTuple):
-    """Bytes now, and what goes in this step."""
+    """The bytes at each position, and the bytes that move in this step."""
 
     held: Floats  # (P, 2) bytes, and those that come in
     part: Floats  # (P, W) of a place's bytes that take each way
@@ -108,7 +108,7 @@ jit = numba.njit(cache=True, error_model="numpy")
 
 @jit
 def run(sent: Sent, ways: Ways, links: Links, step: float, passes: int) -> float:
-    """Return the second at which all has arrived."""
+    """Return the time at which all bytes have arrived, in seconds."""
     n_links, n, rounds = links.capacity.size, sent.nbytes.size, sent.rounds
     n_tasks = sent.waits.size // rounds
     n_places, most = ways.way.shape[:2]
@@ -250,7 +250,7 @@ def run(sent: Sent, ways: Ways, links: Links, step: float, passes: int) -> float
 
 @jit
 def forget(it: Moment) -> None:
-    """Forget what links were asked for."""
+    """Reset the requests to the links."""
     for i in range(it.number[0]):
         link = it.link[it.used[i]]
         link[WANTED : NEEDING + 2] = 0.0
@@ -270,7 +270,7 @@ def send(
     moves: bool,
     step: float,
 ) -> float:
-    """Ask the links out of a place to take its bytes, or move what they take; return how many."""
+    """Request links for the bytes of a position, or move the granted bytes; return their number."""
     most = ways.way.shape[1]
     if not moves and most > 1:
         spread(ways, links, it, p, amount, step)
@@ -305,7 +305,7 @@ def send(
 
 @jit
 def spread(ways: Ways, links: Links, it: Moment, p: int, amount: float, step: float) -> None:
-    """Let bytes take the ways with the most room, as far as their links can carry them."""
+    """Send bytes along the ways with the most room, up to the capacity of their links."""
     most = ways.way.shape[1]
     it.part[p] = 0.0
     rest = amount
@@ -333,7 +333,7 @@ def spread(ways: Ways, links: Links, it: Moment, p: int, amount: float, step: fl
 
 @jit
 def divide(links: Links, it: Moment, u: int, step: float) -> None:
-    """Find the parts of what a link is asked for that it can take."""
+    """Compute the shares of its requests that a link can grant."""
     link = it.link[u]
     can = link[BUDGET] = links.capacity[u] * step
     room = max(0.0, links.room[u] - link[OCCUPIED] + link[LEAVES])
@@ -356,7 +356,7 @@ def divide(links: Links, it: Moment, u: int, step: float) -> None:
     enters_need = link[NEEDING + 1] / link[WANTED + 1] if link[WANTED + 1] > 0.0 else 0.0
     if stay * stays_need + enter * enters_need + links.bubble[u] <= room:
         return
-    # The ring is full: what stays on it goes first, and the link's time is then its own.
+    # The ring is full, so bytes that are already on it go first and use the whole link.
     free = max(0.0, room - links.bubble[u] - stay * stays_need)
     if enter * enters_need > free:
         part = free / (enter * enters_need)
@@ -382,7 +382,7 @@ def list_ways(
     behind: NDArray[np.int32],
     way: NDArray[np.int32],
 ) -> None:
-    """List the places of messages that choose their way: each node and dimension in their box."""
+    """List the positions of adaptive messages: each node and dimension in their box."""
     ports = 2 * shape.size
     for m in range(first.size - 1):
         hops, port = np.zeros(shape.size, dtype=np.int64), np.zeros(shape.size, dtype=np.int64)
@@ -414,7 +414,7 @@ def list_ways(
 
 
 def ways_of(torus: tc.Torus, src: Ints, dst: Ints, adaptive: bool) -> Ways:
-    """Return where messages can be."""
+    """Return the positions of the messages, and the ways out of them."""
     first, links = routes(torus, src, dst)
     hops = np.diff(first)
     ports = 2 * torus.ndim
@@ -449,7 +449,7 @@ def fluid(
     steps: float,
     passes: int = 1,
 ) -> float:
-    """Return the time of the fluid, with so many steps in the mean message."""
+    """Return the time of the fluid, with a given number of steps in the mean message."""
     network, rounds = torus.network, len(workload)
     listed = list_messages(MappingProblem(workload, torus), mapping, 1)
     rows = listed.task * np.int64(rounds) + listed.round
@@ -498,7 +498,7 @@ def walk(
     a_byte: Floats,
     latency: float,
 ) -> float:
-    """Return when the last link is free, if chunks of messages take the link that is free first.
+    """Return the time at which the last link is free, if chunks take the link that is free first.
 
     Chunks come in the order of their release, and each passes all its links before the next one.
     """
@@ -528,7 +528,7 @@ def walk(
 
 @jit
 def leave(fifo: Ints, ready: Floats, seconds: Floats, order: Ints, n_fifos: int) -> Floats:
-    """Return when messages leave their FIFOs, one after the other in an order."""
+    """Return the times at which messages leave their FIFOs one after another, in an order."""
     free, release = np.zeros(n_fifos), np.zeros(fifo.size)
     for m in order:
         release[m] = max(ready[m], free[fifo[m]])
@@ -537,9 +537,9 @@ def leave(fifo: Ints, ready: Floats, seconds: Floats, order: Ints, n_fifos: int)
 
 
 def chosen(workload: tc.Workload, torus: tc.Torus, mapping: tc.TaskMapping) -> float:
-    """Return the release bound of the ways that up to 16 chunks of each message choose.
+    """Return the release bound of the routes that up to 16 chunks of each message choose.
 
-    It is an estimate: other ways may take less.
+    It is an estimate, because other routes may be faster.
     """
     network = torus.network
     listed = list_messages(MappingProblem(workload, torus), mapping, 1)
@@ -613,7 +613,7 @@ def fluid_cases() -> list[Case]:
 
 
 def adaptive_cases() -> list[Case]:
-    """Return the cases with which the estimate was made, and others."""
+    """Return the cases that the estimate was developed with, and others."""
     found = []
     for group, seed in (
         ("adaptive, built with", 1),
@@ -631,7 +631,7 @@ def adaptive_cases() -> list[Case]:
 
 
 def scored(case: Case, levels: Sequence[float], steps: Sequence[float]) -> pd.DataFrame:
-    """Score the estimates of a case; all kernels are compiled by a first call of each."""
+    """Score the estimates of a case, after a first call of each that compiles its kernels."""
     workload, torus, routing = case.workload, case.torus, case.routing
 
     def bound(mapping: tc.TaskMapping) -> float:
@@ -680,9 +680,9 @@ def _clocked(
 
 
 def at_equal_cost(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the RCC of each fluid less that of packets at the same cost, a row a case.
+    """Return for each case the RCC of each fluid minus that of packets at the same cost.
 
-    Packets cost what lies between two of their lengths, by the logarithm; beyond them, the last.
+    The RCC of packets is interpolated between two lengths by the logarithm of the cost.
     """
     rows = []
     for _, own in table.groupby("case", sort=False):
@@ -696,7 +696,7 @@ def at_equal_cost(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def main() -> None:
-    """Score all cases; print means and write every figure."""
+    """Score all cases, print the means, and write all figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--adaptive", action="store_true")

@@ -20,7 +20,7 @@ NEIGHBOURS = (1, -1, 2, -2)
 
 
 def events_of(n_events: int, n_ranks: int) -> Events:
-    """Return the events of a program that repeats its exchange."""
+    """Return the events of a program that repeats an exchange."""
     each = 2 * len(NEIGHBOURS) + 1
     times = n_events // (each * n_ranks)
     kind = np.tile(np.array([1] * 4 + [2] * 4 + [3], np.uint8), times * n_ranks)
@@ -41,9 +41,9 @@ def events_of(n_events: int, n_ranks: int) -> Events:
 
 
 def main(n_events: int = 10_000_000, n_ranks: int = 1024) -> None:
-    """Print seconds, megabytes and what was found."""
+    """Print the seconds, the megabytes and the folded iteration."""
     events = events_of(n_events, n_ranks)
-    # Kernels are compiled before.
+    # Compile the kernels first.
     build_rounds(events_of(20_000, 16))
     began = time.perf_counter(), time.process_time()
     found = build_rounds(events)

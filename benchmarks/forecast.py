@@ -137,7 +137,7 @@ def _summed(rows: pd.DataFrame) -> pd.Series[Any]:
 
 
 def targets(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return what the race should reach, and what it reaches."""
+    """Return the targets of the race and the values reached."""
     answered = rows["verdict"] != "undecided"
     proved, sure = rows[rows["verdict"] == "proved"], rows[rows["verdict"] == "sure"]
     right = float((sure["regret"] <= REGRET).mean())

@@ -24,8 +24,8 @@ from run import best_of, case, machine, stream
 
 import toruscast as tc
 
-# Bytes of a message in order: destinations and their codes, which are written and read again, are 4
-# each; the other columns have 8, but for the nodes of crossing messages.
+# Sequential bytes per message. Destinations and their codes are written and read again, 4 bytes
+# each. The other columns have 8 bytes, except for the nodes of crossing messages.
 PARTS = {
     "fill_hops_and_fifos": ("hops and FIFOs", 8 + 2 * 8),
     "sum_over_edges": ("loads, FIFOs and bounds in one pass", 12 + 8 + 5 * 8),
@@ -39,7 +39,7 @@ RUNS = {"16,384 tasks": 15, "1,048,576 tasks": 3}
 
 
 def rows(size: str) -> Iterator[dict[str, Any]]:
-    """Yield the seconds of each kernel, the rest, and the whole for one mapping.
+    """Yield the seconds of each kernel, of the remaining code, and of all code, for one mapping.
 
     A problem is prepared once for all of its mappings, so that time has its own row.
     """

@@ -43,14 +43,14 @@ MORE: dict[str, list[tuple[int, ...]]] = {
 SLICES = {**meshes.SLICES, **MORE}
 NAMES = ("x", "y", "z")
 STEPS = ("two-way-ring", "training", "exchange")
-# Rings round 256 devices have more messages than a ranking simulates.
+# Rings of 256 devices have more messages than a ranking simulates.
 step_times.MAX_MESSAGES = 600_000
 
 
 def messages(
     traffic: MeshTraffic, groups: CollectiveGroups, algorithm: str
 ) -> tc.MappingProblem | None:
-    """Return what a collective's groups send, task ``i`` on node ``i``; None if too much."""
+    """Return the messages of a collective, with task i on node i; None if there are too many."""
     if algorithm not in ALGORITHMS:
         return step_times.build_single_round(traffic, groups)
     phases = step_times.list_rounds(traffic, groups, algorithm)
@@ -61,7 +61,7 @@ def messages(
 
 
 def times(nodes: NDArray[np.int64], problem: MeshProblem) -> dict[str, float]:
-    """Return the seconds of a step by packets and by flows; nan where it has too many messages."""
+    """Return the seconds of a step by packets and by flows; NaN if it has too many messages."""
     found = {"packets": 0.0, "flows": 0.0}
     mapping = tc.TaskMapping(np.arange(problem.torus.n_nodes), problem.torus)
     for traffic in problem.traffic:
@@ -90,7 +90,7 @@ def theirs(devices: list[meshes.Device], shape: tuple[int, ...]) -> tuple[str, N
 
 
 def theirs_of_two(devices: list[meshes.Device], shape: tuple[int, ...]) -> tuple[str, NDArray[Any]]:
-    """Return the mesh of JAX over two slices, the first axis cut between them."""
+    """Return the mesh of JAX over two slices that share the first axis."""
     from jax.experimental import mesh_utils
 
     outer = (2, *(1 for _ in shape[1:]))
@@ -101,14 +101,14 @@ def theirs_of_two(devices: list[meshes.Device], shape: tuple[int, ...]) -> tuple
 
 
 def compare(text: str, shape: tuple[int, ...], *, hybrid: bool = False) -> Iterator[dict[str, Any]]:
-    """Give a row for each kind of step; times of a mesh over two slices are within the first."""
+    """Yield a row for each kind of step; with two slices, the times are within the first one."""
     torus = tc.torus(text)
     axes = MeshAxes(NAMES[: len(shape)], shape)
     devices = [each for number in range(1 + hybrid) for each in meshes.devices(torus, number)]
     whole = (shape[0] * (1 + hybrid), *shape[1:])
     by, other = (theirs_of_two if hybrid else theirs)(devices, shape)
     for step, sends in meshes.steps(axes.names):
-        # The traffic decides which axis is cut between slices, if it is given.
+        # Traffic decides which axis is divided between the slices.
         given = None if step == STEPS[0] else sends
         if step not in STEPS or (hybrid and given):
             continue
@@ -135,7 +135,7 @@ def compare(text: str, shape: tuple[int, ...], *, hybrid: bool = False) -> Itera
 
 
 def named(shape: tuple[int, ...], *, hybrid: bool) -> str:
-    """Return the shape of a mesh as the table has it."""
+    """Return the shape of a mesh as in the table."""
     return "x".join(map(str, shape)) + (" in each of 2" if hybrid else "")
 
 

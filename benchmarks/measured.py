@@ -38,7 +38,7 @@ N_RUNS = 3
 
 
 def runs(mappings: list[tc.TaskMapping], times: np.ndarray[Any, Any], noise: float) -> tc.Runs:
-    """Runs of each mapping, with noise; one where there is none."""
+    """Return noisy runs of each mapping, or one run without noise."""
     rng = np.random.default_rng(1)
     shape = (len(mappings), N_RUNS if noise else 1)
     each = times[:, None] * np.exp(noise * rng.standard_normal(shape))
@@ -48,7 +48,7 @@ def runs(mappings: list[tc.TaskMapping], times: np.ndarray[Any, Any], noise: flo
 def score(
     mappings: list[tc.TaskMapping], measured: tc.Runs, label: dict[str, Any]
 ) -> dict[str, Any]:
-    """Forecast a third of the mappings, several times."""
+    """Predict a third of the mappings, for several random splits."""
     rows = []
     for train, test in random_splits(len(mappings), N_SPLITS):
         kept = measured.take([measured.names[i] for i in train])
@@ -87,7 +87,7 @@ def cases() -> Iterator[dict[str, Any]]:
         net = np.array([tc.simulate(HALO, torus, m, routing=routing).time for m in mappings])
         for noise in (0.0, 0.02):
             for constant in CONSTANTS:
-                # Noise is that of the whole time: it may bury what the mapping changes.
+                # Noise is proportional to the whole time, so it may hide the effect of the mapping.
                 label = {"machine": machine, "constant": constant, "noise": noise}
                 yield score(mappings, runs(mappings, constant + net, noise), label)
     flat = np.full(84, 1e-3)
@@ -97,7 +97,7 @@ def cases() -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    """Score them all."""
+    """Score all cases and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     folder = parser.parse_args().out

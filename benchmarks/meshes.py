@@ -56,14 +56,14 @@ SLICES: dict[str, list[tuple[int, ...]]] = {
     "tpu7x:2x2x4": [(32,), (8, 4)],
     "tpu7x:4x4x4": [(128,), (16, 8), (8, 16)],
 }
-# Meshes over two slices: within each, and across.
+# Meshes over two slices: sizes within a slice, and between slices.
 HYBRIDS = {"tpu_v4:2x2x4": (4, 4), "tpu_v5e:4x8": (8, 4), "tpu_v6e:16x16": (64, 4)}
 MOST_DEVICES = 8
 
 
 @dataclass(frozen=True)
 class Device:
-    """What JAX looks at of a device."""
+    """The attributes of a device that JAX reads."""
 
     id: int
     coords: tuple[int, ...]
@@ -86,7 +86,7 @@ def devices(torus: tc.Torus, slice_index: int = 0) -> list[Device]:
 
 
 def jax_mesh(torus: tc.Torus, shape: tuple[int, ...], *, hybrid: bool) -> NDArray[np.int64]:
-    """Return the node at each place of JAX's mesh, or of its part in the first of two slices."""
+    """Return the node at each coordinate of JAX's mesh, or of its part in the first slice."""
     from jax.experimental import mesh_utils
 
     if hybrid:
@@ -102,7 +102,7 @@ def jax_mesh(torus: tc.Torus, shape: tuple[int, ...], *, hybrid: bool) -> NDArra
 
 
 def steps(names: tuple[str, ...]) -> Iterator[tuple[str, list[MeshTraffic]]]:
-    """Give what a step may send: sharded training, ring exchanges, rings of one and two ways."""
+    """Yield kinds of steps: sharded training, ring exchanges, one-way and two-way rings."""
     kinds = ("allreduce", "allgather", "allreduce")[-len(names) :]
     sizes = (256e6, 128e6, 64e6)[-len(names) :]
     rows = zip(kinds, sizes, names, strict=True)
@@ -116,7 +116,7 @@ def steps(names: tuple[str, ...]) -> Iterator[tuple[str, list[MeshTraffic]]]:
 
 
 def all_orders(shape: tuple[int, ...]) -> Iterator[NDArray[np.int64]]:
-    """Give every order of devices but those that turn or mirror an axis of another."""
+    """Yield the orders of the devices that differ by more than a rotated or mirrored axis."""
     places = np.arange(math.prod(shape)).reshape(shape)
     alike = []
     for moves in product(*(product(range(size), (False, True)) for size in shape)):
@@ -135,7 +135,7 @@ def all_orders(shape: tuple[int, ...]) -> Iterator[NDArray[np.int64]]:
 
 
 def row(text: str, shape: tuple[int, ...], *, hybrid: bool = False) -> Iterator[dict[str, Any]]:
-    """Compare the layouts of a mesh, for all that a step may send."""
+    """Compare the layouts of a mesh for all kinds of steps."""
     torus = tc.torus(text)
     axes = MeshAxes(("x", "y", "z")[: len(shape)], shape)
     theirs = jax_mesh(torus, shape, hybrid=hybrid)

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-# First of all, since it fixes the number of threads before numpy is loaded.
+# Imported first because it sets the number of threads before numpy is loaded.
 from pmnf import fit_elsewhere, fit_toruscast, write  # isort: split
 
 import numpy as np
@@ -28,7 +28,7 @@ from report import fill
 def fit_known(
     model: PublishedModel, points: np.ndarray, values: np.ndarray, far: np.ndarray
 ) -> np.ndarray:
-    """Predictions of least squares with the true terms; shape (n_draws, n_far)."""
+    """Return predictions of least squares with the true terms, shape (n_draws, n_far)."""
     one = [replace(model, terms=((1.0, e),)) for _, e in model.terms]
     error = np.abs(values.mean(axis=2)) + 1e-9
     result = []
@@ -41,7 +41,7 @@ def fit_known(
 
 
 def outcome(fit: Any, model: PublishedModel, *data: np.ndarray) -> dict[str, float]:
-    """Shares of draws whose terms, and whose parameters, come back, and the median error."""
+    """Return the shares of draws with the true terms and parameters, and the median error."""
     got = fit(*data)
     error = np.abs(got["prediction"][:, 0] / model.value(data[-1])[0] - 1)
     found = [{tuple(map(tuple, e)) for e in terms} for terms in got["terms"]]
@@ -91,7 +91,7 @@ def measure(
     return rows
 
 
-# Values of each parameter, repetitions, and whether only lines and one point off them are measured.
+# Values of each parameter, repetitions, and whether only lines and one other point are measured.
 DESIGNS = {
     "lines + 1, 3 times": (5, 3, True),
     "lines + 1, 30 times": (5, 30, True),
@@ -104,7 +104,7 @@ DESIGN_VARIATION = 0.05
 
 
 def compare_designs(draws: int, seed: int) -> list[dict[str, Any]]:
-    """How often a model's terms come back exactly from different sets of runs."""
+    """Return the share of draws with exactly the true terms, for different sets of runs."""
     rows = []
     for design, (n_values, repetitions, lines) in DESIGNS.items():
         for number, model in enumerate(published_models()):
@@ -119,7 +119,7 @@ def compare_designs(draws: int, seed: int) -> list[dict[str, Any]]:
 
 
 def acting(exponents: set[Any]) -> set[int]:
-    """Numbers of the parameters that the terms depend on."""
+    """Return the indices of the parameters that the terms depend on."""
     return {q for term in exponents for q, pair in enumerate(term) if any(pair)}
 
 

@@ -1,8 +1,8 @@
-"""The published models of the molecular simulator ms2, as functions whose truth is known.
+"""The published models of the molecular simulator ms2, as known functions.
 
 [Shudler18] fitted eight models to the run times of ms2: six of two parameters, two of three. Here
-they are sampled on the study's grids with its run-to-run variation, so that a fitter can be asked
-which of them come back.
+they are sampled on the grids of the study with its run-to-run variation, to test which of them a
+fitter recovers.
 
 Source: S. Shudler, J. Vrabec, F. Wolf, "Understanding the scalability of molecular simulation using
 empirical performance modeling" [Shudler18].
@@ -33,7 +33,7 @@ REPETITIONS = 10
 
 
 def on_lines(points: Array) -> NDArray[np.bool_]:
-    """Which points differ from the first in one parameter, or have the second value of all."""
+    """Return which points differ from the first in one parameter, or have all second values."""
     first = (points != points.min(axis=0)).sum(axis=1) <= 1
     second = [np.unique(column)[1] for column in points.T]
     return first | (points == second).all(axis=1)
@@ -66,7 +66,7 @@ class PublishedModel:
 
     @property
     def exponents(self) -> set[tuple[tuple[float, float], ...]]:
-        """What a fit should find: the exponents of every term but the constant."""
+        """The true exponents of every term except the constant."""
         return {e for _, e in self.terms if any(map(any, e))}
 
     def points(self, n_values: int = 6) -> Array:
@@ -79,9 +79,9 @@ class PublishedModel:
         return evaluate_terms(self.terms, X)
 
     def visible(self, variation: float) -> Array:
-        """For each term but the constant: how far it moves the values over their standard error.
+        """Return the effect of each term except the constant, in units of the standard error.
 
-        Below about 2 nothing can find the term in one set of measurements.
+        A term with a value below about 2 cannot be found in one set of measurements.
 
         Parameters
         ----------

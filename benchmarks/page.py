@@ -27,7 +27,7 @@ CANDIDATES, NBYTES = 84, 8192
 
 
 def measure(grid: tuple[int, ...], name: str) -> dict[str, Any]:
-    """Make the page of an answer, open it, and return what that took."""
+    """Make the page of an answer and open it; return the seconds and the size."""
     comm, torus = tc.patterns.halo_3d(grid, NBYTES, periodic=True), tc.torus(name)
     mappings = tc.strategies.sample(comm, torus, n=CANDIDATES, seed=1, tasks_per_node=16)
     answer = tc.rank(comm, torus, mappings, budget=0)

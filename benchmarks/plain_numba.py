@@ -35,7 +35,7 @@ ROUNDS, REPEATS = 2, 3
 
 @numba.njit(inline="always")
 def no_prefetch(array: Any, index: int) -> None:
-    """Leave an element where it is."""
+    """Do nothing instead of prefetching an element."""
 
 
 def _which(compare: Callable[[Any, Any], Any], lanes: int) -> Any:
@@ -51,13 +51,13 @@ def _which(compare: Callable[[Any, Any], Any], lanes: int) -> Any:
 
 @numba.njit(inline="always")
 def share(one: Any, other: Any) -> bool:
-    """Whether two numbers have a bit in common."""
+    """Return whether two numbers have a bit in common."""
     return (np.int64(one) & np.int64(other)) != 0
 
 
 @numba.njit(inline="always")
 def equal(one: Any, other: Any) -> bool:
-    """Whether two numbers are the same."""
+    """Return whether two numbers are equal."""
     return np.int64(one) == np.int64(other)
 
 
@@ -82,7 +82,7 @@ VARIANTS: dict[str, tuple[Any, dict[str, Any]]] = {
 
 
 def works() -> dict[str, Callable[[], object]]:
-    """Return the work of each case, made of random pairs so that little is in the caches."""
+    """Return the work of each case; its random pairs make most memory accesses miss the caches."""
     from toruscast.simulation import simulate
 
     draw = np.random.default_rng(0)
@@ -148,7 +148,7 @@ def main() -> None:
     own = wide[wide["part"] == "as it is"].set_index("case")["seconds"]
     wide["seconds_over_ours"] = wide["seconds"] / wide["case"].map(own)
     wide["kept_bytes"] = wide["part"].map(sizes)
-    # Where kernels were kept from an earlier call, the first turn compiles nothing.
+    # If an earlier call has cached the kernels, the first turn does not compile them.
     if options.kernels is None:
         wide["compile_seconds"] = table[table["turn"] == 0]["compiling"].to_numpy()
     wide = wide.assign(**describe_machine())

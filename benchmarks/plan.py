@@ -65,7 +65,7 @@ def blurred(time: float, noise: tuple[float, float], rng: np.random.Generator) -
 
 @dataclass(frozen=True)
 class Machine:
-    """A case: a plan without runs, and what a run of each mapping may take."""
+    """A case: a plan without runs, and possible times of a run of each mapping."""
 
     name: str
     run: str
@@ -110,7 +110,7 @@ def measured(folder: Path) -> Iterator[Machine]:
 
 
 def simulated() -> Iterator[Machine]:
-    """Yield applications on a network of another rule, with a constant and noise."""
+    """Yield applications on a network with another FIFO rule, a constant and noise."""
     for name, comm in graphs():
         torus = tc.torus(HOST).with_network(unknown_rules=())
         mappings = strategies.sample(comm, torus, n=84, seed=1)
@@ -219,7 +219,7 @@ def score(machine: Machine) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Plan them all."""
+    """Plan all cases and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, help="folder of the measurements")
     parser.add_argument("--out", type=Path, required=True, help="folder for the CSV file")

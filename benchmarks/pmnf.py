@@ -20,7 +20,7 @@ A noise of n multiplies each repetition by 1 + n U(-1, 1), or by 1 + n N(0, 1) /
 noise.
 """
 
-# The number of threads is fixed before numpy is loaded.
+# Set the number of threads before numpy is loaded.
 # ruff: noqa: E402
 
 from __future__ import annotations
@@ -106,9 +106,9 @@ EXPONENTS = [
     }.items()
     for j in logs
 ]
-# Fits of toruscast are repeated up to this many seconds, or five times.
+# Fits of toruscast are repeated five times, or for at most this many seconds.
 SECONDS = 2.0
-# A step whose exponent differs by more than this from that of the step before is called bent.
+# A step is called bent if its exponent differs by more than this from the previous one.
 BENT = 0.3
 REAL = [
     ("relearn_2p.txt", None),
@@ -121,7 +121,7 @@ REAL = [
 
 
 def value(function: dict[str, Any], x: np.ndarray) -> np.ndarray:
-    """Value of a function at points of shape (n, parameters)."""
+    """Return the values of a function at points of shape (n, parameters)."""
     y = np.full(len(x), function["constant"])
     for coefficient, exponents in function["terms"]:
         term = np.full(len(x), coefficient)
@@ -132,7 +132,7 @@ def value(function: dict[str, Any], x: np.ndarray) -> np.ndarray:
 
 
 def functions(case: str, seed: int) -> list[dict[str, Any]]:
-    """Functions of a case, drawn with a seed."""
+    """Return the random functions of a case."""
     rng = np.random.default_rng([seed, ord(case)])
     d = "abcd".index(case) + 1
     corner = np.array([[levels[-1] for levels in GRID[:d]]], dtype=float)
@@ -141,7 +141,7 @@ def functions(case: str, seed: int) -> list[dict[str, Any]]:
         shape = SHAPES[case][rng.integers(len(SHAPES[case]))]
         top = 10 ** rng.uniform(0, 3)
         drawn = rng.choice(len(EXPONENTS), size=max(d, 2), replace=case != "a")
-        # Several terms of one parameter have exponents of their own; of several, they share them.
+        # Terms of one parameter have different exponents; terms of several parameters share them.
         terms = [
             [EXPONENTS[drawn[k if d == 1 else q]] if q in part else (0, 0) for q in range(d)]
             for k, part in enumerate(shape)
@@ -158,7 +158,7 @@ def functions(case: str, seed: int) -> list[dict[str, Any]]:
 
 
 def sample(case: str, noise: float, law: str, seed: int) -> dict[str, Any]:
-    """Points, values with noise, far places and the true values there."""
+    """Return points, noisy values, far points and the true values there."""
     known = functions(case[0], seed)
     d = "abcd".index(case[0]) + 1
     points = np.array(list(itertools.product(*GRID[:d])), dtype=float)
@@ -170,7 +170,7 @@ def sample(case: str, noise: float, law: str, seed: int) -> dict[str, Any]:
         low = points.min(axis=0)
         off = (points != low).sum(axis=1)
         second = np.array([levels[1] for levels in GRID[:d]], dtype=float)
-        # Points off the axes: all second values together, and fewer of them.
+        # Points that are not on the axes: all second values together, and some of them.
         extra = [np.array([*second[:k], *low[k:]]) for k in range(2, d + 1)]
         keep = (off <= 1) | np.any([(points == e).all(axis=1) for e in extra], axis=0)
         points, values = points[keep], values[:, keep]
@@ -186,7 +186,7 @@ def sample(case: str, noise: float, law: str, seed: int) -> dict[str, Any]:
 
 
 def leads(terms: list[Any], d: int) -> list[list[tuple[float, float]]]:
-    """Largest exponents of every parameter, for each function given by its terms' exponents."""
+    """Return the largest exponents of every parameter for each function."""
     return [
         [
             max([(float(e[q][0]), float(e[q][1])) for e in some if any(e[q])], default=(0.0, 0.0))
@@ -199,13 +199,13 @@ def leads(terms: list[Any], d: int) -> list[list[tuple[float, float]]]:
 def fit_toruscast(
     points: np.ndarray, values: np.ndarray, far: np.ndarray, **options: Any
 ) -> dict[str, Any]:
-    """Predictions, the terms' exponents and processor seconds of toruscast."""
+    """Return predictions, exponents of the terms, and processor seconds of toruscast."""
     from toruscast.scaling import FitOptions, Measurements, fit_many
 
     names = [f"x{k}" for k in range(points.shape[1])]
     data = Measurements(names, points, values)
     seconds: list[float] = []
-    # Tenths of a second are told well by the middle of several only.
+    # Short fits need the median of several timings.
     while sum(seconds) < SECONDS and len(seconds) < 5:
         start = time.process_time()
         models = fit_many(data, FitOptions(**options))
@@ -221,7 +221,7 @@ def fit_toruscast(
 
 
 def fit_extrap(points: np.ndarray, values: np.ndarray, far: np.ndarray) -> dict[str, Any]:
-    """The same of Extra-P, in this process."""
+    """Return the same for Extra-P, in this process."""
     from extrap.entities.callpath import Callpath
     from extrap.entities.coordinate import Coordinate
     from extrap.entities.measurement import Measurement
@@ -257,7 +257,7 @@ def fit_extrap(points: np.ndarray, values: np.ndarray, far: np.ndarray) -> dict[
 
 
 def fit_power_law(points: np.ndarray, values: np.ndarray, far: np.ndarray) -> dict[str, Any]:
-    """The same of a power law, a line through the logarithms."""
+    """Return the same for a power law, which is a line through the logarithms."""
     start = time.process_time()
     mean = np.log(np.maximum(np.nanmean(values, axis=2), 1e-300))
     design = np.hstack([np.ones((len(points), 1)), np.log(points)])
@@ -267,7 +267,7 @@ def fit_power_law(points: np.ndarray, values: np.ndarray, far: np.ndarray) -> di
 
 
 def _exponents(pairs: list[Any], d: int) -> list[list[float]]:
-    """Polynomial and logarithmic exponent of each parameter in one of Extra-P's terms."""
+    """Return the polynomial and logarithmic exponents of each parameter in a term of Extra-P."""
     result = [[0.0, 0.0] for _ in range(d)]
     for q, part in pairs:
         for simple in part.simple_terms:
@@ -278,7 +278,7 @@ def _exponents(pairs: list[Any], d: int) -> list[list[float]]:
 def fit_elsewhere(
     python: str, points: np.ndarray, values: np.ndarray, far: np.ndarray
 ) -> dict[str, Any]:
-    """`fit_extrap` run by another interpreter."""
+    """Run `fit_extrap` in another interpreter."""
     with tempfile.TemporaryDirectory() as folder:
         file, answer = Path(folder) / "data.npz", Path(folder) / "answer.json"
         np.savez(file, points=points, values=values, far=far)
@@ -289,7 +289,7 @@ def fit_elsewhere(
 
 
 def peer(file: str, answer: str) -> None:
-    """What the other interpreter runs."""
+    """Run the fit in the other interpreter."""
     data = np.load(file)
     result = fit_extrap(data["points"], data["values"], data["far"])
     result["prediction"] = result["prediction"].tolist()
@@ -350,7 +350,7 @@ def synthetic(
 
 
 def corner(fitters: dict[str, Any], folder: Path, out: Path) -> list[dict[str, Any]]:
-    """Predict RELeARN at (512, 9000) from its other points; shares of regions that come close."""
+    """Predict RELeARN at (512, 9000) from its other points; return the shares of close regions."""
     from toruscast.scaling import read_measurements
 
     rows, regions = [], []
@@ -362,7 +362,7 @@ def corner(fitters: dict[str, Any], folder: Path, out: Path) -> list[dict[str, A
         for m in read_measurements(folder / REAL[0][0]):
             last = (m.points == m.points.max(axis=0)).all(axis=1)
             truth = np.nanmean(m.values[:, last], axis=2)[:, 0]
-            # A region that took no time is met by 0 and nothing else.
+            # Only a prediction of 0 is close for a region that took no time.
             got = fit(m.points[~last], m.values[:, ~last], m.points[last])
             off = np.abs(got["prediction"][:, 0] - truth)
             errors += np.where(off > 0, off / np.maximum(truth, 1e-300), 0.0).tolist()
@@ -400,7 +400,7 @@ def summary(errors: list[float]) -> dict[str, str]:
 
 
 def bends(points: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Change of the exponent of the first parameter in the step held out; NaN from one value."""
+    """Return the change of the first exponent in the held-out step; NaN if there is one value."""
     levels = np.unique(points[:, 0])
     if levels.size < 3:
         return np.full(len(values), np.nan)

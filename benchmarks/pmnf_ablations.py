@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-# First of all, since it fixes the number of threads before numpy is loaded.
+# Imported first because it sets the number of threads before numpy is loaded.
 import pmnf  # isort: split
 
 import numpy as np
@@ -29,7 +29,7 @@ from scipy.special import expit
 
 from toruscast.scaling import models, noise, search, select
 
-# What is replaced, as module and name, and by what.
+# Module and name of each part, and its replacement.
 PARTS: dict[str, tuple[str, Any]] = {
     "everything": ("", None),
     "law of bounded noise": ("noise", "normal"),
@@ -87,7 +87,7 @@ def without(what: str, value: Any) -> Iterator[dict[str, Any]]:
 
 
 def drawn(cases: str, seed: int, options: dict[str, Any]) -> float:
-    """Geometric mean of the median errors on drawn functions."""
+    """Return the geometric mean of the median errors on random functions."""
     logs = []
     for case, level in itertools.product(cases.split(","), (0.02, 0.1)):
         data = pmnf.sample(case, level, "uniform", seed)
@@ -97,7 +97,7 @@ def drawn(cases: str, seed: int, options: dict[str, Any]) -> float:
 
 
 def scattered(seed: int, options: dict[str, Any]) -> float:
-    """The same at points of the grid that differ in no parameter alone."""
+    """Return the same for points of the grid that never differ in a single parameter."""
     logs = []
     for (case, count), level in itertools.product((("b", 10), ("c", 15)), (0.02, 0.1)):
         data = pmnf.sample(case, level, "uniform", seed)
@@ -109,7 +109,7 @@ def scattered(seed: int, options: dict[str, Any]) -> float:
 
 
 def real(folder: Path, options: dict[str, Any]) -> float:
-    """Geometric mean of the median errors at the largest values of real measurements."""
+    """Return the geometric mean of the median errors at the largest values of real measurements."""
     fit = {"toruscast": lambda *data: pmnf.fit_toruscast(*data, **options)}
     errors = [float(row["median_error"]) for row in pmnf.held_out(fit, folder)]
     return float(np.exp(np.mean(np.log(errors))))

@@ -20,12 +20,12 @@ from pmnf import REAL, fit_elsewhere, fit_power_law, fit_toruscast, write
 
 from toruscast.scaling import read_measurements
 
-# Values of the parameter held out that are left to fit.
+# Minimum number of values of the held-out parameter to fit.
 _FEWEST = 2
 
 
 class HoldOut(NamedTuple):
-    """Points to fit, points to predict, and the values at both."""
+    """Points to fit and to predict, and the values at both."""
 
     data: str
     held_out: str
@@ -36,7 +36,7 @@ class HoldOut(NamedTuple):
 
 
 def hold_outs(folder: Path) -> Iterator[HoldOut]:
-    """The largest of each parameter, without the largest of the first."""
+    """Return a split for the largest value of each parameter, without the first one's largest."""
     for name, metric in REAL:
         for m in read_measurements(folder / name):
             keep = [
@@ -63,7 +63,7 @@ def hold_outs(folder: Path) -> Iterator[HoldOut]:
 
 
 def errors(fitters: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
-    """Median error of each set, parameter and fitter over the call paths."""
+    """Return the median error over the call paths for each set, parameter and fitter."""
     found: dict[tuple[str, str, str], list[float]] = {}
     for h in hold_outs(folder):
         for name, fit in fitters.items():

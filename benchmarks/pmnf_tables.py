@@ -1,4 +1,4 @@
-"""Tables of `benchmarks/pmnf.md`, made from the CSV files of the scaling benchmarks."""
+"""Make the tables of `benchmarks/pmnf.md` from the CSV files of the scaling benchmarks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOISE = 0.05
 
 
 def all_tables(results: Path) -> dict[str, str]:
-    """Return every table of the page by the name of its mark."""
+    """Return every table of the page by the name of its marker."""
     return {
         "known": known_table(results / "pmnf-uniform-1.csv"),
         "held-out": real_table(results / "pmnf-real.csv"),
@@ -82,7 +82,7 @@ def real_table(file: Path) -> str:
 
 
 def ms2_table(file: Path) -> str:
-    """Return the share of draws in which a model's terms come back, at two levels of noise."""
+    """Return the share of draws with the true terms of a model, at two levels of noise."""
     rows = pd.read_csv(file)
     ends = rows[rows["variation_pct"].isin(rows["variation_pct"].agg(["min", "max"]))]
     text = ends.assign(text=ends["exact"].map("{:.2g}".format))
@@ -92,7 +92,7 @@ def ms2_table(file: Path) -> str:
 
 
 def designs_table(file: Path) -> str:
-    """Return the draws in which each model comes back, and the median error, for sets of runs."""
+    """Return the draws with the true terms and the median error, for different sets of runs."""
     rows = pd.read_csv(file)
     exact = (rows["exact"] * rows["draws"]).round().astype(int).astype(str)
     rows["text"] = exact + " / " + rows["error_pct"].map("{:.3g}".format)
@@ -112,5 +112,5 @@ def ablation_table(file: Path) -> str:
 
 
 def _percent(own: float, peer: float) -> str:
-    """Return two shares in percent; the smallest are rounding, and shown as 0."""
+    """Return two shares in percent; shares of the size of rounding errors become 0."""
     return " / ".join(f"{100 * (v if v > 1e-9 else 0):.3g}" for v in (own, peer))

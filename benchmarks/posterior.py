@@ -103,7 +103,7 @@ def score_kernel(each: Recorded, kernel: Kernel) -> tuple[float, float]:
 
 
 def loop_row(each: Recorded) -> dict[str, Any]:
-    """Return what the loop finds, and its cost as a share of simulating all."""
+    """Return the result of the loop, and its cost as a share of simulating all candidates."""
     found = decide(Decision(each.posterior, each.times, default=each.default))
     full = each.times.recorded[1]
     hops = found.n_simulated * each.times.hops()

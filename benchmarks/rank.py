@@ -35,7 +35,7 @@ FORMER = [sys.executable, __file__, "--former"]
 
 
 def former(csv: str) -> None:
-    """Rank as it was done before."""
+    """Rank with the former method."""
     comm = datasets.load(APPLICATION).scaled(1 / datasets.provenance(APPLICATION)["iterations"])
     torus = tc.torus(TORUS)
     candidates = strategies.sample(comm, torus, n=N, seed=1)
@@ -48,7 +48,7 @@ def former(csv: str) -> None:
 
 
 def measure(way: str, command: list[str]) -> dict[str, Any]:
-    """Run a command twice; return what the second run took and the time of its best mapping."""
+    """Run a command twice; return the cost of the second run and the time of its best mapping."""
     with TemporaryDirectory() as folder:
         csv = str(Path(folder) / "table.csv")
         for _ in range(2):
@@ -69,7 +69,7 @@ def measure(way: str, command: list[str]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure all ways, or go the former one."""
+    """Measure all methods, or run the former one."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, help="folder for rank.csv")
     parser.add_argument("--former", action="store_true", help=argparse.SUPPRESS)

@@ -25,7 +25,7 @@ def main(results: str, root: str) -> None:
 
 
 def pages(results: Path) -> dict[str, dict[str, str]]:
-    """Return the tables of every page by the names of their marks."""
+    """Return the tables of every page by the names of their markers."""
     return {
         "benchmarks/measurements.md": {
             "machine": machine(results),
@@ -73,7 +73,7 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
 
 
 def fill(page: Path, contents: dict[str, str]) -> None:
-    """Put texts between their marks of a page."""
+    """Replace the texts between the markers of a page."""
     text = page.read_text()
     for name, content in contents.items():
         mark = rf"(<!-- {name}: [^\n]* -->\n).*?(<!-- end -->)"
@@ -85,7 +85,7 @@ def fill(page: Path, contents: dict[str, str]) -> None:
     page.write_text(text)
 
 
-# Columns that a page shows, and their headings.
+# Columns on a page, and their headings.
 RACE = {
     "candidates": "candidates",
     "sets": "sets",
@@ -230,13 +230,13 @@ COMPOSITION = {
 
 
 def columns(results: Path, name: str, headings: dict[str, str], rows: int | None = None) -> str:
-    """Return columns of the first rows of a CSV file, all if not given, as a table."""
+    """Return columns of the first rows of a CSV file as a table; all rows by default."""
     values = pd.read_csv(results / f"{name}.csv")[list(headings)].iloc[:rows]
     return markdown.table(values.rename(columns=headings))
 
 
 def kernels(results: Path) -> str:
-    """Return the cost of the simulators at every size, of the others at one or at the ends."""
+    """Return the cost of the simulators at every size, and of other functions at some sizes."""
     rows = pd.read_csv(results / "kernels.csv")
     shown = rows[
         (rows["size"] == SIZE)
@@ -247,7 +247,7 @@ def kernels(results: Path) -> str:
 
 
 def machine(results: Path) -> str:
-    """Say where the cost was measured."""
+    """Return a sentence about the machine of the measurements."""
     first = pd.read_csv(results / "kernels.csv").iloc[0]
     return (
         f"Machine: {first['cpu']}, {first['cores']} cores; Python {first['python']}, numpy "
@@ -256,7 +256,7 @@ def machine(results: Path) -> str:
 
 
 def validation(results: Path) -> str:
-    """Return how both simulators order the cases of other engines and of measured runs."""
+    """Return the order of mappings by both simulators, against other engines and measured runs."""
     keys = ["source", "case"]
     packets = pd.read_csv(results / "validation-summary.csv")
     flowing = pd.read_csv(results / "validation-flows.csv")[[*keys, "times", "rcc"]]
@@ -276,7 +276,7 @@ def validation(results: Path) -> str:
 
 
 def flows(results: Path) -> str:
-    """Return how messages that flow compare with packets, by the room behind a link."""
+    """Return the times of flows relative to packets, by the buffer behind a link."""
     names = {
         "rcc": ("RCC", ("mean",)),
         "rcc_lower_bound": ("RCC, lower bound", ("mean",)),
@@ -298,7 +298,7 @@ def coarsening(results: Path) -> str:
 
 
 def error_targets(results: Path) -> str:
-    """Return what an error target of 3 % leaves, over all patterns and sizes."""
+    """Return the errors with an error target of 3 %, over all patterns and sizes."""
     rows = pd.read_csv(results / "error-targets.csv")
     names = {
         "mappings": ("mappings", ("sum",)),
@@ -327,7 +327,7 @@ MESHES = {
 
 
 def mesh_steps(results: Path) -> str:
-    """Return how JAX's layouts compare with ours, by what a step sends along every axis."""
+    """Return the gains over JAX's layouts, by the traffic of a step along every axis."""
     rows = pd.read_csv(results / "meshes.csv")
     each = rows.groupby("step")["jax_over_ours"]
     found = pd.DataFrame(
@@ -347,7 +347,7 @@ def mesh_steps(results: Path) -> str:
 
 
 def meshes(results: Path) -> str:
-    """Return the meshes whose rings gain most, one of each slice."""
+    """Return the mesh of each slice whose rings gain most."""
     rows = pd.read_csv(results / "meshes.csv")
     rows = rows[(rows["step"] == "exchange") & (rows["jax_over_ours"] >= 1.1)]
     rows = rows.sort_values("jax_over_ours", ascending=False, kind="stable")
@@ -356,7 +356,7 @@ def meshes(results: Path) -> str:
 
 
 def make_mesh(results: Path) -> str:
-    """Return how many times as fast steps are on our mesh as on JAX's, both simulated."""
+    """Return the simulated speed-up of steps on our mesh over JAX's mesh."""
     rows = pd.read_csv(results / "make_mesh.csv")
     found = rows.groupby("step")[["mesh"]].count()
     for how in ("packets", "flows"):
@@ -379,7 +379,7 @@ def slices(results: Path) -> str:
 
 
 def searches(results: Path) -> str:
-    """Return the value of every method, a row a case; 30 s of search, or less, beside Scotch."""
+    """Return a row for each case with the value of every method; searches take at most 30 s."""
     rows = pd.read_csv(results / "search.csv")
     unit = {"time": (1e6, "us"), "max_bytes": (1e-9, "GB"), "hop_bytes": (1e-9, "GB")}
     scale = rows["objective"].map(lambda name: unit[name][0])
@@ -404,7 +404,7 @@ def searches(results: Path) -> str:
 
 
 def search_weights(results: Path) -> str:
-    """Return how the weights fit on other graphs order the mappings of a graph."""
+    """Return the order of a graph's mappings by weights that are fitted to other graphs."""
     goals = pd.read_csv(results / "search-goals.csv")
     tried = pd.read_csv(results / "search-weights.csv")
     hops = tried[tried["power"] == 0].set_index("graph")["tau_better_half"]
@@ -424,7 +424,7 @@ def search_weights(results: Path) -> str:
 def _ranges(
     rows: pd.DataFrame, by: Sequence[str], names: dict[str, tuple[str, Sequence[str]]]
 ) -> str:
-    """Return a row a group, with figures such as the least and the largest of a column."""
+    """Return a row for each group with statistics, such as the range of a column."""
     words = {"min": "least ", "max": "largest "}
     groups = rows.groupby(list(by), sort=False)
     figures = {}

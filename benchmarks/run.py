@@ -37,7 +37,7 @@ from toruscast.routing._load_kernels import BLOCK_NODES, TASKS_AHEAD
 from toruscast.routing.routing import grid_of
 from toruscast.simulation import simulate, simulate_flows
 
-# Task grid and node grid, 16 tasks a node.
+# Task grid and node grid, with 16 tasks per node.
 SIZES: dict[str, tuple[tuple[int, int, int], tuple[int, ...]]] = {
     "16,384 tasks": ((16, 32, 32), (4, 4, 4, 8, 2)),
     "65,536 tasks": ((32, 32, 64), (4, 4, 8, 16, 2)),
@@ -46,14 +46,15 @@ SIZES: dict[str, tuple[tuple[int, int, int], tuple[int, ...]]] = {
 }
 PAYLOAD = 512
 MANY = 1000
-# Bytes that a message reads and writes in order; a written one counts twice, for its line is read
-# too. Link loads: its destination, and that one's code. Dilations and FIFOs: both ends, the result.
+# Bytes that a message reads and writes sequentially. A written byte counts twice, because its
+# cache line is read too. Link loads: the destination and its code. Dilations and FIFOs: both
+# endpoints and the result.
 IN_ORDER = {"link_loads": 4 + 2 * 4, "dilations": 8 + 2 * 4, "injection_fifos": 8 + 2 * 4}
 
 
 @kernel
 def walk(grid, src, dst, node, weight, load):  # type: ignore[no-untyped-def]
-    """Add every message to its links, one hop after the other."""
+    """Add every message to its links, one hop after another."""
     ndim = grid.shape.size
     for e in range(src.size):
         here = np.int64(node[src[e]])
@@ -79,7 +80,7 @@ def walk(grid, src, dst, node, weight, load):  # type: ignore[no-untyped-def]
 
 @kernel
 def stream(numbers):  # type: ignore[no-untyped-def]
-    """Add up numbers in four sums, so that additions do not wait for each other."""
+    """Add numbers in four sums, so that additions do not wait for each other."""
     a = b = c = d = np.int64(0)
     for i in range(0, numbers.size, 4):
         a += numbers[i]
@@ -91,7 +92,7 @@ def stream(numbers):  # type: ignore[no-untyped-def]
 
 @kernel
 def update(place, numbers):  # type: ignore[no-untyped-def]
-    """Add one to numbers at many places."""
+    """Add one to numbers at many positions."""
     for i in range(place.size):
         numbers[place[i]] += 1
 
@@ -111,7 +112,7 @@ def visit(first, code, weight):  # type: ignore[no-untyped-def]
 
 
 def memory_limits(comm: CommGraph, torus: Torus) -> dict[str, float]:
-    """Return how many messages a second memory lets each function take."""
+    """Return the messages per second that memory allows for each function."""
     many = np.zeros(2**25, dtype=np.int64)
     a_byte = best_of(lambda: stream(many), 5) / many.nbytes
     draw = np.random.default_rng(3)
@@ -120,7 +121,7 @@ def memory_limits(comm: CommGraph, torus: Torus) -> dict[str, float]:
     a_visit = best_of(lambda: visit(tasks, code, weight), 5) / comm.n_edges
     runs = np.zeros(min(torus.n_nodes, BLOCK_NODES) * sum(torus.shape), dtype=np.int64)
     place = draw.integers(0, runs.size, 2**22)
-    # The places themselves are read in order.
+    # The positions themselves are read sequentially.
     an_update = best_of(lambda: update(place, runs), 5) / place.size - 8 * a_byte
     seconds = {name: nbytes * a_byte for name, nbytes in IN_ORDER.items()}
     seconds["link_loads"] += a_visit + torus.ndim * an_update
@@ -128,7 +129,7 @@ def memory_limits(comm: CommGraph, torus: Torus) -> dict[str, float]:
 
 
 def case(size: str, packets: int = 1) -> tuple[CommGraph, Torus, TaskMapping]:
-    """Return a periodic 15-point halo under a random mapping, 16 tasks a node."""
+    """Return a periodic 15-point halo and a random mapping with 16 tasks per node."""
     grid, shape = SIZES[size]
     comm = patterns.halo_3d(grid, PAYLOAD * packets, periodic=True)
     torus = Torus(shape)
@@ -138,7 +139,7 @@ def case(size: str, packets: int = 1) -> tuple[CommGraph, Torus, TaskMapping]:
 
 
 def best_of(function: Callable[[], Any], runs: int) -> float:
-    """Return processor seconds of the fastest run, the first left out."""
+    """Return the processor seconds of the fastest run, without the first one."""
     function()
     times = []
     for _ in range(runs):
@@ -149,7 +150,7 @@ def best_of(function: Callable[[], Any], runs: int) -> float:
 
 
 def link_load_rows(size: str) -> Iterator[dict[str, Any]]:
-    """Measure routing without time."""
+    """Measure link loads and other results of routing without times."""
     comm, torus, mapping = case(size)
     messages = {"size": size, "unit": "messages", "count": comm.n_edges}
     seconds = {
@@ -209,7 +210,7 @@ def link_load_rows(size: str) -> Iterator[dict[str, Any]]:
 
 
 def simulator_rows(size: str) -> Iterator[dict[str, Any]]:
-    """Measure the packet simulator: 16 packets a message."""
+    """Measure the packet simulator with 16 packets per message."""
     comm, torus, mapping = case(size, packets=16)
     kinds: list[Routing] = ["deterministic"]
     if size == "16,384 tasks":
@@ -261,19 +262,19 @@ def flow_rows(size: str) -> Iterator[dict[str, Any]]:
 
 
 def machine() -> dict[str, Any]:
-    """Describe where this runs."""
+    """Describe this machine and the versions of the software."""
     found = describe_machine()
     wanted = ("cpu", "cores", "Python", "toruscast", "numpy", "numba")
     return {name.lower(): found[name] for name in wanted}
 
 
 def main() -> None:
-    """Run what was asked for."""
+    """Run the requested measurements."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder for kernels.csv")
     parser.add_argument("--large", action="store_true", help="also 65,536 tasks in the simulator")
     arguments = parser.parse_args()
-    # The simulator first: the peak of memory is that of all that has run so far.
+    # Run the simulator first, because the peak memory includes everything that ran before.
     rows: list[dict[str, Any]] = []
     for size in ("16,384 tasks", "65,536 tasks")[: 1 + arguments.large]:
         rows += simulator_rows(size)

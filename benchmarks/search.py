@@ -62,19 +62,19 @@ CAPTURED = {
 }
 RACK, PAYLOAD = (4, 4, 4, 8, 2), 2048
 RUNS, SECONDS, BUSY_SECONDS, JOBS = 20, (2.0, 10.0, 30.0), (2.0, 30.0), 2
-# Mt-KaHyPar takes half a minute for 128 nodes, and minutes for 512.
+# Mt-KaHyPar takes half a minute for 128 nodes and several minutes for 512.
 MT_KAHYPAR_NODES = 64
 _ERROR = 0.01
 
 
 def renumbered(comm: CommGraph) -> CommGraph:
-    """The same graph with its tasks numbered at random."""
+    """Return the graph with its tasks renumbered at random."""
     new = np.random.default_rng(1).permutation(comm.n_tasks)
     return CommGraph(comm.n_tasks, new[comm.src], new[comm.dst], comm.nbytes, comm.n_messages)
 
 
 def spd(path: Path | None) -> CommGraph:
-    """The graph of NPB SP, class D, on 1,024 tasks: captured, or by the benchmark's scheme."""
+    """Return the graph of NPB SP, class D, on 1,024 tasks: captured, or computed."""
     if path is not None:
         rows = np.loadtxt(path, skiprows=1, dtype=np.int64)
         return CommGraph(1024, rows[:, 0], rows[:, 1], rows[:, 2].astype(float))
@@ -94,7 +94,7 @@ def spd(path: Path | None) -> CommGraph:
 
 
 def sharded_model() -> CommGraph:
-    """Chains of 4, rings of 8 and rings of 8: pipeline, data and tensor axes of 256 tasks."""
+    """Return chains of 4 and rings of 8 and of 8: pipeline, data and tensor axes of 256 tasks."""
     place = np.arange(256).reshape(4, 8, 8)
     columns = []
     for axis, nbytes in enumerate((5e4, 1e5, 4e5)):
@@ -107,7 +107,7 @@ def sharded_model() -> CommGraph:
 
 
 def few_with_many() -> CommGraph:
-    """A graph of 1,024 tasks whose degrees follow a power law, by preferential attachment."""
+    """Return a graph of 1,024 tasks with power-law degrees, by preferential attachment."""
     graph = nx.barabasi_albert_graph(1024, 6, seed=1)
     src, dst = np.array(graph.edges).T
     nbytes = np.random.default_rng(1).integers(1000, 10_000, src.size).astype(float)
@@ -115,7 +115,7 @@ def few_with_many() -> CommGraph:
 
 
 def unstructured() -> CommGraph:
-    """A finite-element mesh of 512 parts: neighbours in a triangulation of random points."""
+    """Return a finite-element mesh of 512 parts: neighbours in a random triangulation."""
     points = np.random.default_rng(1).random((512, 3))
     corners = Delaunay(points).simplices
     pairs = np.concatenate([corners[:, [i, j]] for i in range(4) for j in range(4) if i != j])
@@ -125,7 +125,7 @@ def unstructured() -> CommGraph:
 
 
 def transposes() -> CommGraph:
-    """An FFT of 16 x 16 tasks: all-to-all within rows and, with as many bytes, within columns."""
+    """Return an FFT of 16 x 16 tasks: equal all-to-alls within rows and within columns."""
     place = np.arange(256).reshape(16, 16)
     pairs = [(a, b) for line in (*place, *place.T) for a in line for b in line if a != b]
     src, dst = np.transpose(pairs)
@@ -133,7 +133,7 @@ def transposes() -> CommGraph:
 
 
 def with_diagonals() -> CommGraph:
-    """A 27-point stencil on 8 x 8 x 8 tasks: 64 bytes over corners, 1 KB over edges, 16 KB."""
+    """Return a 27-point stencil of 8 x 8 x 8 tasks: 64 B over corners, 1 KB over edges, 16 KB."""
     place = np.arange(512).reshape(8, 8, 8)
     columns = []
     for step in itertools.product((-1, 0, 1), repeat=3):
@@ -146,7 +146,7 @@ def with_diagonals() -> CommGraph:
 
 
 def cases(spd_file: Path | None) -> Iterator[tuple[str, CommGraph, Torus, str, tuple[float, ...]]]:
-    """Name, graph, torus, objective and the seconds of each search of each case."""
+    """Return name, graph, torus, objective and search times of each case."""
     for name, shape in CAPTURED.items():
         comm = datasets.load(name).scaled(1 / datasets.provenance(name)["iterations"])
         yield name, renumbered(comm), Torus(shape), "time", SECONDS
@@ -168,7 +168,7 @@ def cases(spd_file: Path | None) -> Iterator[tuple[str, CommGraph, Torus, str, t
 
 
 def map_with_sharedmap(problem: MappingProblem, allocation: Allocation) -> list[TaskMapping]:
-    """Map with SharedMap onto the hierarchy of the blocks of nodes that halving the torus gives."""
+    """Map with SharedMap onto the hierarchy of blocks that result from halving the torus."""
     from chszlablib import Decomposition, Graph
 
     torus, weights = problem.torus, _integer_weights(problem)
@@ -180,7 +180,7 @@ def map_with_sharedmap(problem: MappingProblem, allocation: Allocation) -> list[
         k = int(np.argmax(sizes))
         factor = next(i for i in range(2, sizes[k] + 1) if sizes[k] % i == 0)
         hierarchy.append(factor)
-        # The diameter of a block of these sizes.
+        # Diameter of a block of these sizes.
         distance.append(
             sum(
                 size // 2 if wrap else size - 1
@@ -192,7 +192,7 @@ def map_with_sharedmap(problem: MappingProblem, allocation: Allocation) -> list[
     node = np.array([int(part.item()) for part in parts])
     found = []
     for seed in range(5):
-        # Its levels begin with the smallest blocks. Without imbalance it may never end.
+        # Levels begin with the smallest blocks. Without imbalance SharedMap may not terminate.
         placed = Decomposition.process_map(
             graph, hierarchy[::-1], distance[::-1], mode="strong", seed=seed
         )
@@ -204,7 +204,7 @@ def map_with_sharedmap(problem: MappingProblem, allocation: Allocation) -> list[
 
 
 def value_of(comm: CommGraph, torus: Torus, mapping: TaskMapping, objective: str) -> float:
-    """What the mapping's objective is, to 1 %."""
+    """Return the objective of a mapping, with an error of 1 %."""
     if objective == "time":
         return float(simulate(comm, torus, mapping, error=_ERROR).time)
     routed = RoutedTraffic(MappingProblem(comm, torus), mapping)
@@ -213,7 +213,7 @@ def value_of(comm: CommGraph, torus: Torus, mapping: TaskMapping, objective: str
 
 @contextmanager
 def busy(number: int) -> Iterator[None]:
-    """Keep so many processors busy."""
+    """Keep a number of processors busy."""
     loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(number)]
     try:
         yield
@@ -224,7 +224,7 @@ def busy(number: int) -> Iterator[None]:
 
 
 def processor_seconds() -> float:
-    """Of this process and of those that it ran."""
+    """Return the processor seconds of this process and its children."""
     return sum(os.times()[:4])
 
 
@@ -237,7 +237,7 @@ def rows_of(
     n_busy: int,
     known: list[dict[str, Any]],
 ) -> Iterator[dict[str, Any]]:
-    """What each method finds."""
+    """Yield the results of each method."""
     capacity = -(-comm.n_tasks // torus.n_nodes)
     allocation = Allocation(torus, tasks_per_node=capacity)
 
@@ -306,7 +306,7 @@ def rows_of(
 
 
 def main() -> None:
-    """Run them all."""
+    """Run all cases and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--spd", type=Path, help="the captured graph of SP.D")
@@ -323,7 +323,7 @@ def main() -> None:
         before = before[~before["method"].str.startswith("search")]
     words.out.mkdir(parents=True, exist_ok=True)
     machine = describe_machine()
-    # Compiled first.
+    # Compile the kernels first.
     tc.search(patterns.halo_2d((4, 4), PAYLOAD), Torus((4, 4)), n_sweeps=24)
     rows = []
     for name, comm, torus, objective, seconds in cases(words.spd):

@@ -37,7 +37,7 @@ SAMPLE, ANNEALED, GOALS = 60, 24, 5
 
 
 def taus(name: str) -> list[dict[str, Any]]:
-    """How well each energy orders the mappings of one graph."""
+    """Return Kendall's tau between time and each energy for the mappings of a graph."""
     comm = datasets.load(name).scaled(1 / datasets.provenance(name)["iterations"])
     comm, torus = renumbered(comm), Torus(CAPTURED[name])
     problem = MappingProblem(comm, torus)
@@ -72,7 +72,7 @@ def taus(name: str) -> list[dict[str, Any]]:
 
 
 def chosen_goals(tau: pd.DataFrame) -> pd.DataFrame:
-    """Weights chosen one after the other, each to help the graphs most."""
+    """Return weights, chosen one after another to improve the graphs most."""
     rows: list[dict[str, Any]] = []
     chosen: list[Any] = []
     for _ in range(GOALS):
@@ -95,7 +95,7 @@ def chosen_goals(tau: pd.DataFrame) -> pd.DataFrame:
 
 
 def main() -> None:
-    """Fit them on all graphs."""
+    """Fit the weights on all graphs and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     folder = parser.parse_args().out

@@ -80,13 +80,13 @@ def buffers() -> pd.DataFrame:
 
 
 def coarsening() -> pd.DataFrame:
-    """Compare coarser packets with real ones; long messages as the stored samples have them too."""
+    """Compare coarser packets with real ones, also for the long messages of the stored samples."""
     torus = Torus((4, 4, 4, 4, 2))
     rows: list[dict[str, object]] = []
     for packets, factors in ((16, (2, 4, 16)), (128, (2, 4, 16)), (1024, (4, 16))):
         graphs = halos_and_exchange(512 * packets, 512 * packets // 4)
         rows += coarser(graphs, torus, 16, factors, "deterministic")
-    # 16 tasks a node, adaptive.
+    # 16 tasks per node, with adaptive routing.
     graphs = halos_and_exchange(2**22, 2**22)
     host = machines.bluegene_q((2, 2, 2, 2, 2))
     rows += coarser(graphs, host, 8, LONG_FACTORS, "adaptive")
@@ -94,7 +94,7 @@ def coarsening() -> pd.DataFrame:
 
 
 def halos_and_exchange(nbytes: float, exchanged: float) -> dict[str, CommGraph]:
-    """Return three patterns of 512 tasks, messages of so many bytes in the third."""
+    """Return three patterns of 512 tasks, the third with messages of a given size."""
     return {
         "halo_2d": patterns.halo_2d((16, 32), nbytes, periodic=True),
         "halo_3d": patterns.halo_3d((8, 8, 8), nbytes, periodic=True),
@@ -105,7 +105,7 @@ def halos_and_exchange(nbytes: float, exchanged: float) -> dict[str, CommGraph]:
 def coarser(
     graphs: dict[str, CommGraph], torus: Torus, n: int, factors: tuple[int, ...], routing: Routing
 ) -> Iterator[dict[str, object]]:
-    """Yield a row a pattern and factor, of so many mappings."""
+    """Yield a row for each pattern and coarsening, over a number of mappings."""
     for name, comm in graphs.items():
         mappings = strategies.sample(
             comm, torus, n=n, seed=3, tasks_per_node=comm.n_tasks // torus.n_nodes
@@ -126,13 +126,13 @@ def coarser(
             }
 
 
-# Of messages of 4 MB: real packets in one of the stored samples.
+# Real packets in a packet of the stored samples, for messages of 4 MB.
 LONG_FACTORS = (128, 512, 1024, 2048, 4096)
-# Of the mappings that the error targets are tried on.
+# Seeds of the mappings that test the error targets.
 TARGET_SEEDS = (3, 7, 11, 13, 17, 19, 23, 29)
-# Of those that flows are tried on.
+# Seeds of the mappings that test flows.
 FLOW_SEEDS = (3, 7)
-# Their hosts with task grids; many tasks for their number, few for messages so long that packets
+# Hosts with task grids for the flows: many tasks, or few tasks with messages so long that packets
 # can be merged.
 HOSTS = {512: ((8, 8, 8), (16, 32), (8, 8, 8)), 64: ((4, 4, 4), (8, 8), (4, 4, 4))}
 
@@ -148,13 +148,13 @@ def traffic(tasks: int, pattern: str, nbytes: float) -> CommGraph:
 
 
 def drawn(comm: CommGraph, host: Torus, seeds: tuple[int, ...]) -> list[TaskMapping]:
-    """Return the mappings of all seeds; some are the same for every seed."""
+    """Return the mappings of all seeds; some do not depend on the seed."""
     every = (m for s in seeds for m in strategies.sample(comm, host, n=12, seed=s))
     return list({m.node.tobytes(): m for m in every}.values())
 
 
 def error_targets() -> pd.DataFrame:
-    """Let an error of 3 % choose the coarsening, and compare with real packets."""
+    """Choose the coarsening by an error of 3 %, and compare with real packets."""
     rows = []
     cases = (
         *((512, "halo_2d", packets) for packets in (1024, 4096)),
@@ -191,7 +191,7 @@ def error_targets() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-# Room behind the links, and how a node feeds them, from what a router has to what a flow assumes.
+# Buffers behind the links and injection of a node, from those of a router to those of a flow.
 ROOM: dict[str, dict[str, Any]] = {
     "32 packets": {},
     "4,096 packets": {"buffer_packets": 4096},
@@ -199,7 +199,7 @@ ROOM: dict[str, dict[str, Any]] = {
 
 
 def flows() -> pd.DataFrame:
-    """Let messages flow, and compare with real packets that have more or less room."""
+    """Compare flows with real packets that have larger or smaller buffers."""
     rows = []
     for pattern in ("halo_2d", "halo_3d", "sub_all_to_all"):
         for (room, changes), packets in itertools.product(ROOM.items(), (16, 256)):
@@ -229,7 +229,7 @@ def flows() -> pd.DataFrame:
 
 
 def flow_errors() -> pd.DataFrame:
-    """Let messages flow with several errors, and compare with exact rates: 2,048 tasks."""
+    """Compare flows of several errors with exact rates, for 2,048 tasks."""
     torus = Torus((4, 4, 4, 2))
     comm = patterns.halo_3d((16, 16, 8), 2**19, periodic=True)
     mappings = strategies.sample(comm, torus, n=20, seed=1, tasks_per_node=16)
@@ -252,7 +252,7 @@ def flow_errors() -> pd.DataFrame:
 
 
 def main() -> None:
-    """Run all."""
+    """Run all comparisons and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     folder = parser.parse_args().out

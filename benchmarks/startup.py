@@ -62,7 +62,7 @@ SLOW = (
     "scipy.special",
     "sklearn",
 )
-# Runs a command in this process, then adds what it took to a file.
+# Runs a command in this process, then appends its cost to a file.
 MEASURED = """
 import json, logging, resource, sys
 from toruscast.cli import main
@@ -117,9 +117,9 @@ def main() -> None:
 
 
 def measure(words: list[str], folder: str) -> dict[str, float]:
-    """Return what one call takes, with kernels kept in a folder."""
+    """Return the cost of a call, with the kernels in a folder."""
     row = Path(folder) / "row.json"
-    # A second call finds compiled modules, as an installed package has them.
+    # A second call finds compiled modules, as in an installed package.
     settings = {"NUMBA_CACHE_DIR": str(Path(folder) / "kernels"), "PYTHONDONTWRITEBYTECODE": ""}
     subprocess.run(
         [sys.executable, "-c", MEASURED, row, " ".join(SLOW), *words],

@@ -1,4 +1,4 @@
-"""Targets of the simulators, and those that the measured figures do not reach."""
+"""Targets of the simulators, and the targets that the measurements do not reach."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ VALIDATION = [
     ("flit-level", "halo2d5_16x32 2048 B adaptive", "times_less", 300),
 ]
 FLOWS = [
-    # The same for messages that flow.
+    # The same for the flow simulator.
     ("flow-level", "halo2d 16384 B", "rcc", 0.95),
     ("flow-level", "halo2d 4194304 B", "rcc", 0.95),
     ("flow-level", "halo2d 4194304 B", "median_error", 0.005),
@@ -53,7 +53,7 @@ FIGURES = {
 
 
 class Target(NamedTuple):
-    """A figure: its target, and what was measured."""
+    """A figure with its target and its measured value."""
 
     what: str
     wanted: float
@@ -67,7 +67,7 @@ class Target(NamedTuple):
 
 
 def targets(results: Path) -> Iterator[Target]:
-    """Yield every target with the figure of the CSV files."""
+    """Yield every target with its value from the CSV files."""
     for name, wished, how in (("summary", VALIDATION, ""), ("flows", FLOWS, ", messages flow")):
         file = results / f"validation-{name}.csv"
         figures = {figure for *_, figure, _ in wished}
@@ -94,7 +94,7 @@ def targets(results: Path) -> Iterator[Target]:
 
 
 def read(file: Path, *columns: str) -> pd.DataFrame:
-    """Read a table that must have these columns, and a figure in some row of each."""
+    """Read a table that must have these columns, each with at least one value."""
     table = pd.read_csv(file)
     for column in columns:
         if column not in table.columns or table[column].isna().all():
@@ -111,7 +111,7 @@ def look_up(file: Path, table: pd.DataFrame, row: str | tuple[str, str], column:
 
 
 def not_reached(results: Path) -> pd.DataFrame:
-    """Return the targets that are not reached, one a row."""
+    """Return a row for each target that is not reached."""
     rows = [
         (t.what, f"at {'most' if t.at_most else 'least'} {t.wanted:g}", f"{t.reached:.3g}")
         for t in targets(results)

@@ -30,7 +30,7 @@ PROGRAMS = ("lj", "lu", "halo", "transpose", "wavefront", "graph", "allreduce")
 
 
 def loop_seconds(network: EmulatedTorus, words: list[str], folder: Path, *, traced: bool) -> float:
-    """Run a program once; return the seconds of its loop as it says."""
+    """Run a program once; return the seconds of its loop that it prints."""
     placing = in_order(folder / "hosts", network.torus.n_nodes)
     command = network.words(words, placing, live.LONGEST, folder)
     environment = network.environment([] if traced else [network.sleeper])
@@ -75,7 +75,7 @@ def rows_of(network: EmulatedTorus, names: list[str], pairs: int) -> list[dict[s
 
 
 def main() -> None:
-    """Measure them all."""
+    """Measure all programs and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--pairs", type=int, default=7)

@@ -39,15 +39,15 @@ from toruscast.mapping import (
 from toruscast.routing import Routing, link_loads
 from toruscast.simulation import simulate, simulate_flows
 
-# Single runs of both engines scatter by 3 to 5 % with random ties; the mean removes our share. With
-# sixteen seeds, figures of a dozen mappings still varied by one or two hundredths.
+# Random ties vary single runs of both engines by 3 to 5 %. The mean removes our share of it. With
+# sixteen seeds, results of a dozen mappings still varied by one or two hundredths.
 SEEDS = 64
 CYCLE = 1e-9
-# The counters of the emulated torus hold acknowledgements besides, by its description.
+# The counters of the emulated torus include acknowledgements, according to its README.
 ACKNOWLEDGED = 1.017
 FLIT = 64.0
-# SimGrid's defaults for MPI (smpi/bw-factor and smpi/lat-factor in its documentation): bytes from
-# which on, part of the bandwidth that counts, multiple of the latency.
+# SimGrid's defaults for MPI (smpi/bw-factor and smpi/lat-factor in its documentation): minimum
+# bytes, factor of the bandwidth, factor of the latency.
 SMPI = [
     (0, 0.812084, 2.01467),
     (257, 0.338112, 1.95341),
@@ -70,7 +70,7 @@ class Case:
     torus: Torus
     workload: Workload | CommGraph
     mappings: dict[int, TaskMapping]
-    seen: pd.Series  # seconds, indexed by mapping_id; a mapping may occur more than once
+    seen: pd.Series  # seconds, indexed by mapping_id; a mapping may occur several times
     routing: Routing = "deterministic"
     busiest: pd.Series = field(default_factory=lambda: pd.Series(dtype=float))  # bytes
     their_seconds: float = float("nan")  # processor time of the other engine, per mapping
@@ -153,8 +153,8 @@ def flit_cases(folder: Path) -> Iterator[Case]:
 def flow_cases(folder: Path) -> Iterator[Case]:
     """Yield the cases of the flow-level engine: 2 GB/s, 50 ns a hop, times SMPI's factors.
 
-    Its flows are connections of TCP, whose shares of a link are the smaller the more hops they go.
-    A transfer of any length begins when both its sides have begun its round, as in SMPI.
+    Its flows are TCP connections, which get smaller shares of a link the more hops they take. A
+    transfer of any length begins when both of its ranks have begun the round, as in SMPI.
     """
     times = pd.read_csv(folder / "times.csv")
     for (pattern, nbytes), seen in times.groupby(["pattern", "msg_bytes"]):
@@ -188,8 +188,7 @@ def flow_cases(folder: Path) -> Iterator[Case]:
 def emulated_cases(folder: Path) -> Iterator[Case]:
     """Yield the measured cases: 5 Mbit/s a link, packets of at most 3000 bytes, 66 of them header.
 
-    Connections share a link packet by packet; software queues are as deep as they need to be, at
-    the sender too.
+    Connections share a link packet by packet. Software queues are unlimited, also at the sender.
     """
     times = pd.read_csv(folder / "times.csv")
     disturbed = times[times["retrans"] > 0]
@@ -229,9 +228,9 @@ def emulated_cases(folder: Path) -> Iterator[Case]:
 def counted_bytes(
     folder: Path, pattern: str, nbytes: int, disturbed: pd.DataFrame
 ) -> list[tuple[int, NDArray[np.float64]]]:
-    """Return mappings and the bytes that the links counted in a run, without acknowledgements.
+    """Return mappings and the counted bytes of each link in a run, without acknowledgements.
 
-    Those of mappings that sent something again in the run are left out, as such times are.
+    Mappings with retransmissions in the run are omitted, as are their times.
     """
     found = []
     here = disturbed[(disturbed["pattern"] == pattern) & (disturbed["msg_bytes"] == nbytes)]
@@ -248,7 +247,7 @@ def counted_bytes(
 
 
 def link_ratios(case: Case) -> NDArray[np.float64]:
-    """Return the counted over the simulated bytes of every link that carries some."""
+    """Return the ratio of counted to simulated bytes for every link with traffic."""
     ratios = []
     for number, seen in case.counted:
         wire_bytes = simulate(case.workload, case.torus, case.mappings[number]).wire_bytes
@@ -269,16 +268,16 @@ def simulated(case: Case, number: int, seed: int = 0) -> tuple[float, float]:
 
 
 def timed(case: Case, number: int) -> tuple[tuple[float, float], float]:
-    """Return what `simulated` does, and its processor seconds."""
+    """Return the result of `simulated` and its processor seconds."""
     start = time.thread_time()
     result = simulated(case, number)
     return result, time.thread_time() - start
 
 
 def pair_order(seen: NDArray[np.float64], told: NDArray[np.float64], apart: float) -> float:
-    """Return the share of pairs in the right order, of those whose times are so far apart.
+    """Return the share of pairs in the right order, of those whose times differ by a minimum.
 
-    A pair told equal counts half.
+    A pair with equal predictions counts half.
     """
     i, j = np.triu_indices(seen.size, 1)
     far = np.abs(seen[i] - seen[j]) > apart * np.minimum(seen[i], seen[j])
@@ -287,7 +286,7 @@ def pair_order(seen: NDArray[np.float64], told: NDArray[np.float64], apart: floa
 
 
 def judge(seen: NDArray[np.float64], forecast: NDArray[np.float64]) -> dict[str, float]:
-    """Return how well times agree: their order, a common factor, and the error left after it."""
+    """Return the agreement of times: order, common factor, and remaining error."""
     factor = float(np.median(seen / forecast))
     return {
         "rcc": pair_order(seen, forecast, 0.0),
@@ -298,7 +297,7 @@ def judge(seen: NDArray[np.float64], forecast: NDArray[np.float64]) -> dict[str,
 
 
 def compare_flows(case: Case, error: float = 0.01) -> dict[str, object]:
-    """Return the summary of a case whose messages flow, in dimension order."""
+    """Return the summary of a case with the flow simulator, in dimension order."""
     told, seconds = {}, []
     numbers = sorted(set(case.seen.index))
     simulate_flows(case.workload, case.torus, case.mappings[numbers[0]])
@@ -319,10 +318,10 @@ def compare_flows(case: Case, error: float = 0.01) -> dict[str, object]:
 
 
 def compare(case: Case) -> tuple[pd.DataFrame, dict[str, object]]:
-    """Return a row a seen time, and the summary of the case."""
+    """Return a row for each reference time, and the summary of the case."""
     numbers = sorted(set(case.seen.index))
     simulated(case, numbers[0])
-    # One after the other: threads on one core's two halves would slow each other down.
+    # Run one after another, because hyper-threads of a core slow each other down.
     first, seconds = zip(*(timed(case, number) for number in numbers), strict=True)
     more = range(1, SEEDS if case.torus.ties_are_open else 1)
     others = joblib.Parallel(n_jobs=-1, prefer="threads")(
@@ -364,7 +363,7 @@ def compare(case: Case) -> tuple[pd.DataFrame, dict[str, object]]:
 
 
 def main() -> None:
-    """Compare everything that is there."""
+    """Compare all available cases and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder of the measurements")
     parser.add_argument("--out", type=Path, required=True, help="folder for the CSV files")

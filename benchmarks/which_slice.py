@@ -19,14 +19,14 @@ import pandas as pd
 from toruscast._mesh import which_slice
 from toruscast._mesh.traffic import MeshTraffic
 
-# One sequence of so many tokens a chip.
+# Tokens of the one sequence on each chip.
 TOKENS = 8192
 MACHINES = ("tpu_v4", "tpu_v5p", "tpu_v5e", "tpu_v6e", "trainium2")
 
 
 @dataclass(frozen=True)
 class Model:
-    """Published sizes, and a mesh."""
+    """Published sizes of a model, and a mesh."""
 
     name: str
     layers: int
@@ -40,12 +40,12 @@ class Model:
 
     @property
     def layer_bytes(self) -> float:
-        """Weights of a layer, two bytes each."""
+        """Bytes of the weights of a layer, two per weight."""
         attention = 2 * self.width**2 * (1 + self.kv_heads / self.heads)
         return 2 * (attention + 3 * self.width * self.hidden * self.experts)
 
     def traffic(self) -> list[MeshTraffic]:
-        """What a step sends along each axis."""
+        """The traffic of a step along each axis."""
         tensor, experts = self.axes.get("tensor", 1), self.axes.get("expert", 1)
         weights = self.layer_bytes / tensor / experts
         sends = [

@@ -29,7 +29,7 @@ Way = Callable[[], AbstractContextManager[object]]
 
 
 def simulated(comm: tc.CommGraph, torus: tc.Torus, mapping: tc.TaskMapping) -> tuple[float, float]:
-    """Return the simulated time and the processor seconds that it took."""
+    """Return the simulated time and the processor seconds of the simulation."""
     start = time.thread_time()
     found = tc.simulate(comm, torus, mapping).time
     return found, time.thread_time() - start
@@ -37,7 +37,7 @@ def simulated(comm: tc.CommGraph, torus: tc.Torus, mapping: tc.TaskMapping) -> t
 
 @contextmanager
 def new_processes(n: int) -> Iterator[None]:
-    """Give worker processes that start with the work and end after it."""
+    """Provide worker processes that start with the work and end after it."""
     from joblib.externals.loky import get_reusable_executor
 
     with joblib.parallel_config("loky", n_jobs=n):
@@ -46,7 +46,7 @@ def new_processes(n: int) -> Iterator[None]:
 
 
 def measured(rounds: int) -> pd.DataFrame:
-    """Return a row for each way to do the work."""
+    """Return a row for each kind of worker."""
     from distributed import Client, LocalCluster
 
     comm, torus = tc.datasets.load("lammps-lj-64"), tc.Torus((4, 4, 4))
@@ -78,7 +78,7 @@ def measured(rounds: int) -> pd.DataFrame:
 
 
 def summed_up(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the least seconds of each way, and how they compare."""
+    """Return the minimum seconds of each kind of worker, and its speed-up."""
     best = table.loc[table.groupby("way", sort=False)["seconds"].idxmin()].set_index("way")
     best.insert(0, "tasks", N_SIMULATIONS)
     best["seconds_a_task"] = best["processor_seconds"] / N_SIMULATIONS

@@ -369,8 +369,8 @@ EDGES = Dialect(
     documentation="""
 One line per edge, separated by commas, semicolons, tabs or blanks. Each edge occurs once;
 `--duplicates sum` adds repeated edges, as in a trace of messages. Without a fourth column every
-edge is one message. A fourth column with 0 messages but some bytes is not message counts; it is
-ignored and the answer says so. If it may be hops, a warning says that it is read as message counts.
+edge is one message. The fourth column is ignored if it has 0 for an edge with bytes, and the answer
+says so. If it may be hops, a warning says that it is read as message counts.
 `--columns src=1,dst=2,nbytes=3` chooses columns by number.
 
 The number of tasks is the largest task plus one, unless a single number above the edges or a

@@ -182,7 +182,7 @@ def _read_taskmap(source: Source, options: MappingOptions) -> TaskMapping:
     n_tasks = 0
     for block in _list_blocks(source):
         if len(block) != 4 or not all(type(value) is int and value >= 0 for value in block):
-            expected = "[first node, nodes, tasks a node, repeats]"
+            expected = "[first node, nodes, tasks per node, repeats]"
             raise text.fault("bad block of a taskmap", number, block, expected)
         first, n_nodes, tasks_per_node, repeats = block
         if first + n_nodes > options.n_hosts:
@@ -243,11 +243,11 @@ FLUX = Dialect(
     write=_write_taskmap,
     suffixes=(".taskmap",),
     documentation="""
-Blocks `[first node, nodes, tasks a node, repeats]` of tasks in rank order, bare or as `map` of the
-object that `flux job taskmap` prints; also the tasks of each node (`0-3;4-7`, `--to=raw`) and
-`(vector,(first node, nodes, tasks a node))`. A line such as `0;3;1;2` may also be the node of each
-task; `--format` decides unless both give the same mapping. Nodes are those of the allocation, in
-the order of `--hosts` or else in C order. Slots are not kept.
+Blocks `[first node, nodes, tasks per node, repeats]` of tasks in rank order, bare or as `map` of
+the object that `flux job taskmap` prints; also the tasks of each node (`0-3;4-7`, `--to=raw`) and
+`(vector,(first node, nodes, tasks per node))`. A line such as `0;3;1;2` may also be the node of
+each task; `--format` decides unless both give the same mapping. Nodes are those of the allocation,
+in the order of `--hosts` or else in C order. Slots are not kept.
 """,
     example="[[0,2,1,1],[3,1,1,1],[2,1,1,1]]\n",
     advice='flux run --taskmap=manual:"$(cat {file})"',

@@ -17,7 +17,7 @@ from toruscast.answers.links import LinkMap, LinkUse
 from toruscast.answers.table import Column, Table
 from toruscast.text import counted, percent, seconds, shown_name, time_unit
 
-# Maximum devices for a program on a page or in a terminal, and nodes for a picture of the chips.
+# Maximum devices of a program on a page and in a terminal, and nodes of a picture of the chips.
 _MAX_PAGE_DEVICES, _MAX_TERMINAL_DEVICES, _MAX_DRAWN = 20_000, 64, 4096
 _TABLE = "Collectives of a step"
 # Minimum gains, as shares of the time, to recommend another layout and to call it faster.
@@ -229,6 +229,7 @@ def _collective_chart(found: MeshLayouts) -> Chart:
 
 
 def _collective_table(found: MeshLayouts, with_times: bool = True) -> Table:
+    """Return a row for each collective of the best layout, its times included by default."""
     columns = [
         Column("what", priority=0),
         Column("time", kind="seconds", priority=0),

@@ -201,11 +201,8 @@ def command(
         return
     targets = parse_targets(options.files, output)
     traffic = step.traffic or tc.read_hlo(step.hlo or "", **step.hlo_arguments)
-    if isinstance(traffic, str):
-        n = mesh_traffic.parse_axes(step.axes or "").n_tasks
-    else:
-        n = traffic.n_devices
-    torus = mesh_devices.split_chips(load_torus(machine), n, step.devices_per_chip)
+    n_devices = mesh_traffic.resolve_traffic(traffic, step.axes)[0].n_tasks
+    torus = mesh_devices.split_chips(load_torus(machine), n_devices, step.devices_per_chip)
     devices = None if step.devices is None else mesh_devices.read_devices(step.devices, torus)
     compare = None
     if step.compare is not None:
@@ -261,7 +258,7 @@ def _rank_slices(
             n_chips,
             step.axes,
             traffic,
-            () if machine.torus is None else machine.torus,
+            machines=machine.torus or (),
             overlap=step.order == "overlap",
             n_jobs=work.jobs,
             progress=progress,

@@ -41,12 +41,12 @@ from toruscast.validation import whole_array, whole_number
 
 from .hlo_groups import parse_numbers, transpose_iota
 
-# Beginnings of the names of machines whose devices are numbered in C order.
+# Prefixes of machine names whose devices are numbered in C order.
 _IN_C_ORDER = ("trainium", "galaxy")
 # Names of the dimension of devices in a chip. The first letter that no other dimension has is used.
 _DEVICE_LETTERS = "CUVWXYZIJ"
 _PRINTED_DEVICE = re.compile(r"\b\w*Device\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
-# Newer versions print the number, process, coordinates and core of a device.
+# Newer versions of JAX print the number, process, coordinates and core of a device.
 _SHORT_DEVICE = re.compile(r"TPU_(\d+)\(process=\d+,\((\d+,\d+,\d+),(\d+)\)\)")
 _DEVICE_LIST_START = re.compile(
     rb"\s*+(?:array\s*+\(\s*+)?[\[\s]*+(?:\w*Device\s*\(\s*wrapped\s*=\s*)?\w*Device\s*\(\s*id\s*="
@@ -136,8 +136,8 @@ def split_chips(torus: Torus, n_devices: int, per_chip: int | None = None) -> To
 
     Without ``per_chip``, a chip becomes several devices only if ``n_devices`` exceeds the chips and
     the machine has several per chip: Trainium2 has four or eight logical cores per chip (AWS Neuron
-    documentation), Trainium1 two. The devices of a chip share its links equally, and its memory
-    bandwidth, through which they exchange. The actual sharing is not public.
+    documentation), Trainium1 two. The devices of a chip are assumed to share its links and its
+    memory bandwidth equally, and to exchange data through the memory. This is not documented.
     """
     if per_chip is None:
         is_known = torus.n_nodes < n_devices and torus.name in names()
@@ -265,7 +265,7 @@ def parse_device_list(source: Source, torus: Torus) -> list[ListedDevice]:
     if len({len(row.coords) for row in rows}) > 1:
         expected = "equally many coordinates"
         raise text.fault("devices of different dimensions", rows[0].line, None, expected)
-    # A list of attributes is in machine order, not in rank order.
+    # A list of devices with names is in machine order, not in rank order.
     return sorted(rows, key=lambda row: row.number) if is_named else rows
 
 
@@ -439,7 +439,7 @@ def _parse_torch_ids(text: TextFile, match: re.Match[str]) -> Ints:
 
 
 def _map_ids(text: TextFile, ids: Ints, options: MappingOptions) -> TaskMapping:
-    """Return the mapping of device numbers, whose nodes are those of the host table if given."""
+    """Return the mapping of device numbers; a table of hosts gives their nodes if there is one."""
     number = text.first_line()[0] if text.data else 1
     if options.hosts is not None:
         return mapping_from_hosts(text, options, [number] * ids.size, list(map(str, ids.tolist())))
@@ -483,7 +483,7 @@ def read_layout(name: str, torus: Torus, devices: Devices | None = None) -> Task
 def _is_id_file(source: Source) -> bool:
     """Return whether a file has device numbers: an array, a program, or a line of numbers.
 
-    A line of numbers that is a mapping format is not device numbers.
+    A line of numbers that could be in another mapping format is not a list of device numbers.
     """
     if source.start.startswith(_NPY):
         return True

@@ -24,7 +24,7 @@ from toruscast.files import note_read
 from toruscast.formats.dialect import Dialect
 from toruscast.formats.graphs import GraphOptions, check_collectives
 from toruscast.formats.rounds import choose_algorithm
-from toruscast.formats.source import Source, TextFile, as_text, read_text
+from toruscast.formats.source import Source, TextFile, read_text
 from toruscast.mapping.collectives.schedules import collective_total, estimate_edges
 from toruscast.mapping.comm_graph import CommGraph, Workload, sum_edges
 from toruscast.mapping.omissions import Omission, describe_omissions, merge_omissions
@@ -34,8 +34,8 @@ from toruscast.validation import check_type, real_number, whole_number
 
 from .hlo_groups import count_bytes, find_attribute, list_arrays, parse_groups, split_tuple
 
-# Collectives that are counted, by opcode. A broadcast passes the buffer from device to device along
-# its group, like the ring of NCCL.
+# Opcodes of the counted collectives, and the kind of each. A broadcast counts as permutes, because
+# the buffer passes from device to device along its group, as in NCCL's ring.
 KINDS = {
     "all-reduce": "allreduce",
     "all-gather": "allgather",
@@ -168,9 +168,9 @@ class _HloParser:
         # Receives count as omitted unless their channel has a send.
         self.received: list[tuple[str | None, str, Omission]] = []
         self.sent_channels: set[str | None] = set()
-        # Instructions of a computation from its first all-reduce on.
+        # Instructions of each computation, from its first all-reduce to its end.
         self.bodies: dict[str, list[_Instruction]] = {}
-        # Groups by their text. Programs repeat the same groups, and sharing them limits the memory.
+        # Groups by their text. Programs repeat groups, and sharing their arrays saves memory.
         self.groups: dict[tuple[str, bool], Ints] = {}
         # Trip counts that the user gives, by the name of the loop; an empty name is all loops.
         trips: Any = {} if options.trips is None else options.trips
@@ -212,7 +212,7 @@ class _HloParser:
     def _add_instruction(self, number: int, instruction: _Instruction) -> None:
         """Record the calls, the omission and the collective of an instruction."""
         computation = self.computation
-        _, _, _, opcode, _, arguments = instruction
+        opcode, arguments = instruction.opcode, instruction.arguments
         self.defined[computation] = None
         callees: list[str] = []
         for key, name, several in _CALLED.findall(arguments):
@@ -236,7 +236,7 @@ class _HloParser:
 
         Channels of sends and receives are recorded, because `build_step` matches them.
         """
-        _, name, _, opcode, _, arguments = instruction
+        name, opcode, arguments = instruction.name, instruction.opcode, instruction.arguments
         reason = "unsupported"
         self.has_ragged |= opcode == "ragged-all-to-all"
         nbytes: float | None = None
@@ -287,7 +287,7 @@ class _HloParser:
             raise self.text.fault(f"bad type of {name}", number, array_type[:60], expected)
         if opcode == "collective-broadcast":
             groups = np.stack([groups[:, :-1], groups[:, 1:]], axis=-1).reshape(-1, 2)
-        # The result of an all-gather is the whole buffer, that of a reduce-scatter is one piece.
+        # An all-gather returns the whole buffer, but a reduce-scatter returns one piece of it.
         if kind == "reduce_scatter":
             nbytes *= groups.shape[1]
         return HloCollective(name, kind, nbytes, groups)
@@ -300,7 +300,7 @@ class _HloParser:
         if not is_message:
             expected = "groups of one size: {{0,1},{2,3}}, [2,2]<=[4] or mesh['a'=2,'b'=2] {'a'}"
             key = "replica_groups"
-            # Without a list all devices take part.
+            # A collective without a list of groups has one group of all devices.
             value = find_attribute(arguments, key) or "{}"
         if (value, is_message) in self.groups:
             return self.groups[value, is_message]
@@ -342,7 +342,7 @@ class _HloParser:
         return HloStep(max(self.n_devices, n_listed), collectives, omitted)
 
     def _find_missing_computations(self) -> None:
-        """Add an omission for each call of a computation that the text lacks and that may send."""
+        """Add an omission for each call of a missing computation that may communicate."""
         for computation, calls in self.calls.items():
             for call in calls:
                 for name in call.callees:
@@ -409,10 +409,9 @@ class _HloParser:
             if call.trips is None:
                 loops.append(call.name)
                 if self.trips.keys().isdisjoint((call.name, "")):
-                    is_sized = unsized.isdisjoint(callees)
-                    size = (
-                        runs[caller] * sum(nbytes[name] for name in callees) if is_sized else None
-                    )
+                    size = None
+                    if unsized.isdisjoint(callees):
+                        size = runs[caller] * sum(nbytes[name] for name in callees)
                     reason = "unknown trip count; --trips N sets it"
                     options.omit("loop", call.name, size, reason, effect="counted once")
             elif call.opcode == "conditional":
@@ -457,27 +456,31 @@ def _check_names(names: Iterable[str], known: Sequence[str], what: str, option: 
 
 
 def _keeps_only_slices(allreduce: HloCollective, body: Sequence[_Instruction]) -> bool:
-    """Return whether a computation uses an all-reduce of n devices only by slices of an n-th."""
+    """Return whether a computation uses only slices of an all-reduce, each at most an n-th of it.
+
+    The all-reduce is over n devices.
+    """
     n_elements: dict[str, int] = {}  # of instructions that have the whole result
     is_sliced = False
-    for each in body:
-        operands = (part.split()[-1].lstrip("%") for part in split_tuple(f"({each.arguments}"))
+    for instruction in body:
+        arguments = split_tuple(f"({instruction.arguments}")
+        operands = (argument.split()[-1].lstrip("%") for argument in arguments)
         inputs = [n_elements[operand] for operand in operands if operand in n_elements]
-        size = sum(count for _, count in list_arrays(each.type))
-        is_slice = each.opcode in ("slice", "dynamic-slice")
+        size = sum(count for _, count in list_arrays(instruction.type))
+        is_slice = instruction.opcode in ("slice", "dynamic-slice")
         if inputs and is_slice and allreduce.groups.shape[1] * size <= max(inputs):
             is_sliced = True
-        elif inputs or each.name == allreduce.name:
+        elif inputs or instruction.name == allreduce.name:
             # Other instructions may pass all elements on, or take an array from a tuple.
-            keeps_all = size in (inputs or [size]) or each.opcode == "get-tuple-element"
-            if each.is_root or not keeps_all:
+            keeps_all = size in (inputs or [size]) or instruction.opcode == "get-tuple-element"
+            if instruction.is_root or not keeps_all:
                 return False
-            n_elements[each.name] = size
+            n_elements[instruction.name] = size
     return is_sliced
 
 
 def _expand_groups(groups: Ints, kind: str, line: str, counts: dict[str, int]) -> Ints:
-    """Return the groups of devices of a collective whose text may list replicas or partitions.
+    """Return the groups of a collective as numbers of devices, from replicas or partitions.
 
     Device number = replica * number of partitions + partition.
     """
@@ -491,13 +494,13 @@ def _expand_groups(groups: Ints, kind: str, line: str, counts: dict[str, int]) -
     if lists_partitions:
         return (groups + replica[:, None, None]).reshape(-1, groups.shape[1])
     if has_channel:
-        # Groups of replicas, with all partitions of each.
+        # The groups list replicas, and contain all partitions of each replica.
         return (groups[:, :, None] * partitions + partition).reshape(len(groups), -1)
     return (groups * partitions + partition[:, None, None]).reshape(-1, groups.shape[1])
 
 
 def _select_result_type(kind: str, array_type: str) -> str:
-    """Return the type of the result from that of a -start instruction, which has operands too."""
+    """Return the type of the result; the type of a -start instruction also has the operands."""
     items = split_tuple(array_type)
     if kind == "permute":
         return items[0] if items else array_type
@@ -519,16 +522,16 @@ def read(source: Source, options: GraphOptions) -> Workload:
     return Workload(phases, name=options.name)
 
 
-def _build_phase(one: HloCollective, n_tasks: int, options: GraphOptions) -> CommGraph:
+def _build_phase(collective: HloCollective, n_tasks: int, options: GraphOptions) -> CommGraph:
     """Return the messages of all runs of a collective in a step, by the chosen algorithm."""
-    if one.kind == "permute":
-        src, dst = one.groups.T
-        sizes = np.full(src.size, one.nbytes * one.runs)
-        return sum_edges(n_tasks, src, dst, sizes, np.full(src.size, float(one.runs)))
-    name = choose_algorithm("", one.kind, one.groups.shape[1], one.nbytes)
-    if one.kind in options.collectives:
-        name = f"{one.kind}/{options.collectives[one.kind]}"
-    return collective_total(name, one.groups, one.nbytes, n_tasks, one.runs)
+    if collective.kind == "permute":
+        src, dst = collective.groups.T
+        sizes = np.full(src.size, collective.nbytes * collective.runs)
+        return sum_edges(n_tasks, src, dst, sizes, np.full(src.size, float(collective.runs)))
+    name = choose_algorithm("", collective.kind, collective.groups.shape[1], collective.nbytes)
+    if collective.kind in options.collectives:
+        name = f"{collective.kind}/{options.collectives[collective.kind]}"
+    return collective_total(name, collective.groups, collective.nbytes, n_tasks, collective.runs)
 
 
 DIALECT = Dialect(
@@ -590,8 +593,3 @@ def read_hlo(
     step.check(os.fspath(path))
     note_read("HLO", path, began, collectives=len(step.collectives))
     return step
-
-
-def parse_hlo(text: str) -> HloStep:
-    """Return the collectives of HLO text."""
-    return parse_program(as_text("HLO text", text.encode()), GraphOptions())

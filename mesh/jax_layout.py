@@ -16,7 +16,7 @@ from .devices import default_devices
 from .layouts import AxisLayout, DimensionPart, Pieces, build_mesh, list_walks
 from .traffic import MeshAxes
 
-# Rings over small slices, as positions in the numbering of `default_devices`.
+# Rings over small slices, as device numbers of `default_devices`.
 _TRAY = (0, 1, 2, 3, 6, 7, 4, 5)
 _FLAT: dict[int, Sequence[int]] = {
     4: (0, 1, 3, 2),
@@ -38,9 +38,9 @@ def lay_out_as_jax(torus: Torus, axes: MeshAxes, nodes: Ints | None = None) -> t
     This is the mesh of `jax.experimental.mesh_utils.create_device_mesh` in JAX 0.10, which
     `jax.make_mesh` calls, with ``allow_split_physical_axes=True``. On a TPU the axes choose their
     part of the slice in turn, the last axis first. An axis prefers whole dimensions, then many
-    whole dimensions, then dimensions that earlier choices have split, then the first dimensions.
-    The last of the axes that share a dimension gets neighbouring nodes. Some small slices are rings
-    in a fixed order instead, and other slices of TPU v2 and v3 are in the order of their numbers.
+    whole dimensions, then dimensions that are already split, then the first dimensions. If several
+    axes share a dimension, the last of them gets neighbouring nodes. Some small slices use a ring
+    in a fixed order instead, and other slices of TPU v2 and v3 use the order of the numbers.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def _choose_pieces(shape: Sequence[int], sizes: Sequence[int]) -> list[Pieces]:
 
 
 def _prefer(part: Sequence[int], shape: Sequence[int], split: Ints) -> tuple[object, ...]:
-    """Return a key by which JAX prefers the part of an axis with the largest one."""
+    """Return a sort key; JAX gives an axis the part with the largest key."""
     whole = [n for n, length in zip(part, shape, strict=True) if n == length]
     shared = [n for n, before in zip(part, split, strict=True) if before > 1]
     return math.prod(whole), sum(n > 1 for n in whole), math.prod(shared), part

@@ -68,6 +68,7 @@ def split_dimensions(shape: Sequence[int], sizes: Sequence[int]) -> Iterator[tup
     def split(
         dimension: int, remaining: tuple[int, ...], pieces: tuple[Pieces, ...]
     ) -> Iterator[tuple[Pieces, ...]]:
+        """Split this dimension and the later ones for axes of the remaining sizes."""
         if dimension == len(shape):
             if all(size == 1 for size in remaining):
                 yield pieces
@@ -87,9 +88,9 @@ def split_dimensions(shape: Sequence[int], sizes: Sequence[int]) -> Iterator[tup
 def _list_factorisations(
     size: int, axis_sizes: tuple[int, ...]
 ) -> list[tuple[tuple[int, int], ...]]:
-    """Return the ways to divide a dimension into pieces, given as (axis, size), fewest first.
+    """Return every factorisation of a dimension into pieces (axis, size), the shortest first.
 
-    An axis occurs at most once in a way, and the size of its piece divides that of the axis.
+    An axis occurs at most once in a factorisation. The size of its piece divides its own size.
     """
     if size == 1:
         return [()]
@@ -338,7 +339,7 @@ class LayoutScorer:
     problem: MeshProblem
     # Host of each node. If given, the nodes of a host must form a box of the mesh.
     hosts: Ints | None = None
-    # Caches: the fastest walk of an axis over pieces, collective scores by index and pieces,
+    # Caches: the fastest walk of an axis over pieces, scores by index of the collective and pieces,
     # all-to-all scores by bytes and nodes, and all walks over pieces.
     _best: dict[tuple[int, Pieces], AxisLayout] = field(default_factory=dict)
     _scores: dict[tuple[int, tuple[Pieces, ...]], CollectiveScore] = field(default_factory=dict)
@@ -393,7 +394,7 @@ class LayoutScorer:
             sum(t.runs * self._score(t, groups, buckets[i]).time for i, t in along_axis.items())
             for _, groups in (walks if along_axis else walks[:1])
         ]
-        # Times may differ only by rounding; then prefer the simplest walk.
+        # Prefer the simplest of the walks whose times differ only by rounding.
         best = next(i for i, time in enumerate(times) if time <= min(times) * (1 + 1e-9))
         layout, groups = walks[best]
         for i, traffic in along_axis.items():
@@ -410,16 +411,16 @@ class LayoutScorer:
         return bool((changes == fewest).all())
 
     def _build_groups(self, layouts: Sequence[AxisLayout]) -> CollectiveGroups:
-        """Return groups along axes, in the smallest box of the torus whose copies hold all groups.
+        """Return groups along axes, in the smallest box whose copies contain all groups.
 
-        It is the whole torus if collectives share links, or if groups could route between copies.
+        The box is the whole torus if collectives share links, or if routes could leave a copy.
         """
         torus = self.problem.torus
         if not self.problem.overlap and has_separable_routes(torus):
             box = [1] * torus.ndim
             for dimension, stride, size in (piece for each in layouts for piece in each.pieces):
                 box[dimension] = max(box[dimension], stride * size)
-            # A box spans all of a ring or at most half of it, so shortest routes stay inside.
+            # A box spans a whole ring or at most half of it, so shortest routes stay inside it.
             torus = cut_box(torus, tuple(box))
         return CollectiveGroups(list_axis_lines(torus, layouts), torus)
 
@@ -505,6 +506,7 @@ def _keep_fastest(
         times = (*scorer.problem.collective_times(layout.scores), layout.time)
         key = tuple(round(float(np.log(t)) / TIME_TOLERANCE) if t else 0 for t in times)
         fastest.setdefault(key, layout)
+        # Drop slow layouts now and then, so that few are in memory.
         if len(fastest) > 50 * n:
             fastest = _take_fastest(fastest, n)
     return n_scored, _take_fastest(fastest, n)
@@ -539,7 +541,7 @@ def keeps_hosts_together(mesh: Ints, hosts: Ints) -> bool:
     >>> [keeps_hosts_together(mesh, hosts) for mesh in meshes]
     [True, False]
     """
-    # They do if they fill the box from their lowest to their highest coordinates.
+    # The nodes of a host form a box if they fill the box between their extreme coordinates.
     _, host, count = np.unique(hosts[mesh].ravel(), return_inverse=True, return_counts=True)
     box = np.ones(count.size, dtype=np.int64)
     for coords in np.unravel_index(np.arange(mesh.size), mesh.shape):

@@ -64,7 +64,7 @@ def group_by_slice(
 ) -> list[DeviceSlice]:
     """Return the slices of a list of devices, sorted by slice number.
 
-    If the list lacks some devices of a slice, ``all_devices`` has them too.
+    If the list lacks some devices of a slice, ``all_devices`` must list all of them.
     """
     if not devices:
         raise InputError("no devices", expected="one or more")
@@ -89,7 +89,7 @@ def lay_out_mesh(
     """Return the index of the device at each mesh coordinate of the fastest layout.
 
     Times are in closed form. If the mesh needs several slices, its axes are divided between them
-    where the fewest bytes cross. Without traffic the first possible axis is divided.
+    so that the fewest bytes cross. Without traffic, the first possible axis is divided.
     """
     if isinstance(traffic, Mapping | list | tuple) and not traffic:
         traffic = None
@@ -100,16 +100,17 @@ def lay_out_mesh(
     # Each axis is two dimensions here: the slices along it, and the positions within a slice.
     mesh_ids = np.empty([n for pair in zip(cuts, inner.sizes, strict=True) for n in pair], np.int64)
     layouts: dict[Hashable, Ints] = {}  # equal slices get the same layout
-    for coords, each in zip(product(*map(range, cuts)), chosen, strict=True):
-        hosts = each.hosts if keep_hosts_together else None
-        slice_devices = [devices[i] for i in each.devices.ids] if framework_layout else []
+    for coords, device_slice in zip(product(*map(range, cuts)), chosen, strict=True):
+        hosts = device_slice.hosts if keep_hosts_together else None
+        slice_devices = [devices[i] for i in device_slice.devices.ids] if framework_layout else []
         default = framework_layout and framework_layout(slice_devices, inner.sizes)
-        arrays = (each.devices.nodes, hosts, default)
-        key = (each.torus, *(None if array is None else array.tobytes() for array in arrays))
+        arrays = (device_slice.devices.nodes, hosts, default)
+        contents = [None if array is None else array.tobytes() for array in arrays]
+        key = (device_slice.torus, *contents)
         if key not in layouts:
-            layouts[key] = _lay_out_slice(each, inner, inner_sends, hosts, default)
+            layouts[key] = _lay_out_slice(device_slice, inner, inner_sends, hosts, default)
         index = tuple(part for cut in coords for part in (cut, slice(None)))
-        mesh_ids[index] = each.devices.ids[layouts[key]]
+        mesh_ids[index] = device_slice.devices.ids[layouts[key]]
     return mesh_ids.reshape(axes.sizes)
 
 
@@ -245,16 +246,16 @@ def _restrict_traffic(
     """Yield the traffic between the tasks of the first slice, whose mesh has the axes ``inner``."""
     inner_task = np.full(axes.sizes, -1, dtype=np.int64)
     inner_task[tuple(map(slice, inner.sizes))] = np.arange(inner.n_tasks).reshape(inner.sizes)
-    for each in sends:
-        if each.axes:
-            yield each
+    for traffic in sends:
+        if traffic.axes:
+            yield traffic
             continue
-        groups = [row[row >= 0] for row in inner_task.ravel()[each.list_groups(axes)]]
-        # Groups may keep different numbers of members. Pairs keep both members or none.
+        groups = [row[row >= 0] for row in inner_task.ravel()[traffic.list_groups(axes)]]
+        # Groups may keep different numbers of members. A pair keeps both members or none.
         for n in sorted({len(group) for group in groups} - {0, 1}):
             table = np.array([group for group in groups if len(group) == n])
-            is_groups = each.pairs is None
-            yield replace(each, groups=table) if is_groups else replace(each, pairs=table)
+            is_groups = traffic.pairs is None
+            yield replace(traffic, groups=table) if is_groups else replace(traffic, pairs=table)
 
 
 def _lay_out_slice(

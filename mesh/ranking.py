@@ -55,7 +55,8 @@ from .traffic import MeshAxes, MeshTraffic, resolve_traffic
 
 # Minimum number of layouts, fastest first by their times in closed form, that may be simulated.
 _MIN_CANDIDATES = 24
-# Index of a collective and the nodes of its groups, which identify a simulation; and its inputs.
+# A simulation is identified by the index of its collective and the nodes of the groups. Its inputs
+# are the collective, its groups and the algorithm.
 _Key = tuple[int, bytes]
 _Item = tuple[MeshTraffic, CollectiveGroups, str]
 
@@ -167,7 +168,7 @@ class MeshLayouts(Result):
 
     @property
     def gain(self) -> float:
-        """How many times as fast a step communicates as in the default layout."""
+        """Communication time of a step in the default layout, divided by that in the best."""
         return self.default.time / self.best.time if self.best.time else 1.0
 
     @property
@@ -264,13 +265,12 @@ def mesh(
 
     The dimensions of the torus are split into pieces for the axes in every way. An axis walks over
     its pieces line by line, as a snake, in a loop or folded. Other layouts are cut from walks over
-    the whole torus. Their times follow from link loads in closed form. The fastest layouts and the
-    default are then simulated packet by packet, until the fastest layout is a simulated one.
-    `MeshLayouts.not_simulated` lists collectives with too many messages.
+    the whole torus. Their times are computed from link loads in closed form. The fastest layouts
+    and the default are then simulated packet by packet, until the fastest layout is a simulated
+    one. `MeshLayouts.not_simulated` lists collectives with too many messages.
 
-    The default is the mesh of `jax.make_mesh`. On a TPU it gives whole dimensions to the last axes
-    first. On other machines it lists the devices in the order of their numbers. If the mesh does
-    not fill the slice, the default uses the first devices.
+    On a TPU slice that the mesh fills, the default layout is the mesh of `jax.make_mesh`. Otherwise
+    it is the first devices in the order of their numbers.
 
     Parameters
     ----------
@@ -471,17 +471,15 @@ class SliceRanking:
     @property
     def table(self) -> pd.DataFrame:
         """A row for each slice: ``slice``, ``twisted``, ``time`` (s), ``source``, ``layout``."""
-        rows = [
-            {
-                "slice": text,
-                "twisted": bool(answer.torus.twist),
-                "time": answer.best.time,
-                "source": answer.best.source,
-                "layout": answer.best.description,
-            }
-            for text, answer in zip(self.slices, self.answers, strict=True)
-        ]
-        return pd.DataFrame(rows)
+        best = [answer.best for answer in self.answers]
+        columns = {
+            "slice": self.slices,
+            "twisted": [bool(answer.torus.twist) for answer in self.answers],
+            "time": [layout.time for layout in best],
+            "source": [layout.source for layout in best],
+            "layout": [layout.description for layout in best],
+        }
+        return pd.DataFrame(columns)
 
 
 def list_slices(name: str, n_chips: int) -> Iterator[tuple[str, Torus]]:
@@ -642,7 +640,7 @@ def _count_largest_box(torus: Torus, free: Bools) -> int:
     shapes = product(*(range(1, n + 1) for n in torus.shape))
     fitting = (shape for shape in shapes if math.prod(shape) <= free.sum())
     for shape in sorted(fitting, key=math.prod, reverse=True):
-        # The minimum over the nodes of a box at each position is True if the box is free.
+        # The minimum filter is True at each position where all nodes of the box are free.
         if scipy.ndimage.minimum_filter(grid, shape, mode=modes).any():
             return math.prod(shape)
     return 0

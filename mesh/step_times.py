@@ -5,20 +5,21 @@ its messages of the previous one.
 
 An allreduce of ``B`` bytes on a ring of ``n`` chips is a reduce-scatter and an allgather of
 ``n - 1`` rounds each. In a round every chip sends ``B / n`` bytes to the next chip. Links of ``w``
-bytes per second each way are busy for ``2 (n - 1) / n * B / w`` seconds in total, or for half of
-that time if a two-way ring sends half of each block in each direction. Each round also takes the
-software overhead of its messages and the latency of their hops.
+bytes per second each way are busy for ``2 (n - 1) / n * B / w`` seconds in total, or half as long
+if a two-way ring sends half of each block in each direction. Each round also takes the software
+overhead of its messages and the latency of their hops.
 
-On a line the ring is folded (0, 2, 4, ..., 5, 3, 1) or closed by one long path back. In both cases
-a one-way ring puts one block on each direction of each link, as a closed ring does. Only the hops
-differ: two per round at most if folded, ``2 (n - 1) / n`` on average with the long path. A two-way
-ring puts two half blocks on each direction and is no faster.
+On a line of chips the ring is folded (0, 2, 4, ..., 5, 3, 1) or closed by one long path back. In
+both cases a one-way ring sends one block over each direction of each link, as on a closed ring.
+Only the hops differ: a folded ring has at most two per message, and the long path gives
+``2 (n - 1) / n`` on average. A two-way ring sends two half blocks over each direction and is no
+faster.
 
 In general the busiest link sets the time of a round. A chain of rounds passes each edge of the ring
 once, so the latency of a round is the mean over the edges.
 
-Of many equal rounds only a few are simulated. They are simulated by packets, because concurrent
-flows with long routes would get a smaller share of a link and would delay all later rounds.
+Only a few of many equal rounds are simulated. Simulated packets are used because simulated flows
+with long routes would get a smaller share of each link and would delay all later rounds.
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ from operator import truediv
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toruscast._lazy import PickledByFields, lazy
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload, sum_edges
@@ -65,7 +65,7 @@ Endpoints = tuple[Ints, Ints]
 class _RingRound(NamedTuple):
     """A round on the rings of all groups."""
 
-    seconds_per_byte: float  # that the busiest link takes if each message has one byte
+    seconds_per_byte: float  # of the busiest link, if each message has one byte
     max_messages: float  # on any link
     mean_hops: float
     max_hops: int
@@ -222,8 +222,8 @@ def score_collective(
     seconds that each link is busy, ``(n_links,)``.
     """
     if groups.n == 1:
-        score = _build_score(0.0, "none", np.zeros(groups.torus.n_links), np.zeros(1), 0.0)
-        score = replace(score, simulated=0.0)
+        idle = np.zeros(groups.torus.n_links)
+        score = CollectiveScore(0.0, "none", 0.0, 0, 0.0, link_seconds=idle, simulated=0.0)
     elif traffic.collective not in RING_PASSES:
         score = _score_single_round(traffic, groups)
     else:
@@ -232,7 +232,9 @@ def score_collective(
         if bucket is not None and traffic.algorithm == "bucket":
             rings = []
         scores = [_score_ring(traffic, groups, algorithm) for algorithm in rings]
-        score = min([*scores, *filter(None, [bucket])], key=lambda each: each.time)
+        if bucket is not None:
+            scores.append(bucket)
+        score = min(scores, key=lambda each: each.time)
     if not with_links:
         return replace(score, link_seconds=np.zeros(0))
     if score.algorithm not in _DIRECTIONS:
@@ -241,19 +243,6 @@ def score_collective(
     n_rounds, message_bytes = _count_ring_rounds(traffic, groups, directions)
     seconds = groups.count_ring_messages()[directions] / groups.torus.link_bandwidth
     return replace(score, link_seconds=seconds * (n_rounds * message_bytes))
-
-
-def _build_score(
-    time: float,
-    algorithm: str,
-    seconds: Floats,
-    hops: NDArray[np.integer] | Floats,
-    max_messages: float,
-) -> CollectiveScore:
-    """Return a score from the seconds that each link is busy and the hops of each message."""
-    mean_hops = float(hops.mean()) if hops.size else 0.0
-    max_hops = int(hops.max(initial=0))
-    return CollectiveScore(time, algorithm, mean_hops, max_hops, max_messages, seconds)
 
 
 def _add_headers(nbytes: float, torus: Torus) -> float:
@@ -286,9 +275,9 @@ Transfer = tuple[int, int, float]  # dimension, direction (0 is plus), bytes
 def _list_bucket_rounds(sizes: Sequence[int], nbytes: float) -> list[tuple[int, list[Transfer]]]:
     """Return the rounds of a bucket reduce-scatter: repetitions, and the transfers in each.
 
-    The buffer is divided between as many lanes as there are dimensions and directions. A lane
-    reduces its share along one dimension after the other, beginning with its own dimension. After
-    each dimension the share is smaller by the size of that dimension.
+    The buffer is divided equally between lanes, one for each dimension and direction. A lane
+    reduces its share along one dimension after the other, beginning with its own dimension. Each
+    dimension divides the share by its size.
     """
     ndim = len(sizes)
     lanes: list[list[Transfer]] = []
@@ -297,6 +286,7 @@ def _list_bucket_rounds(sizes: Sequence[int], nbytes: float) -> list[tuple[int, 
         blocks = accumulate((sizes[d] for d in dims), truediv, initial=nbytes / (2 * ndim))
         pairs = zip(dims, islice(blocks, 1, None), strict=True)
         lanes.append([(d, direction, block) for d, block in pairs for _ in range(sizes[d] - 1)])
+    # All lanes have equally many steps. Step k of every lane is round k.
     rounds = map(list, zip(*lanes, strict=True))
     return [(len(list(same)), transfers) for transfers, same in groupby(rounds)]
 
@@ -304,7 +294,8 @@ def _list_bucket_rounds(sizes: Sequence[int], nbytes: float) -> list[tuple[int, 
 def score_bucket(traffic: MeshTraffic, groups: CollectiveGroups) -> CollectiveScore | None:
     """Return the score of the bucket algorithm, which uses all dimensions of a group at once.
 
-    None if the traffic names another algorithm, or the groups are not boxes of the torus.
+    Return None if the traffic requests another algorithm, or the groups are not boxes of two or
+    more dimensions.
     """
     if traffic.collective not in RING_PASSES or traffic.algorithm not in ("", "bucket"):
         return None
@@ -319,7 +310,7 @@ def score_bucket(traffic: MeshTraffic, groups: CollectiveGroups) -> CollectiveSc
     network = torus.network
     time, max_messages = 0.0, 0.0
     seconds = np.zeros(torus.n_links)
-    mean_hops = [float(each.mean()) for each in hops]
+    mean_hops = [float(distances.mean()) for distances in hops]
     for rounds, transfers in _list_bucket_rounds(grid.shape[1:], traffic.nbytes):
         busy, messages = np.zeros(torus.n_links), np.zeros(torus.n_links)
         for d, direction, block in transfers:
@@ -332,7 +323,9 @@ def score_bucket(traffic: MeshTraffic, groups: CollectiveGroups) -> CollectiveSc
         max_messages = max(max_messages, float(messages.max()))
     passes = RING_PASSES[traffic.collective]
     time = network.start + passes * time
-    return _build_score(time, "bucket", passes * seconds, np.concatenate(hops), max_messages)
+    all_hops = np.concatenate(hops)
+    mean, largest = float(all_hops.mean()), int(all_hops.max())
+    return CollectiveScore(time, "bucket", mean, largest, max_messages, passes * seconds)
 
 
 def _score_single_round(traffic: MeshTraffic, groups: CollectiveGroups) -> CollectiveScore:
@@ -350,18 +343,19 @@ def _score_single_round(traffic: MeshTraffic, groups: CollectiveGroups) -> Colle
     seconds = n_messages * message_bytes / torus.link_bandwidth
     injection_time = messages_per_task * network.overhead + message_bytes / max(torus.bandwidth)
     send_time = max(float(seconds.max(initial=0)) + network.overhead, injection_time)
-    mean_hops = float(hops.mean()) if hops.size else 0.0
+    mean_hops, max_hops = float(hops.mean()) if hops.size else 0.0, int(hops.max(initial=0))
     time = network.start + send_time + mean_hops * network.hop_latency
-    return _build_score(time, "at once", seconds, hops, float(n_messages.max(initial=0)))
+    max_messages = float(n_messages.max(initial=0))
+    return CollectiveScore(time, "at once", mean_hops, max_hops, max_messages, seconds)
 
 
 def time_bound(traffic: MeshTraffic, groups: CollectiveGroups) -> float:
     """Return a lower bound on the seconds of a collective over all layouts.
 
-    A chip sends over at most all its links at once. It sends ``2 (n - 1) / n`` of the buffer in an
-    allreduce, and ``(n - 1) / n`` in a reduce-scatter, an allgather and an all-to-all. A single
-    message uses one link. An all-to-all has two more bounds. Its messages must cross every cut of
-    the torus, and all links together must carry its bytes over the hops to the nearest nodes.
+    A chip can use all its links at once. It sends ``2 (n - 1) / n`` of the buffer in an allreduce,
+    and ``(n - 1) / n`` in a reduce-scatter, an allgather and an all-to-all. A single message uses
+    one link. An all-to-all has two more bounds: its messages must cross every cut of the torus, and
+    the links together must carry its bytes over at least the hops to the ``n - 1`` nearest nodes.
 
     Examples
     --------
@@ -392,13 +386,13 @@ def _bound_all_to_all(groups: CollectiveGroups) -> float:
     src = np.arange(speed.size) // (2 * torus.ndim)
     dst = np.where(torus.link_exists, torus.neighbors.ravel(), src)
     for plane, size in zip(torus.coords.T, torus.shape, strict=True):
-        # Bandwidth from each plane to each other plane, and usable nodes in each plane.
+        # Bandwidth from each plane to each other plane, and number of usable nodes in each plane.
         between = np.bincount(plane[src] * size + plane[dst], speed, size * size)
         between, n_nodes = between.reshape(size, size), np.bincount(plane[torus.usable_nodes])
         for cut in range(1, size):
             before, after = int(n_nodes[:cut].sum()), int(n_nodes[cut:].sum())
-            # In the best case the cut splits only one group, into m and n - m members. Then
-            # m (n - m) messages cross it in each direction.
+            # The fewest messages cross a cut that splits only one group. If it splits the group
+            # into m and n - m members, m (n - m) messages cross it in each direction.
             m = np.arange(max(n_tasks - after, 0), min(before, n_tasks) + 1) % n
             cut_bandwidth = min(between[:cut, cut:].sum(), between[cut:, :cut].sum())
             if cut_bandwidth > 0 and m.size:
@@ -412,7 +406,7 @@ def simulate_collective(
     """Return the seconds of a collective by simulated packets; None if it has too many messages.
 
     Only a few of many equal rounds are simulated. The other rounds are assumed to take the mean
-    time of the second half of the simulated rounds. The error is at most 5 %.
+    time of the second half of the simulated rounds, with an error of at most 5 %.
     """
     groups = groups.extract_repeating_part()
     torus = groups.torus
@@ -435,21 +429,22 @@ def simulate_collective(
             simulation = _simulate_rounds(MappingProblem(few, torus))
             times[key] = simulation.time
             if n > len(few):
-                middle, end = (float(simulation.message_times[i].max()) for i in (half - 1, -1))
+                middle = float(simulation.message_times[half - 1].max())
+                end = float(simulation.message_times[-1].max())
                 times[key] += (n - len(few)) * (end - middle) / half
         total += times[key]
     return total
 
 
 def _simulate_rounds(problem: MappingProblem) -> Simulation:
-    """Simulate messages whose task numbers are node numbers, in packets of increased size."""
+    """Simulate messages in enlarged packets; task i of the problem is node i."""
     rounds, torus = problem.workload, problem.torus
     longest = max(float(phase.nbytes.max(initial=0.0)) for phase in rounds)
     n_messages = sum(phase.n_edges for phase in rounds)
     min_packets = _MIN_PACKETS[rounds.dependent]
     n_packets = min(_PACKETS, max(_MAX_PACKETS // max(n_messages, 1), min_packets))
     coarsening = max(int(longest / torus.network.payload / n_packets), 1)
-    # Excluded nodes run no tasks, but here each node is a task, some without messages.
+    # Every node is a task here, also an excluded node, which sends nothing.
     torus = replace(torus, exclusions=replace(torus.exclusions, nodes=()))
     mapping = TaskMapping(np.arange(torus.n_nodes), torus)
     return simulate(replace(problem, torus=torus), mapping=mapping, coarsening=coarsening)
@@ -458,7 +453,7 @@ def _simulate_rounds(problem: MappingProblem) -> Simulation:
 def list_rounds(
     traffic: MeshTraffic, groups: CollectiveGroups, algorithm: str
 ) -> list[tuple[int, CommGraph]]:
-    """Return each round as its repetitions and its messages, which are those of all groups."""
+    """Return the rounds of all groups: how often each is repeated, and its messages."""
     kind, nodes = traffic.collective, groups.nodes
     if algorithm == "bucket":
         grid = groups.boxes
@@ -482,7 +477,9 @@ def build_single_round(traffic: MeshTraffic, groups: CollectiveGroups) -> Mappin
     pairs = len(groups.nodes) * n * (n - 1) if to_all else 2 * groups.nodes.size
     if pairs > MAX_MESSAGES:
         return None
-    src, dst = map(np.concatenate, zip(*list_messages(traffic, groups), strict=True))
+    chunks = list(list_messages(traffic, groups))
+    src = np.concatenate([src for src, _ in chunks])
+    dst = np.concatenate([dst for _, dst in chunks])
     nbytes = np.full(src.size, traffic.nbytes / (n if to_all else 1))
     return MappingProblem(sum_edges(torus.n_nodes, src, dst, nbytes, np.ones(src.size)), torus)
 

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -88,13 +89,13 @@ ALGORITHMS = ("ring", "two-way-ring", "bucket")
 TRAFFIC_FORM = "AXIS:COLLECTIVE:SIZE such as tensor:allreduce:64MB"
 # Maximum bytes: more than any memory holds, but few enough that packet counts do not overflow.
 _MAX_BYTES = 1e15
-# Default bytes of each axis, so many that bandwidth matters more than latency.
+# Default bytes of each axis, large enough that bandwidth matters more than latency.
 DEFAULT_BYTES = 64e6
 
 
 @dataclass(frozen=True, eq=False)
 class MeshTraffic:
-    """A collective that every group of a step runs.
+    """A collective of a step, which several groups of tasks run at the same time.
 
     Parameters
     ----------
@@ -260,6 +261,7 @@ def resolve_traffic(traffic: object, axes: object) -> tuple[MeshAxes, tuple[Mesh
 
 
 def _as_axes(axes: object) -> MeshAxes:
+    """Return axes from text such as ``data=8,tensor=4``, a mapping of sizes, or `MeshAxes`."""
     if isinstance(axes, str):
         return parse_axes(axes)
     if isinstance(axes, Mapping):
@@ -305,17 +307,17 @@ def convert_hlo_step(
     return axes, tuple(_match_axes(each, axes) for each in step.collectives)
 
 
-def _match_axes(one: HloCollective, axes: MeshAxes) -> MeshTraffic:
+def _match_axes(collective: HloCollective, axes: MeshAxes) -> MeshTraffic:
     """Return a collective with its axes, or with its groups or pairs if no axes match."""
-    is_permute = one.kind == "permute"
-    sorted_groups = _sort_groups(one.groups, is_permute)
-    for kind, names, table in _list_axis_groups(one.kind, axes):
+    build = partial(MeshTraffic, nbytes=collective.nbytes, runs=collective.runs)
+    is_permute = collective.kind == "permute"
+    sorted_groups = _sort_groups(collective.groups, is_permute)
+    for kind, names, table in _list_axis_groups(collective.kind, axes):
         if np.array_equal(_sort_groups(table, is_permute), sorted_groups):
-            name = f"{one.name} ({'+'.join(names)})"
-            return MeshTraffic(kind, one.nbytes, names, runs=one.runs, name=name)
-    name = f"{one.name} ({'pairs' if is_permute else 'groups'})"
-    groups, pairs = (None, one.groups) if is_permute else (one.groups, None)
-    return MeshTraffic(one.kind, one.nbytes, groups=groups, pairs=pairs, runs=one.runs, name=name)
+            return build(kind, axes=names, name=f"{collective.name} ({'+'.join(names)})")
+    if is_permute:
+        return build("permute", pairs=collective.groups, name=f"{collective.name} (pairs)")
+    return build(collective.kind, groups=collective.groups, name=f"{collective.name} (groups)")
 
 
 def _list_axis_groups(kind: str, axes: MeshAxes) -> Iterator[tuple[str, tuple[str, ...], Ints]]:

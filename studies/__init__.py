@@ -1,4 +1,4 @@
-"""Studies: published experiments and public measurements, repeated over the public API.
+"""Studies: published experiments and public measurements, repeated with the public API.
 
 ``python -m studies run all --out DIR --data FOLDER`` writes the pages of ``studies/results``.
 """
@@ -33,6 +33,6 @@ STUDIES: dict[str, Study] = {
     study.name: study for study in (*(room.STUDY for room in _ROOMS), real_mpi.LIVE)
 }
 SAMPLES = Path(__file__).parent / "sc13" / "samples.parquet"
-"""The table of simulated samples that ``python -m studies build`` made."""
+"""The table of simulated samples from ``python -m studies build``."""
 
 __all__ = ["SAMPLES", "STUDIES", "Study"]

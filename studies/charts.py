@@ -1,4 +1,4 @@
-"""Charts of the studies: dots, forecasts over observed times, and panels beside each other."""
+"""Charts of the studies: dots, scatter plots of predictions, and panels side by side."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ _MARKERS = "osD^vPX*"
 def draw_chart(chart: Chart, path: str | os.PathLike[str]) -> None:
     """Draw a chart into an SVG, PNG or PDF file; equal values give equal bytes.
 
-    Dots are means of the rows alike in x and group, a line for each x; those of groups that were
-    published are hollow, RCC begins at the .5 of chance, and R^2 at 0, so that what is worse than
-    the mean time has no dot. A scatter has both axes alike, logarithmic, with the diagonal. Panels
-    stand beside each other, one for each group; the column ``series`` tells its points apart.
+    Dots are the means of rows with equal x and group, on a line for each x. Published groups have
+    hollow dots. The axis of an RCC begins at 0.5, the value of a random order. The axis of an R^2
+    begins at 0, so values worse than the mean time have no dot. A scatter plot has equal
+    logarithmic axes and the diagonal. Panels are side by side, one for each group, and the column
+    ``series`` separates their points.
 
     Parameters
     ----------
     chart : Chart
     path : path-like
-        The file; what stood there is replaced.
+        The file, which is overwritten.
 
     Raises
     ------
@@ -77,7 +78,7 @@ def draw_chart(chart: Chart, path: str | os.PathLike[str]) -> None:
                 axes.set_xlim(0, 1.01)
         axes.set_title(chart.title, fontsize=10)
         if len(groups) > 1:
-            # Dots fill the axes, and points of a scatter lie along the diagonal.
+            # Dots fill the axes, but the points of a scatter plot lie along the diagonal.
             if chart.kind == "dots":
                 drawn.legend(loc="outside right upper", fontsize=7)
             else:
@@ -86,7 +87,7 @@ def draw_chart(chart: Chart, path: str | os.PathLike[str]) -> None:
 
 
 def _panels(chart: Chart, groups: list[str], every) -> None:  # type: ignore[no-untyped-def]
-    """Draw each group into axes of its own, and name the points of several series."""
+    """Draw each group into its own axes, with a legend if there are several series."""
     for axes, group in zip(every, groups, strict=True):
         rows = chart.table[chart.table[chart.group] == group]
         several = rows.groupby("series", sort=False) if "series" in rows else [("", rows)]

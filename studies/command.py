@@ -1,4 +1,4 @@
-"""``python -m studies``: the studies, their samples and their results."""
+"""``python -m studies``: run the studies, and simulate their samples."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def build(out: str | None, only: tuple[str, ...], dry_run: bool, jobs: int, quie
 
 
 def _chosen_blocks(only: tuple[str, ...]) -> tuple[plan.Block, ...]:
-    """Return the blocks that contain one of the texts; all without a text."""
+    """Return the blocks whose names contain one of the texts, or all blocks without a text."""
     blocks = plan.blocks()
     wanted = [" ".join(text.lower().split()) for text in only]
     for text, given in zip(wanted, only, strict=True):

@@ -1,4 +1,4 @@
-"""How figures look, and how they reach a file."""
+"""The style of figures, and writing them to files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from toruscast.errors import InputError
 from toruscast.files import atomic_path
 
-# The same picture from the same numbers, byte for byte: no random ids, no date.
+# No random ids and no date, so that equal numbers give equal bytes.
 _STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "toruscast",
@@ -28,18 +28,18 @@ SUFFIXES = (".svg", ".png", ".pdf")
 
 @contextmanager
 def figure(width: float, height: float, **options: Any) -> Iterator[Figure]:
-    """Give an empty matplotlib figure of this size in inches, in the style of the project."""
+    """Return an empty matplotlib figure of this size in inches, in the style of the project."""
     with mpl.rc_context(_STYLE):
         yield Figure(figsize=(width, height), layout="constrained", **options)
 
 
 def save(drawn: Figure, path: str | os.PathLike[str]) -> None:
-    """Write a figure as SVG, PNG or PDF, by the suffix of the file; whole or not at all.
+    """Write a figure as SVG, PNG or PDF, by the suffix of the file, completely or not at all.
 
     Raises
     ------
     InputError
-        If the suffix is another or the file cannot be written.
+        If the suffix is unknown or the file cannot be written.
     """
     target = Path(path)
     suffix = target.suffix.lower()

@@ -1,4 +1,4 @@
-"""Lines of a text file and the numbers in them, or an error that names the line."""
+"""Read lines of a text file and their numbers, with errors that give the line."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from toruscast import InputError
 
 
 class Lines:
-    """The lines of a text file that are not empty, with their numbers.
+    """The non-empty lines of a text file, with line numbers.
 
     Parameters
     ----------
     path : path-like
     finished : bool
-        Leave out a last line without an end, which may be cut off.
+        Omit a last line without an end, which may be truncated.
 
     Raises
     ------
     InputError
-        If the file cannot be read or is no text.
+        If the file cannot be read or is not text.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, finished: bool = False) -> None:
@@ -45,7 +45,7 @@ class Lines:
         return InputError(message, file=self.path, line=line, found=found, expected=expected)
 
     def whole(self, line: int, token: str) -> int:
-        """Return a whole number from 0 on."""
+        """Return a whole number that is not negative."""
         if not (token.isascii() and token.isdigit() and len(token) <= 18):
             raise self.fault("bad number", line, token, "a whole number from 0 on")
         return int(token)

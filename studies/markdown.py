@@ -12,7 +12,7 @@ NOTHING = "-"
 
 
 def number(value: float, digits: int = 4) -> str:
-    """Return a number to ``digits`` significant digits, all those before the point shown.
+    """Format a number with ``digits`` significant digits, but with all digits before the point.
 
     Examples
     --------
@@ -25,14 +25,14 @@ def number(value: float, digits: int = 4) -> str:
         return "infinite" if value > 0 else "-infinite"
     if value and not 1e-4 <= abs(value) < 1e12:
         return f"{value:.{digits - 1}e}"
-    # Rounding first settles values such as 99.996.
+    # Round first, because a value such as 99.996 gains a digit.
     rounded = abs(float(f"{value:.{digits - 1}e}"))
     size = math.floor(math.log10(rounded)) if rounded else 0
     return f"{value:.{max(digits - 1 - size, 0)}f}"
 
 
 def cell(text: object) -> str:
-    r"""Return a text that stays inside its cell, and shows as it is.
+    r"""Escape a text for a table cell.
 
     Examples
     --------
@@ -45,13 +45,13 @@ def cell(text: object) -> str:
 
 
 def rows(head: Sequence[str], body: Iterable[Sequence[str]], right: Sequence[bool]) -> str:
-    """Return a table of cells; ``right`` says which columns align right."""
+    """Return a table of cells; ``right`` selects the columns that are right-aligned."""
     rule = ["---:" if numeric else "---" for numeric in right]
     return "\n".join("| " + " | ".join(row) + " |" for row in (head, rule, *body))
 
 
 def table(values: pd.DataFrame) -> str:
-    """Return a table with its numbers in four digits; the index only where it has a name.
+    """Return a table with numbers of four digits; the index is included only if it has a name.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def table(values: pd.DataFrame) -> str:
 
 
 def _column(values: pd.Series) -> list[str]:
-    """Return the cells of a column: whole numbers without a point where all of them are."""
+    """Return the cells of a column; numbers have no point if all of them are whole."""
     numbers = [v for v in values if isinstance(v, Real) and math.isfinite(v)]
     whole = all(float(v).is_integer() for v in numbers)
     return [_shown(value, whole) for value in values]

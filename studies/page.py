@@ -1,4 +1,4 @@
-"""The pages of the studies, ``studies/results/*.md``, made from what they found."""
+"""Make the pages of the studies, ``studies/results/*.md``, from their findings."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .markdown import cell, number, table
 from .study import Findings, Study, Target
 
 _MOST_DIGITS = 17
-# A space before what is a quotation, a heading or a list at the beginning of a line.
+# A space before characters that begin a quotation, a heading or a list at the start of a line.
 _BEFORE_SIGN = re.compile(r" (?=>|(?:[-+*]|#+|\d+[.)]) )")
-# Targets of a part that are named one by one.
+# Maximum number of targets of a part that are named one by one.
 _MOST_NAMED = 8
 
 
@@ -29,7 +29,7 @@ def study_page(study: Study, findings: Mapping[str, Findings], commit: str) -> s
     findings : mapping of str to Findings
         By title of the part.
     commit : str
-        The commit of the code that found them.
+        The commit of the code that produced them.
     """
     parts = [f"# {study.title}", wrapped(study.text)]
     if verdict := _verdict(findings):
@@ -56,7 +56,7 @@ def study_page(study: Study, findings: Mapping[str, Findings], commit: str) -> s
 
 
 def _verdict(findings: Mapping[str, Findings]) -> str:
-    """Return which targets are reached, and which are not; many of one part are counted only."""
+    """Return a text about the reached and missed targets; many targets of one part are counted."""
     said: dict[bool, list[str]] = {True: [], False: []}
     for title, found in findings.items():
         wanted = [target for target in found.targets if target.met is not None]
@@ -73,7 +73,7 @@ def _verdict(findings: Mapping[str, Findings]) -> str:
 
 
 def _joined(findings: Mapping[str, Findings]) -> dict[str, dict[str, pd.DataFrame]]:
-    """Return what each part shows; tables of one caption are one table, in the last part of it."""
+    """Return the tables of each part; tables with equal captions are joined in the last part."""
     shown: dict[str, dict[str, pd.DataFrame]] = {title: {} for title in findings}
     place: dict[str, str] = {}
     for title, found in findings.items():
@@ -92,7 +92,7 @@ def index_page(
     machine: Mapping[str, str],
     provenance: Mapping[str, Any] | None,
 ) -> str:
-    """Return the page that lists the studies, and what they were run with.
+    """Return the page that lists the studies, with the machine and versions of the run.
 
     Examples
     --------
@@ -144,9 +144,9 @@ def _samples(provenance: Mapping[str, Any] | None) -> str:
 
 
 def wrapped(text: str, indent: str = "") -> str:
-    """Return paragraphs with lines of at most 160 letters.
+    """Return paragraphs with lines of at most 160 characters.
 
-    A space that does not break stays before a sign that would begin a quotation or a list.
+    A line is not broken before a character that would begin a quotation or a list.
     """
     filled = (
         textwrap.fill(
@@ -162,7 +162,7 @@ def wrapped(text: str, indent: str = "") -> str:
 
 
 def target_table(findings: Mapping[str, Findings]) -> pd.DataFrame:
-    """Return all figures of a study: what, published, target, reached, met."""
+    """Return a table of all figures of a study: what, published, target, reached, met."""
     return pd.DataFrame(
         [
             (title, target.what, *described(target))
@@ -174,7 +174,7 @@ def target_table(findings: Mapping[str, Findings]) -> pd.DataFrame:
 
 
 def described(target: Target) -> tuple[str, str, str, str]:
-    """Return published, target, reached and met in words; with the digits that tell which.
+    """Return published, target, reached and met as text; the digits show whether it is met.
 
     Examples
     --------
@@ -195,7 +195,7 @@ def described(target: Target) -> tuple[str, str, str, str]:
 
 
 def _tells(target: Target, digits: int) -> bool:
-    """Whether the rounded figure is on the same side of the target as the figure."""
+    """Return whether the rounded figure is on the same side of the target as the exact one."""
     if not math.isfinite(target.reached):
         return True
     rounded = float(number(target.reached, digits))

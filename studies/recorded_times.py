@@ -1,4 +1,4 @@
-"""Simulated times that were recorded, in place of simulations."""
+"""Recorded simulated times that replace simulations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 
 class RecordedTimes(CandidateSimulator):
-    """Times that were simulated before: by the number of packets in one, ``(n,)`` each."""
+    """Simulated times of n mappings, ``(n,)``, by the number of packets merged into one."""
 
     def __init__(
         self,
@@ -31,16 +31,16 @@ class RecordedTimes(CandidateSimulator):
         self.costs = {level: 1 / level for level in recorded} if costs is None else costs
 
     def simulate(self, candidates: NDArray[np.int64], coarsening: int = 1) -> Floats:
-        """Return recorded seconds."""
+        """Return the recorded seconds."""
         times = self.recorded[coarsening][candidates]
         self.times[candidates, 0] = times
         return times
 
     def hops(self, coarsening: int = 1) -> float:
-        """Return the cost that was given, or that of real packets over their number."""
+        """Return the given cost, or the cost of real packets divided by the number merged."""
         return self.costs[coarsening]
 
     @property
     def levels(self) -> Sequence[int]:
-        """Numbers of packets in one that were recorded."""
+        """The recorded numbers of packets merged into one."""
         return sorted(self.recorded)

@@ -1,4 +1,4 @@
-"""Runs studies one after the other and writes what they found, as far as they got."""
+"""Run studies one after another and write the findings of each when it is done."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ def run(
 ) -> tuple[dict[str, dict[str, Findings]], dict[str, str]]:
     """Run studies and write their pages, tables and figures into the folder ``out``.
 
-    A study that fails among several is left out with the reason.
+    If one of several studies fails, it is omitted with the reason.
 
     Returns
     -------
     findings : dict
-        By study and title of the part.
+        Findings by study and title of the part.
     left_out : dict of str to str
-        Studies that found nothing, and why.
+        Studies without findings, with the reason.
 
     Raises
     ------
     InputError
-        If there is no such study or what it needs is missing; and what the study raises where it
-        is the only one.
+        If there is no such study, or something that it needs is missing. Errors of the study itself
+        are raised if it is the only one.
     """
     chosen, left_out = _chosen(names, inputs, studies)
     if find_spec("matplotlib") is None:
@@ -99,7 +99,7 @@ def run(
 def _chosen(
     names: Sequence[str], inputs: Inputs, studies: Mapping[str, Study]
 ) -> tuple[list[Study], dict[str, str]]:
-    """Return the studies to run, and those that "all" leaves out with the reason."""
+    """Return the studies to run, and those that "all" omits, with the reasons."""
     known = [*studies, ALL]
     for name in names:
         if name not in known:
@@ -161,14 +161,14 @@ def _write(text: str, path: Path) -> None:
 
 
 def _file_name(name: str) -> str:
-    """Return the name where it is that of a plain file on every system."""
+    """Return the name if it is a valid file name on every system."""
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*", name):
         raise InputError("bad file name", found=name, expected="letters, digits, - and _")
     return name
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON can hold it: NaN becomes null."""
+    """Return a value for JSON; NaN becomes null."""
     if isinstance(value, dict):
         return {key: _plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Scores of forecasts, as the tables of the studies show them."""
+"""Scores of predictions for the tables of the studies."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from toruscast.training import r2, rcc, regret, wrong_pairs
 
 Floats = NDArray[np.float64]
 CASE = ["benchmark", "size", "torus"]
-# Share of a machine's times that is drawn at random, and how often.
+# Share of a machine's times in a random training set, and number of random sets.
 TENTH, DRAWS = 0.1, 3
 
 
 def tenths(large: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
-    """Return which of the rows that are forecast are known too, for each draw.
+    """Return masks of random tenths of the large rows, one for each draw.
 
     Examples
     --------
@@ -37,20 +37,21 @@ def fit_constants(
     observed: ArrayLike,
     hold: ArrayLike = 0.0,
 ) -> Floats:
-    """Return the positive constants of a machine with which a model's times fit observed ones.
+    """Fit the positive constants of a model to observed times of a machine.
 
-    Least squares of the logarithms of the ratio, large ones damped.
+    The fit minimises the squared logarithms of the ratios, and reduces the weight of large ones.
 
     Parameters
     ----------
     seconds : callable
-        Times of the constants, shape (n_times,).
+        Function of the constants that returns the times, shape (n_times,).
     start : array-like, shape (n_constants,)
         Values from which the fit starts.
     observed : array-like, shape (n_times,)
         Seconds.
     hold : array-like, shape (n_constants,)
-        How far each is drawn to its start, in units of the relative error of one time.
+        Strength with which each constant is held at its start, in units of the relative error of
+        one time.
 
     Examples
     --------
@@ -68,7 +69,7 @@ def fit_constants(
 def scores(observed: ArrayLike, predicted: ArrayLike) -> dict[str, float]:
     """Return RCC, wrong pairs and all pairs, R^2, R^2 of the logarithms, and regret.
 
-    Where a forecast is not positive, its logarithm has no R^2: NaN.
+    If a prediction is not positive, the R^2 of the logarithms is NaN.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Forecasts of large tori by models that learned on small ones."""
+"""Predictions for large tori by models that are trained on small ones."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ FAMILIES = (
     *("transposes", "sharded model", "particles"),
 )
 OTHERS = ("octree", "butterfly")
-"""Families that the models do not learn from."""
+"""Families of graphs that are not in the training set."""
 SMALL, LARGE = ((4, 4, 4), (4, 4, 8)), ((8, 8, 8), (8, 8, 16))
-# Packets of a message in the byte-weighted mean.
+# Packets per message in the byte-weighted mean.
 PACKETS = 16.0
 MAPPINGS = 24
 BOUND = "release bound"
@@ -37,7 +37,7 @@ def samples(family: str, shape: tuple[int, ...], n_jobs: int) -> pd.DataFrame:
 
 
 def run(inputs: Inputs) -> Findings:
-    """Train on the small tori of all families together, and forecast each large one."""
+    """Train on the small tori of all families together, and predict each large one."""
     known, wanted = (
         pd.concat([samples(name, shape, inputs.n_jobs) for name in names for shape in shapes])
         for names, shapes in ((FAMILIES, SMALL), ((*FAMILIES, *OTHERS), LARGE))

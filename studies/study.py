@@ -1,4 +1,4 @@
-"""What a study is, and what it finds."""
+"""The classes of a study, its inputs and its findings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from toruscast import InputError
 
 @dataclass(frozen=True)
 class Target:
-    """A figure, with what is wanted of it and what was published.
+    """A figure of a study, with its target and its published value.
 
     Attributes
     ----------
@@ -23,10 +23,10 @@ class Target:
         Such as "RCC, 2,048 processes and more".
     reached : float
     target : float
-        NaN states a figure without a target.
+        NaN for a figure without a target.
     kind : {"at least", "at most"}
     published : float
-        Figure of the source that is repeated; NaN if there is none.
+        The value in the publication; NaN if there is none.
     """
 
     what: str
@@ -37,7 +37,7 @@ class Target:
 
     @property
     def met(self) -> bool | None:
-        """Whether the figure reaches the target; None where there is none.
+        """Whether the figure reaches the target; None without a target.
 
         Examples
         --------
@@ -65,17 +65,17 @@ class Chart:
 
 @dataclass(frozen=True)
 class Findings:
-    """What a part of a study found.
+    """The results of a part of a study.
 
     Attributes
     ----------
     text : str
-        What was repeated, what came out and what did not, in a few sentences of Markdown.
+        A few sentences of Markdown about the experiment and its result.
     tables : dict of str to DataFrame
-        Results; each becomes a CSV file of its name.
+        Results by name; each becomes a CSV file.
     shown : dict of str to DataFrame
-        Small tables for the page, by their captions. Those of one caption, from several parts, are
-        joined on the columns that they share.
+        Small tables for the page, by caption. Tables of several parts with the same caption are
+        joined on their common columns.
     targets : tuple of Target
     charts : dict of str to Chart
     """
@@ -89,7 +89,7 @@ class Findings:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a study may work on.
+    """The inputs of a study.
 
     Attributes
     ----------
@@ -100,9 +100,9 @@ class Inputs:
     n_jobs : int
         Processes or threads.
     work : Path or None
-        Folder for what a study makes on its way, such as a program that it compiles.
+        Folder for intermediate files of a study, such as a program that it compiles.
     live : tuple of str
-        What ``real_mpi_live`` measures.
+        Setups that ``real_mpi_live`` measures.
     """
 
     samples: Path | None = None
@@ -112,12 +112,12 @@ class Inputs:
     live: tuple[str, ...] = ("short",)
 
     def files(self, pattern: str) -> list[Path]:
-        """Return the measurements that fit a pattern, in order of their names.
+        """Return the files of measurements that match a pattern, sorted by name.
 
         Raises
         ------
         InputError
-            If no folder of measurements was given, or it lacks such files.
+            If there is no folder of measurements, or it has no such files.
 
         Examples
         --------
@@ -142,17 +142,17 @@ class Study:
     ----------
     name, title : str
     text : str
-        What its page says before the parts.
+        Text of the page before the parts.
     needs : {"samples", "data", "program", "nothing"}
-        Which of its `Inputs` it works on, or that it runs another program.
+        The input that it requires, or that it runs another program.
     parts : dict of str to callable
-        Title of each part, and what finds it: takes `Inputs`, returns `Findings`.
+        Title of each part, and its function from `Inputs` to `Findings`.
     sources : tuple of str
-        Where its data come from, with commit and licence.
+        The sources of its data, with commit and licence.
     files : tuple of str
-        Patterns of the files that it reads from the folder of measurements.
+        Patterns of the files to read in the folder of measurements.
     missing : callable
-        Tells what this machine lacks for it; None if nothing.
+        Function that returns a requirement that this machine lacks, or None.
     """
 
     name: str

@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, settings
 
 from toruscast.cli.output import Output
 
-# How long an example takes says how busy the machine is. The usual examples are few, and the same
-# in each run, so that a change that touches nothing fails nothing; EXAMPLES=N (`make laws`) draws
-# more.
+# No deadline, because the time of an example depends on the load of the machine. The examples are
+# few and the same in each run, so that unrelated changes cannot fail a test. EXAMPLES=N (`make
+# laws`) draws more.
 settings.register_profile(
     "toruscast",
     deadline=None,
@@ -20,10 +20,10 @@ settings.register_profile(
 )
 settings.load_profile("toruscast")
 
-# Which test is the first to compile a kernel depends on what an earlier run has kept.
+# The cache of an earlier run decides which test compiles a kernel first.
 logging.getLogger("toruscast._jit").setLevel(logging.ERROR)
 
-# Programs that tests start obey signals, also where a shell or nohup lets the tests ignore them.
+# Programs that tests start must obey signals, even if a shell or nohup makes the tests ignore them.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -33,7 +33,7 @@ BESIDE = Path(__file__).parents[2] / "shared" / "data"
 
 
 class Measurements(type(Path())):
-    """The folder of public measurements; a test skips that asks for a part that is not there."""
+    """The folder of public measurements; a test is skipped if its part is missing."""
 
     def __truediv__(self, part):
         path = Path(self) / part

@@ -1,4 +1,4 @@
-"""What a page shows beside what a run gives: words exactly, numbers within a tolerance."""
+"""Compare the output on a page with that of a run: words exactly, numbers within a tolerance."""
 
 import math
 import re
@@ -11,7 +11,7 @@ NUMBER = re.compile(r"(?<![\w.@-])([-+]?\d+(?:\.\d+)?)(?![\w@]|-\w)")
 
 
 def agree(shown, given):
-    """Whether two texts have the same words, and numbers of 3 % or a percentage point at most."""
+    """Whether two texts have equal words, and numbers within 3 % or one percentage point."""
     ours, theirs = NUMBER.split(shown), NUMBER.split(given)
     if [text.split() for text in ours[::2]] != [text.split() for text in theirs[::2]]:
         return False

@@ -1,4 +1,4 @@
-"""The pages of the Python interface, one for each object; `site_hooks.py` adds them."""
+"""Make a page for each public Python object; `site_hooks.py` adds the pages to the site."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import toruscast
 
-# What all results have, the object that `Result.plot` returns, and calls for a framework each.
+# Modules of the base class of results, of the object that `Result.plot` returns, and of frameworks.
 _OTHERS = (
     "toruscast.notebook.Result",
     "toruscast.answers.figures.Figure",
@@ -34,7 +34,7 @@ Each name of `import toruscast as tc` has a page. The packages `tc.mapping`, `tc
 
 
 class ApiPage(NamedTuple):
-    """A public object: its name, its full path, its group and the first line about it."""
+    """A public object: its name, full path, group, and the first line of its docstring."""
 
     name: str
     path: str
@@ -43,7 +43,7 @@ class ApiPage(NamedTuple):
 
     @property
     def page(self) -> str:
-        """Path of its page in docs; classes are apart, as names differ by a capital only."""
+        """Path of its page in docs. Classes have a folder: names may differ only in case."""
         folder = "classes" if self.name[0].isupper() else "functions"
         return f"reference/api/{folder}/{self.name}.md"
 
@@ -69,7 +69,7 @@ def _entry(value: Any) -> ApiPage:
 
 
 def pages() -> dict[str, str]:
-    """Return the pages by their paths in docs; the site fills in the docstring at ``:::``."""
+    """Return the pages by path in docs; the site replaces ``:::`` by the docstring."""
     listed, written = "", {}
     for group in GROUPS:
         listed += f"\n## {group}\n\n| name | what it is |\n|---|---|\n"

@@ -1,10 +1,10 @@
-"""Simulate random cases, and want no time below its bound: without any tolerance.
+"""Check that no simulated time of random cases is below its lower bound, without tolerance.
 
 python tools/bound_law.py [--cases 100000] [--seed 1]
 
-Draws small tori, meshes and twisted tori, networks whose constants are no round numbers of ticks,
-one task or many on a node, phases, rounds and iterations, every routing, and merged packets. Prints
-the cases that fall below, how many were tried and how near the bounds are.
+The cases are small tori, meshes and twisted tori; networks whose constants are not whole numbers of
+ticks; one or many tasks per node; phases, rounds and iterations; every routing; and merged packets.
+Prints the times below their bound, the number of cases, and the smallest ratio of time to bound.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ TWISTED = ((2, 2, 4), (2, 4, 4), (3, 3, 6))
 
 
 def seconds(rng: np.random.Generator, packet: float) -> float:
-    """Return nothing, or any part or multiple of the time of a packet."""
+    """Return 0, or a random part or multiple of the time of a packet."""
     return float(rng.choice([0.0, 1.0, 10 ** rng.uniform(-3, 1.5)])) * packet
 
 
 def speed(rng: np.random.Generator, usual: float) -> float:
-    """Return the usual bytes per second, or others."""
+    """Return the default bandwidth or a random one, in bytes per second."""
     return usual * float(rng.choice([1.0, 0.5, 10 ** rng.uniform(-1, 0.5)]))
 
 
 def network(rng: np.random.Generator, usual: float) -> Network:
-    """Draw a network."""
+    """Draw a network with random constants."""
     packet = 544 / usual
-    # Ticks are short beside it, and simulations slow, where a hop takes next to nothing.
+    # If a hop takes almost no time, a tick is very short and simulations are slow.
     hop = seconds(rng, packet) if rng.random() < 0.1 else packet * 10 ** rng.uniform(-1.2, 0.5)
     return Network(
         payload=int(rng.choice([64, 97, 512, 1013])),
@@ -65,7 +65,7 @@ def network(rng: np.random.Generator, usual: float) -> Network:
 
 
 def torus(rng: np.random.Generator, own: Network, usual: float) -> Torus:
-    """Draw a torus, a mesh, or a twisted torus; now and then with a slow link."""
+    """Draw a torus, a mesh, or a twisted torus; some have a slow link."""
     if rng.random() < 0.15:
         shape = TWISTED[int(rng.integers(len(TWISTED)))]
         tie = str(rng.choice(["plus", "source_parity"]))
@@ -96,7 +96,7 @@ def torus(rng: np.random.Generator, own: Network, usual: float) -> Torus:
 
 
 def graph(rng: np.random.Generator, n: int) -> CommGraph:
-    """Draw a graph; some edges send no message or no byte."""
+    """Draw a communication graph; some edges have no messages or no bytes."""
     pairs = rng.choice(n * n, min(n * n, int(rng.integers(1, 30))), replace=False)
     size = rng.choice([0.0, 1.0, 97.0, 512.0, 5_000.0], pairs.size) * rng.uniform(0.9, 1.1)
     nbytes = np.where(rng.random(pairs.size) < 0.5, size, rng.uniform(0.5, 20_000, pairs.size))
@@ -105,7 +105,7 @@ def graph(rng: np.random.Generator, n: int) -> CommGraph:
 
 
 def cases(rng: np.random.Generator) -> Iterator[RoutedTraffic]:
-    """Draw a torus and what is sent, under a few mappings."""
+    """Draw a torus, its traffic, and a few mappings."""
     routing = str(rng.choice(["deterministic", "deterministic", "adaptive", "by_size"]))
     usual = float(rng.choice([2e9, 6.8e9, 10 ** rng.uniform(8, 11.3)]))
     host = torus(rng, network(rng, usual), usual)
@@ -120,7 +120,7 @@ def cases(rng: np.random.Generator) -> Iterator[RoutedTraffic]:
 
 
 def main() -> None:
-    """Try all and print."""
+    """Simulate the cases and print the result."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", type=int, default=100_000, help="simulations")
     parser.add_argument("--seed", type=int, default=1)
@@ -132,7 +132,7 @@ def main() -> None:
         number += 1
         try:
             for traffic in cases(np.random.default_rng([options.seed, number])):
-                # Before the time is known, and after: iterations have one alone then.
+                # The bound of several iterations may differ after the simulation; check both.
                 before = replace(traffic).sure_bound if traffic.iterations > 1 else 0.0
                 seconds, bound = traffic.simulation.time, traffic.sure_bound
                 tried += 1

@@ -1,4 +1,4 @@
-"""The page of collective algorithms, made from the registry."""
+"""Make the page of collective algorithms from the registry."""
 
 from __future__ import annotations
 

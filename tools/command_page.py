@@ -1,4 +1,4 @@
-"""The pages of the command, made from what ``--help`` knows."""
+"""Make the reference pages of the command from the definitions of its options."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ SHARED_HEAD = """
 The page of each command lists the names of the common options that it has.
 """
 TABLE = "\n*{}*\n\n| option | what it does |\n|---|---|\n"
-# An option with the same words in so many commands is described here.
+# Options with the same help in at least this many commands are described on a shared page.
 SHARED = 4
 
 
 class Option(NamedTuple):
-    """An option as it is typed, what it does, and its group in the help."""
+    """An option: its form on the command line, its help, and its group."""
 
     typed: str
     text: str
@@ -43,7 +43,7 @@ class Option(NamedTuple):
 
 
 def pages() -> dict[str, str]:
-    """Return the pages by their paths in docs: a list, and one for each word after `toruscast`."""
+    """Return the pages by path in docs: a list of commands, and a page for each command."""
     commands = dict(_commands(main, ""))
     uses = Counter(option for command in commands.values() for option in _options(command))
     shared = [option for option, times in uses.items() if times >= SHARED]
@@ -60,7 +60,7 @@ def pages() -> dict[str, str]:
 
 
 def _section(name: str, command: click.Command, shared: list[Option]) -> str:
-    """Return what is written about a command: its purpose, its arguments and its options."""
+    """Return the section of a command: its purpose, arguments and options."""
     arguments = [p for p in command.params if isinstance(p, click.Argument)]
     typed = [p.make_metavar(click.Context(command)) for p in arguments]
     line = " ".join(["toruscast", name, *typed])
@@ -73,7 +73,7 @@ def _section(name: str, command: click.Command, shared: list[Option]) -> str:
 
 
 def _tables(options: list[Option]) -> str:
-    """Return a table for each group, in the order of the help."""
+    """Return a table of options for each group, in the order of the help."""
     tables = ""
     for group in GROUPS:
         rows = [
@@ -86,7 +86,7 @@ def _tables(options: list[Option]) -> str:
 
 
 def _commands(group: click.Command, before: str) -> Iterator[tuple[str, click.Command]]:
-    """Yield every command that does something, by its words."""
+    """Yield every command that is not a group, with its full name."""
     assert isinstance(group, click.Group)
     context = click.Context(group)
     for word in group.list_commands(context):
@@ -105,7 +105,7 @@ def _options(command: click.Command) -> list[Option]:
     for parameter in command.params:
         record = parameter.get_help_record(context)
         if isinstance(parameter, click.Option) and record is not None:
-            # Defaults and limits, which differ between commands, stand in the help.
+            # The help contains defaults and limits, which differ between commands.
             typed = re.sub(r" (INTEGER|FLOAT)( RANGE)?$", " N", record[0])
             text = re.sub(r"\s+\[[^\[\]]*\]$", "", record[1])
             found.append(Option(typed, text, getattr(parameter, "group", "Output")))

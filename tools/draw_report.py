@@ -1,6 +1,6 @@
 """Draw the picture of a report on the start page: ``draw_report.py docs/figures/report.png``.
 
-It needs Chromium, which playwright drives.
+It needs playwright and its Chromium.
 """
 
 from __future__ import annotations

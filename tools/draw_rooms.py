@@ -1,9 +1,9 @@
-"""Draw the rooms, what they import, and the ways of the data through them.
+"""Draw the rooms (packages), their imports, and the paths of data through them.
 
     python tools/draw_rooms.py docs/figures/rooms.svg
 
-Rooms, their sizes and the arrows between them are read from the code. A way is a chain of modules;
-the picture is not drawn if one of them does not import the next.
+Rooms, their sizes and the arrows between them are read from the code. A path of data is a chain of
+modules. The picture is not drawn unless each module of a path imports the next.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from xml.sax.saxutils import escape
 import toruscast
 
 ROOT = Path(__file__).parents[1]
-# From the user's words at the top to graphs and tori at the bottom.
+# From the user interface at the top to graphs and tori at the bottom.
 LADDER = (
     *("cli", "answers", "search", "decision", "training", "features", "mesh", "simulation"),
     *("routing", "formats", "mapping"),
@@ -82,7 +82,7 @@ def imported(path: Path) -> set[str]:
 
 
 def defined_in(names: list[str]) -> str:
-    """Return the full name of the module that defines a public name; "" of constants."""
+    """Return the full name of the module that defines a public name; "" for constants."""
     thing: object = toruscast
     for name in names:
         thing = getattr(thing, name, None)
@@ -97,14 +97,14 @@ def rooms_of(names: set[str]) -> set[str]:
 
 
 def name_of(file: str) -> str:
-    """Return the full name of a module; three rooms share their names with functions."""
+    """Return the full name of a module; three rooms have an underscore in the package."""
     room, rest = file.removesuffix(".py").split("/", 1)
     package = f"_{room}" if room in ("features", "mesh", "search") else room
     return f"toruscast.{package}." + rest.replace("/", ".")
 
 
 def check_ways() -> None:
-    """Raise `SystemExit` if a step of a way is not in the code."""
+    """Raise `SystemExit` if a module of a path does not import the next one."""
     for way, steps in WAYS.items():
         for first, second in steps:
             names = imported(ROOT / first)

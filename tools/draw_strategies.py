@@ -1,7 +1,7 @@
 """Draw a thumbnail of each strategy, for the page of strategies.
 
-A cell is a node of an 8x8 torus; the later its task, the darker. The line goes from task to task
-where the next one is near.
+A cell is a node of an 8x8 torus, and darker cells have higher task numbers. A line joins
+consecutive tasks on nodes that are close.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from toruscast.answers.svg import RAMP
 ROOT = Path(__file__).parents[1]
 PAGE, FOLDER = ROOT / "docs/reference/strategies.md", ROOT / "docs/figures/strategies"
 SIDE, CELL = 8, 11
-# Examples for this torus, where those of the page are for another.
+# Examples for this torus that replace examples of the page for other tori.
 HERE = {"permute": "permute-YX", "zigzag": "zigzag-XY", "tile": "tile-2x4",
         "blocked": "blocked-2x4-row", "stride": "stride-9", "swap": "swap-10-identity",
         "curve": "curve-row-hilbert",
@@ -25,7 +25,7 @@ HERE = {"permute": "permute-YX", "zigzag": "zigzag-XY", "tile": "tile-2x4",
 
 
 def named() -> list[str]:
-    """Return the strategies of the page, by the first word of their names."""
+    """Return the strategies of the page by the first word of their names."""
     return re.findall(
         r"^\| (?:!\[[^\]]*\]\([^)]*\) \| )?`([a-z]+)[^`]*` \|", PAGE.read_text(), re.M
     )
@@ -56,7 +56,7 @@ def thumbnail(kind: str) -> str:
 
 
 def main() -> None:
-    """Write all of them."""
+    """Write the thumbnails of all strategies."""
     FOLDER.mkdir(exist_ok=True)
     for kind in named():
         (FOLDER / f"{kind}.svg").write_text(thumbnail(kind), encoding="utf-8")

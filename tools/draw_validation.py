@@ -1,4 +1,4 @@
-"""Draw simulated against seen times: docs/figures/validation.svg.
+"""Draw simulated against reference times: docs/figures/validation.svg.
 
 python tools/draw_validation.py benchmarks/results/validation.csv docs/figures/validation.svg
 """
@@ -20,7 +20,7 @@ TITLES = {
 
 
 def main(table: str, picture: str) -> None:
-    """Draw a panel a source; each case is scaled to the median of its seen times."""
+    """Draw a panel for each source; times are relative to the median reference time of a case."""
     rows = pd.read_csv(table)
     with figure(6.5, 3.6) as drawn:
         panels = drawn.subplots(1, len(TITLES))

@@ -1,4 +1,4 @@
-"""The page about times of computation, from the tables of benchmarks/results."""
+"""Make the page about run times from the tables of benchmarks/results."""
 
 from __future__ import annotations
 

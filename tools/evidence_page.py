@@ -1,4 +1,4 @@
-"""The page of evidence: for each study a chart, three sentences and its tables.
+"""Make the page of evidence: a chart, three sentences and the tables of each study.
 
 Every number is read from a table of docs/studies or of benchmarks/results.
 """
@@ -41,7 +41,7 @@ _ROUNDS, _SUM = "rounds, averaged networks", "sum, simulated"
 
 
 class Finding(NamedTuple):
-    """A study: bars of its chart, sentences, tables in docs/studies/tables or benchmarks."""
+    """A study: the bars of its chart, its sentences, and its tables of results."""
 
     title: str
     bars: Mapping[str, float]

@@ -1,4 +1,4 @@
-"""The page of features, made from the registry."""
+"""Make the page of features from the registry."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def pages() -> dict[str, str]:
     rows = []
     for feature in known:
         match = NAME.fullmatch(feature.name)
-        # What is described by itself is no plain aggregate, whatever its name.
+        # A feature with a description of its own is not listed as an aggregate, whatever its name.
         of, values = feature.description.partition(" of the ")[::2]
         if match is None or not values or of[:1].isupper():
             rows.append(

@@ -1,4 +1,4 @@
-"""The pages of formats, made from the registry."""
+"""Make the pages of file formats from the registry."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ A small file that describes millions of tasks, rows or links is refused before m
 The limit is 400 MB, or a thousand times the size of the file.
 """
 TABLE = "| format | what it is |\n|---|---|\n"
-# Kinds of data in the order of the list, the page of each and what begins its part there.
+# Kinds of data in the order of the list, with the page of each and the heading of its section.
 PARTS: dict[DataKind, tuple[str, str]] = {
     "graph": (
         "graphs",
@@ -87,7 +87,7 @@ error, except in two cases:
 
 
 def pages() -> dict[str, str]:
-    """Return the pages by their paths in docs: rules and a list, and one for each kind of data."""
+    """Return the pages by path in docs: an overview, and a page for each kind of data."""
     written, rows = {}, ""
     for holds, (name, head) in PARTS.items():
         known = dialects(holds)
@@ -100,7 +100,7 @@ def pages() -> dict[str, str]:
 
 
 def _ways(dialect: Dialect) -> str:
-    """Say whether files are written, with which suffixes they end and which package they need."""
+    """Return whether a format can be written, its suffixes, and the package that it needs."""
     ways = ["read", "written"] if dialect.write else ["read"]
     needs = f" with the package `{dialect.needs}`" if dialect.needs else ""
     names = ", ".join(f"`{suffix}`" for suffix in dialect.suffixes)

@@ -1,12 +1,12 @@
-"""Hostile files for every reader, guided by the coverage of its code (atheris).
+"""Fuzz every reader with malformed files, guided by code coverage (atheris).
 
     make fuzz RUNS=1000000              all families
     make fuzz RUNS=10000 FAMILIES="model graph-goal"
 
-A family of readers is a process of its own. The first files are those of ``tests/fuzz_families.py``
-and ``tests/data/fuzz``; then come files in which one word stands very often; then as many as asked
-for. Every kind of fault is kept as the file that showed it, in ``OUT/faults/FAMILY``. What is worth
-keeping goes to ``tests/data/fuzz/FAMILY``, which ``make test`` reads again.
+Each family of readers runs in its own process. It first reads the files of
+``tests/fuzz_families.py`` and ``tests/data/fuzz``, then files that repeat one word very often, then
+the requested number of generated files. The first file that causes a kind of fault is stored in
+``OUT/faults/FAMILY``. Copy useful ones to ``tests/data/fuzz/FAMILY``, which ``make test`` reads.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 KEPT = ROOT / "tests" / "data" / "fuzz"
-# Readers whose lines guide the search.
+# Modules of readers, whose coverage guides the search.
 READERS = [
     "toruscast.formats",
     "toruscast._mesh",
@@ -33,7 +33,7 @@ READERS = [
     "toruscast.training.store",
 ]
 AMPLIFIED = 300_000
-# A run that shows nothing for so many seconds is ended.
+# Seconds without output after which a run is ended.
 HANGS = 30
 
 
@@ -63,7 +63,7 @@ def main():
 
 
 def _run(name, options):
-    """Fuzz a family in a process of its own, and write down what came of it."""
+    """Fuzz a family in its own process, and write the result."""
     faults = options.out / "faults" / name
     faults.mkdir(parents=True, exist_ok=True)
     words = ["--runs", str(options.runs), "--seconds", str(options.seconds)]
@@ -93,7 +93,7 @@ def _run(name, options):
 
 
 def _fuzz(name, options):
-    """Fuzz a family in this process, which ends with it."""
+    """Fuzz a family in this process, which ends afterwards."""
     try:
         import atheris
     except ImportError:

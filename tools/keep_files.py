@@ -1,8 +1,8 @@
-"""Write a model and a table of samples of today's versions for the tests of later ones.
+"""Write a model and a table of samples in the current file versions, for tests of later versions.
 
     python tools/keep_files.py tests/data/kept
 
-To be run when the version of either file is raised; older files stay.
+Run it when the version of either file format is raised, and keep the older files.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Tables of what the tools counted, which `tools/reliability.py` shows."""
+"""Read and update the tables of counts that `tools/reliability.py` displays."""
 
 import csv
 
@@ -10,7 +10,7 @@ def read(path):
 
 
 def renew(path, found):
-    """Take rows into a table; each replaces the row whose first column is alike."""
+    """Write rows to a table; a row replaces the one with the same first column."""
     before = read(path)
     key, *_ = names = list(before[0])
     rows = {row[key]: row for row in [*before, *found]}

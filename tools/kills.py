@@ -1,13 +1,13 @@
-"""Kill each long command at random moments, go on, and compare with a run that nothing disturbed.
+"""Kill long commands at random times, resume them, and compare with an undisturbed run.
 
     make kills KILLS=50
     python tools/kills.py --kills 3 train search
 
-A command works in a folder of its own. It is killed (SIGKILL) at a random moment of the time that
-it takes undisturbed, and given again, until it ends. What it leaves is then compared bit for bit
-with what the undisturbed run left, and no other file may be there but hidden temporary ones. Each
-command starts anew in an empty folder until it has been killed as often as asked for. Exits 1 if
-anything differs.
+A command runs in its own folder. It is killed (SIGKILL) at a random time within its undisturbed run
+time, and started again, until it finishes. Its files must then equal those of the undisturbed run
+bit for bit, and the only other files may be hidden temporary ones. This is repeated in an empty
+folder until the command has been killed the requested number of times. Exits with 1 if files
+differ.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from kept import renew
 import toruscast as tc
 import toruscast._search.search
 
-# Imported here, so that a child begins at once.
+# Imported before forking, so that a child starts at once.
 import toruscast.decision.run_loop
 from toruscast.cli import main
 from toruscast.training import load_predictor, read_samples
@@ -39,7 +39,7 @@ from studies.sc13 import plan as studies_plan  # noqa: E402
 KEPT = ROOT / "tests" / "data" / "kills.csv"
 HALO, TORUS = tc.patterns.halo_3d((4, 4, 4), 16384.0), tc.Torus((4, 4, 4))
 TRAIN = "train --comm halo.csv --torus 4x4x4 -n 60 --samples s.parquet --out m.npz --splits 2 -q"
-# Its times depend on the mapping alone: a run that was killed is made again.
+# The times depend only on the mapping, because killed runs are repeated.
 MACHINE = """
 sleep 0.$(($$ % 2))
 echo "1$(basename $1 .map | cksum | cut -c 1-3).5"
@@ -48,20 +48,20 @@ PLAN = (
     "plan --comm halo.csv --torus 4x4x4 --mappings maps/ --times runs.csv --runs 8 --jobs 1 -q "
     "--noise 0.5 --tolerance 0.0001 --run"
 )
-# Kills until a command may end in peace.
+# Kills after which a command is left to finish.
 IN_A_ROW = 5
-# What differs from one run to the next.
+# Fields of files that differ between runs.
 OF_THE_RUN = ("command", "created", "processor_seconds")
 
 
 class Small(studies_plan.Block):
-    """A block of a study that is soon built."""
+    """A block of a study that takes little time to simulate."""
 
     torus = tc.Torus((2, 2, 2))
 
     @property
     def workload(self):
-        """What is sent."""
+        """A small halo exchange."""
         return tc.patterns.halo_2d((16, 8), 4096, periodic=True).renamed(self.name)
 
 
@@ -72,7 +72,7 @@ def build_studies():
 
 
 def search():
-    """Search for so many turns, not seconds: the same is then found again."""
+    """Search for a number of sweeps instead of seconds, so that the result can be reproduced."""
 
     def keep(mapping, _=None):
         tc.write_mapping(mapping, "best.csv")
@@ -98,7 +98,7 @@ TOLD = {
 
 
 def in_child(call, folder):
-    """Begin a call in a child process and a folder; return its number."""
+    """Start a call in a child process and a folder; return the process id."""
     child = os.fork()
     if child:
         return child
@@ -135,36 +135,36 @@ def of_the_work(origin):
 
 
 def told(path):
-    """Return what a file holds, to the last bit, without when and how long it was worked on."""
+    """Return the content of a file, without the date, the command and the processor time."""
     if path.suffix == ".parquet":
         table = read_samples(path)
         return [table.to_csv(), of_the_work(table.attrs["provenance"])]
     if path.suffix == ".npz":
         model = load_predictor(path)
-        # Samples lie beside the model that learned from them.
+        # The samples are stored next to the model that was trained on them.
         times = model.predict(read_samples(path.with_name("s.parquet"))).tolist()
         return [times, model.feature_importances_.tolist(), of_the_work(model.provenance_)]
     return path.read_bytes().hex()
 
 
 def content(folder):
-    """Return what all files of a folder hold."""
+    """Return the contents of all files of a folder."""
     place = folder.with_suffix(".json")
 
     def note():
-        # What died while it wrote a file leaves that under a hidden name.
+        # A process that is killed while writing leaves a hidden temporary file.
         files = sorted(path for path in folder.rglob("[!.]*") if path.is_file())
         found = {str(path.relative_to(folder)): told(path) for path in files}
         place.write_text(json.dumps(found, default=str))
 
-    # Reading may start threads, which no child may inherit.
+    # Reading may start threads, which must not exist when a child is forked.
     if ended(in_child(note, folder)):
         raise RuntimeError(f"the files of {folder} cannot be read")
     return json.loads(place.read_text())
 
 
 def kill(call, folder, seconds, most, chance):
-    """Kill a call so many times at most, then let it end; return the kills and its exit code."""
+    """Kill a call up to a number of times, then let it end; return the kills and the exit code."""
     for kills in range(most):
         child = in_child(call, folder)
         time.sleep(chance.uniform(0.0, seconds))
@@ -176,10 +176,10 @@ def kill(call, folder, seconds, most, chance):
 
 
 def try_command(name, kills, folder, chance):
-    """Kill a command so many times; return what differed, a line each."""
+    """Kill a command a number of times; return a line for each difference."""
     call = CALLS[name]
     prepare(folder / "undisturbed")
-    # The first time compiles.
+    # The first run compiles the kernels.
     ended(in_child(call, folder / "undisturbed"))
     begun = time.monotonic()
     prepare(folder / "again")

@@ -1,4 +1,4 @@
-"""Try each law on many random tori, and keep how many examples it stood.
+"""Test each law on many random tori, and count the examples that pass.
 
 python tools/laws.py [--examples 10000] [--keep] [NAME ...]
 """
@@ -20,7 +20,7 @@ _COUNT = re.compile(r"(\d+) passing(?: examples)?, (\d+) failing")
 
 
 def counted(report):
-    """Return the examples that passed and failed, by law, of what Hypothesis says in the end."""
+    """Return the passed and failed examples of each law from the statistics of Hypothesis."""
     found, law = {}, None
     for line in report.splitlines():
         if name := _LAW.match(line.strip()):

@@ -1,4 +1,4 @@
-"""The pages of machines, made from the presets."""
+"""Make the pages of machines from their TOML files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _TABLE = "| numbers | status | content of the source | source | date |\n|---|---
 
 
 def pages() -> dict[str, str]:
-    """Return the pages by their paths in docs: a list, and one for each machine."""
+    """Return the pages by path in docs: a list, and a page for each machine."""
     known = [machines.Machine.from_name(name) for name in machines.names()]
     rows, written = "", {}
     for machine in known:

@@ -1,10 +1,10 @@
-"""Random combinations of options for every command: an answer, or one line and an exit code.
+"""Run commands with random options; each must answer, or print one line and an exit code.
 
     python tools/option_fuzz.py --runs 100 --seed 3
     python tools/option_fuzz.py rank "pmnf fit"
 
-Values are valid, at a limit or hostile; inputs have eight tasks. Each kind of fault is printed
-once, with the line that showed it; exits 1 if there is one.
+Values are valid, at a limit or malformed, and inputs have eight tasks. Each kind of fault is
+printed once, with a command that causes it. Exits with 1 if there is a fault.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Write the pages of `docs` that are made from the program and from tables: `make pages`."""
+"""Write the pages of `docs` that are generated from the program and from tables: `make pages`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import formats_page
 import machines_page
 
 DOCS = Path(__file__).parents[1] / "docs"
-# Folders in which every file is written by this program.
+# Folders in which this program writes every file.
 OWN = ("figures/evidence", "reference/command", "reference/formats", "reference/machines")
 _WRITERS = (
     collectives_page,
@@ -28,7 +28,7 @@ _WRITERS = (
 
 
 def pages() -> dict[str, str]:
-    """Return the texts of all pages and charts by their paths in docs."""
+    """Return the texts of all pages and charts by path in docs."""
     return {name: text for writer in _WRITERS for name, text in writer.pages().items()}
 
 

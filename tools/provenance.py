@@ -3,9 +3,9 @@
 
     tools/provenance.py CAPTURE_FOLDER [NAME ...]
 
-Copies the .prof.gz files of the names given (all, if none is) from CAPTURE_FOLDER into the datasets
-folder and computes every figure from the files. Entries of other datasets stay as they are.
-Needs Python 3.11 and no other packages.
+Copies the .prof.gz files of the given names, or of all names, from CAPTURE_FOLDER into the datasets
+folder and computes every figure from the files. Entries of other datasets do not change. Needs
+Python 3.11 and no other packages.
 """
 
 from __future__ import annotations
@@ -80,10 +80,10 @@ each other (0: symmetric, 1: one way only).
 
 
 def traffic_figures(n_ranks: int, edges: list[tuple[int, int, int, int]]) -> dict[str, Any]:
-    """Sum up edges (source, destination, bytes, messages); ranks without a peer count as zero."""
+    """Summarise edges (source, destination, bytes, messages); ranks without peers count as zero."""
     volume = {(s, d): nbytes for s, d, nbytes, _ in edges}
     difference = sum(abs(nbytes - volume.get((d, s), 0)) for (s, d), nbytes in volume.items())
-    # A pair with traffic one way only is met once above, yet belongs to both directions.
+    # The loop meets a pair with traffic in one direction once, but it counts for both directions.
     difference += sum(nbytes for (s, d), nbytes in volume.items() if (d, s) not in volume)
     total = sum(volume.values())
     destinations = Counter(s for s, _ in volume)
@@ -102,7 +102,7 @@ def traffic_figures(n_ranks: int, edges: list[tuple[int, int, int, int]]) -> dic
 
 
 def is_periodic_halo(grid: list[int], edges: list[tuple[int, int, int, int]]) -> bool:
-    """Whether the edges are those to the next ranks in each dimension, and no others (C order)."""
+    """Return whether the edges are exactly those of neighbours in a periodic grid in C order."""
     size = 1
     for length in grid:
         size *= length
@@ -118,7 +118,7 @@ def is_periodic_halo(grid: list[int], edges: list[tuple[int, int, int, int]]) ->
 
 
 def printed_facts(log: str) -> dict[str, Any]:
-    """Return what the application says about itself and its processor grid."""
+    """Return the facts that the application printed about itself and its processor grid."""
     facts: dict[str, Any] = {"application": "", "process_grid": None}
     if match := re.search(r"^LAMMPS \((.+)\)", log, re.MULTILINE):
         facts["application"] = f"LAMMPS {match[1]}"
@@ -149,7 +149,7 @@ def describe(name: str, folder: Path) -> dict[str, Any]:
             if match := EDGE.match(line):
                 source, destination, nbytes, messages = map(int, match.groups()[1:])
                 edges[match[1]].append((source, destination, nbytes, messages))
-    # A processor grid that the application printed and then gave up is not the layout of its ranks.
+    # The application may print a processor grid and then discard it; ignore that grid.
     grid = facts.pop("process_grid") if run["layout"] == "processor grid" else None
     data = file.read_bytes()
     record = {
@@ -171,7 +171,7 @@ def describe(name: str, folder: Path) -> dict[str, Any]:
 
 
 def page(records: dict[str, dict[str, Any]]) -> str:
-    """Return PROVENANCE.md."""
+    """Return the text of PROVENANCE.md."""
     parts = [INTRODUCTION, PEERS]
     for name, record in records.items():
         for title, figures in record["traffic"].items():
@@ -215,7 +215,7 @@ def page(records: dict[str, dict[str, Any]]) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command."""
+    """Copy and describe the captures that the command line names."""
     if not arguments or not Path(arguments[0]).is_dir():
         print("usage: provenance.py CAPTURE_FOLDER [NAME ...]", file=sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""Write version and sum of a release into the recipes and CITATION.cff.
+"""Write the version and checksum of a release into the recipes and CITATION.cff.
 
 python tools/release.py dist/toruscast-0.1.0.tar.gz
 """
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-# What is written into each file: a pattern with the old value between two groups that stay.
+# Patterns to replace in each file. The old value is between two groups, which do not change.
 PLACES = {
     "packaging/conda-forge/recipe.yaml": (
         (r'(\n  version: ")[^"]*(")', "version"),
@@ -27,7 +27,7 @@ PLACES = {
 
 
 def main(archive: Path, root: Path = ROOT) -> None:
-    """Write them; the archive is what is uploaded."""
+    """Write version and checksum; the argument is the archive that will be uploaded."""
     name = re.fullmatch(r"toruscast-(\d[\w.]*)\.tar\.gz", archive.name)
     if name is None:
         raise SystemExit(f"{archive}: expected toruscast-VERSION.tar.gz")

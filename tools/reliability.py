@@ -1,4 +1,4 @@
-"""Write the page of faults from the stored counts, and from those of a run of `make fuzz`.
+"""Write the page of faults from the stored counts and the counts of a run of `make fuzz`.
 
 python tools/reliability.py benchmarks/reliability.md [.venv/fuzz]
 """

@@ -1,4 +1,4 @@
-"""What MkDocs does besides: pages of notebooks and of Python, and a search without a server."""
+"""Hooks of MkDocs: pages of notebooks and Python objects, and a search that needs no server."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from nbconvert import MarkdownExporter
 sys.path.insert(0, str(Path(__file__).parent))
 import api_page
 
-# pandas puts a style into every table; the site has its own.
+# Remove the style that pandas adds to every table; the site has its own.
 API = "reference/api/"
 _STYLE = re.compile(r"<style scoped>.*?</style>\n?", re.S)
-# The theme's search runs in a worker, whose script a page opened from disk may not load. A page may
-# run one that it holds itself.
+# The theme's search runs in a worker. A page that is opened from disk may not load the worker's
+# script, but may run a script that it contains.
 _WORKER = """if (location.protocol === "file:") {{
   const Plain = Worker;
   const script = {script};
@@ -32,13 +32,13 @@ WORKER = "assets/iframe-worker.js"
 
 
 def on_config(config: Any) -> Any:
-    """Put the files of a folder, and the pages of Python, where the navigation names them."""
+    """Replace the navigation's entries of folders by their files, and add the pages of Python."""
     config.nav = _filled(config.nav, Path(config.docs_dir))
     return config
 
 
 def _filled(nav: list[Any], docs: Path) -> list[Any]:
-    """Return a navigation in which an entry that ends in "/" is the files of this folder."""
+    """Return the navigation; an entry that ends in "/" becomes the files of this folder."""
     filled: list[Any] = []
     for entry in nav:
         if isinstance(entry, dict):
@@ -61,7 +61,7 @@ def on_files(files: Files, config: Any) -> Files:
         if file.src_uri.endswith(".ipynb"):
             text, _ = MarkdownExporter().from_filename(file.abs_src_path)
             page = str(Path(file.src_uri).with_suffix(".md"))
-            # A blank line would end the HTML of a picture.
+            # A blank line would end the HTML block of a picture.
             text = _PICTURE.sub(lambda found: re.sub(r"\n\s*\n", "\n", found[0]), text)
             # The site styles tables without a class. pandas leaves the heading of an index empty.
             text = text.replace(' border="1" class="dataframe"', "").replace(
@@ -73,16 +73,16 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_post_page(output: str, **_: Any) -> str:
-    """Name the dialog of the search for screen readers, which the theme does not."""
+    """Name the search dialog for screen readers, because the theme does not."""
     return output.replace('role="dialog"', 'role="dialog" aria-label="Search"', 1)
 
 
-# A page that is not found is a template.
+# The page for missing pages is a template.
 on_post_template = on_post_page
 
 
 def on_post_build(config: Any) -> None:
-    """Write the search's worker where a page from disk finds it."""
+    """Write the worker of the search to a file that pages opened from disk can load."""
     site = Path(config.site_dir)
     (script,) = site.glob("assets/javascripts/workers/search.*.min.js")
     source = json.dumps(script.read_text(encoding="utf-8"))

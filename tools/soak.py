@@ -1,9 +1,9 @@
-"""Forecasts, simulations and files, over and over: the memory must not grow.
+"""Repeat predictions, simulations and file access, and check that the memory does not grow.
 
     python tools/soak.py --minutes 120
 
-The first rounds fill caches; what is held after a tenth of the time is the measure. Exits 1 if more
-than 50 MB come on top of it.
+The first rounds fill caches, so the memory after a tenth of the time is the reference. Exits with 1
+if the process exceeds it by more than 50 MB.
 """
 
 import argparse
@@ -16,12 +16,12 @@ import toruscast as tc
 
 MOST_GROWTH = 50e6
 _PAGE = 4096
-# Rounds that fill caches.
+# Number of rounds that fill caches.
 _WARM = 10
 
 
 def held():
-    """Bytes of memory that the process holds now."""
+    """Return the resident memory of this process, in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE
 
 

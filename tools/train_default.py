@@ -1,15 +1,15 @@
-"""Make `training/default.json`, the default model; or check that it is the same.
+"""Make `training/default.json`, the default model, or check that it can be reproduced.
 
     python tools/train_default.py [--samples SAMPLES.parquet] [--check]
 
-Simulates 7,710 mappings of 533 applications (kept in SAMPLES.parquet if given, so that a run that
-was stopped goes on), fits the time over the release bound of each kind of traffic, and prints how
-well applications are forecast whose kinds of graphs were held out. Single exchanges are in
-dimension order or with packets that choose their way: regular and unstructured halos, multigrids,
-transposes, octrees, sharded models, all-to-alls and random graphs. Others have dependent rounds, or
-phases between barriers. Takes about ten processor minutes. Samples and model are the same in every
-run of the same version; with ``--check`` the file is compared instead of written, but for its
-commit, and another model ends with status 1.
+Simulates 7,710 mappings of 533 applications, fits the ratio of time to release bound for each kind
+of traffic, and prints the coverage of predictions for held-out kinds of graphs. With ``--samples``,
+the simulated times are stored, and a run that was stopped resumes from them. The applications are
+single exchanges with deterministic or adaptive routing (regular and unstructured halos, multigrids,
+transposes, octrees, sharded models, all-to-alls and random graphs), dependent rounds, and phases
+between barriers. This takes about ten processor minutes. Every run of the same version gives the
+same samples and model. With ``--check``, the model is compared with the file, except for its
+commit, and the exit status is 1 if they differ.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ SHAPES: tuple[tuple[int, ...], ...] = (
     (4, 4, 4, 4, 2),
     (16, 8, 8),
 )
-# Machines whose links, packets, FIFOs and copies are others, with the tasks that a node takes.
+# Machines that differ in links, packets, FIFOs and memory, and the tasks per node on each.
 MACHINES = (
     ("bluegene_p:4x4x4", 1),
     ("bluegene_p:8x4x4", 4),
@@ -100,14 +100,14 @@ MACHINES = (
     ("trainium2:4x4x4", 1),
     ("trainium2:4x4x4", 8),
 )
-# Packets a message, in the mean of bytes; of short ones a share of a packet.
+# Packets per message in the byte-weighted mean, and the share of a packet that a short message has.
 PACKETS, SHORT = (4, 16, 64, 128, 512), (0.02, 0.1, 0.4)
-# Of the logarithm of unequal messages' sizes.
+# Standard deviation of the logarithm of the sizes of unequal messages.
 UNEQUAL = 1.5
 GRAPHS = ("unstructured mesh", "multigrid", "transposes", "octree", "sharded model")
-"""Kinds of `studies.unseen` that the model learns from; the others it never saw."""
+"""Kinds of graphs of `studies.unseen` in the training set; the others are for tests."""
 MAPPINGS, FEWER = 20, 10
-# Tasks of the generated graphs at most, and generated applications of each other kind of traffic.
+# Maximum tasks of generated graphs, and generated applications of each kind of traffic.
 MOST_TASKS, APPLICATIONS = 256, 60
 HOSTS = (
     "8x8",
@@ -120,13 +120,13 @@ HOSTS = (
     "tofu_d:4x4x4",
 )
 RIDGE = 20
-"""Applications that a slope of 0 counts as much as: few have long messages on adaptive routes."""
+"""Weight of the prior (slope 0) in applications. Few have long messages with adaptive routing."""
 QUANTILES = 200
-"""Quantiles by which a distribution of residuals is stored."""
+"""Number of quantiles that represent a long distribution of residuals in the file."""
 
 
 class TrainingCase(NamedTuple):
-    """What is sent, with the kind of its graph, which is held out as a whole."""
+    """An application, its torus and mappings; each kind of graph is held out as a whole."""
 
     graph: str
     workload: Workload
@@ -136,7 +136,7 @@ class TrainingCase(NamedTuple):
 
 
 def exchanges() -> Iterator[TrainingCase]:
-    """Give single exchanges in dimension order."""
+    """Yield single exchanges in dimension order."""
     rng = np.random.default_rng(SEED)
     hosts = [(Torus(shape), 1) for shape in SHAPES]
     hosts += [(tc.torus(name), tasks_per_node) for name, tasks_per_node in MACHINES]
@@ -196,7 +196,7 @@ def random_pairs(n_tasks: int, nbytes: float, rng: np.random.Generator) -> CommG
 
 
 def unequal(comm: CommGraph, rng: np.random.Generator) -> CommGraph:
-    """Give each edge one to four messages, and another number of bytes about the same mean."""
+    """Give each edge one to four messages, and random bytes with the same mean."""
     factor = rng.lognormal(-(UNEQUAL**2) / 2, UNEQUAL, comm.n_edges)
     return CommGraph(
         comm.n_tasks,
@@ -210,7 +210,7 @@ def unequal(comm: CommGraph, rng: np.random.Generator) -> CommGraph:
 
 
 def wavefront(n: int, nbytes: float, back: bool) -> Workload:
-    """Diagonals of a grid, one after the other; the other way round as well if ``back``."""
+    """Return rounds along the diagonals of a grid, and in reverse order too if ``back``."""
     bits = n.bit_length() - 1
     rows, columns = 2 ** (bits // 2), 2 ** (bits - bits // 2)
     rounds = []
@@ -228,7 +228,7 @@ def wavefront(n: int, nbytes: float, back: bool) -> Workload:
 
 
 def pipeline(n: int, nbytes: float, rng: np.random.Generator) -> Workload:
-    """Messages that go along a line of tasks, several under way at a time."""
+    """Return rounds of a pipeline along a line of tasks, with several items at a time."""
     stride, waves = int(rng.choice([1, 2, 4])), int(rng.integers(1, 5))
     chain = np.arange(0, n, stride)
     rounds = []
@@ -240,7 +240,7 @@ def pipeline(n: int, nbytes: float, rng: np.random.Generator) -> Workload:
 
 
 def rounds(n: int, torus: Torus, packets: float, rng: np.random.Generator) -> tuple[str, Workload]:
-    """Return dependent rounds of one of the kinds."""
+    """Return the dependent rounds of a kind of application."""
     kind, nbytes = int(rng.integers(-2, 6)), float(torus.network.payload * packets)
     if kind < 2:
         return "wavefront", wavefront(n, nbytes, back=bool(kind % 2))
@@ -261,7 +261,7 @@ def rounds(n: int, torus: Torus, packets: float, rng: np.random.Generator) -> tu
 def pattern(
     n: int, torus: Torus, packets: float, rng: np.random.Generator
 ) -> tuple[str, CommGraph]:
-    """Return a graph of one exchange, regular or not."""
+    """Return the graph of an exchange, regular or irregular."""
     payload = torus.network.payload
     if rng.integers(2):
         graph = str(rng.choice(GRAPHS))
@@ -271,7 +271,7 @@ def pattern(
 
 
 def generated() -> Iterator[TrainingCase]:
-    """Give applications of dependent rounds, of phases between barriers, and on adaptive ways."""
+    """Yield applications with dependent rounds, phases between barriers, and adaptive routing."""
     rng = np.random.default_rng([SEED, 1])
     for number in range(3 * APPLICATIONS):
         torus = tc.torus(str(rng.choice(HOSTS)))
@@ -310,7 +310,7 @@ def samples_of(applications: list[TrainingCase], store: Path | None) -> list[pd.
 
 
 def apart_of(application: TrainingCase) -> list[float]:
-    """Return how far the rounds of an application are apart under each mapping."""
+    """Return the distance between the rounds of an application under each mapping."""
     _, workload, torus, mappings, routing = application
     return [
         RoutedTraffic(MappingProblem(workload, torus, routing), each).rounds_apart
@@ -319,7 +319,7 @@ def apart_of(application: TrainingCase) -> list[float]:
 
 
 class Observed(NamedTuple):
-    """Logarithms of time over release bound of an application's mappings."""
+    """Logarithms of the ratio of time to release bound, for the mappings of an application."""
 
     kind: str
     graph: str
@@ -329,7 +329,7 @@ class Observed(NamedTuple):
 
 
 def observe(case: TrainingCase, table: pd.DataFrame) -> Observed:
-    """Return what the samples of an application say of its kind of traffic."""
+    """Return the observed ratios of an application and their covariates."""
     problem = MappingProblem(case.workload, case.torus, case.routing)
     kinds = classify_traffic(problem, case.mappings)
     known = covariates(table, problem.derive(mean_message_packets))
@@ -339,9 +339,9 @@ def observe(case: TrainingCase, table: pd.DataFrame) -> Observed:
 
 
 def fit_ratio(applications: Sequence[Observed], scale: Floats) -> RatioModel:
-    """Fit level and slopes to log ratios by ridge regression; applications count alike.
+    """Fit level and slopes to log ratios by ridge regression with equal weights of applications.
 
-    Slopes per ``scale`` are shrunk, but for that of how far rounds are apart.
+    Slopes per ``scale`` are shrunk to 0, except the slope of the distance between rounds.
     """
     every = np.concatenate([each.covariates for each in applications])
     rows = np.column_stack([np.ones(len(every)), every / scale])
@@ -356,7 +356,7 @@ def fit_ratio(applications: Sequence[Observed], scale: Floats) -> RatioModel:
 
 
 def fit_kind(applications: Sequence[Observed], scale: Floats) -> TrafficKind:
-    """Fit a kind of traffic; residuals are those of graphs that were held out."""
+    """Fit a kind of traffic; the residuals are of held-out kinds of graphs."""
     scaled = []
     for each in applications:
         rest = [other for other in applications if other.graph != each.graph]
@@ -367,7 +367,7 @@ def fit_kind(applications: Sequence[Observed], scale: Floats) -> TrafficKind:
 
 
 def scaled_residuals(application: Observed, ratio: RatioModel) -> Floats:
-    """Return residuals over their width."""
+    """Return the residuals divided by the expected width."""
     forecast = ratio.log_ratios(application.covariates)
     return (application.log_ratios - forecast) / scale_of_log_ratio(forecast)
 
@@ -378,7 +378,7 @@ def scale_of(applications: Sequence[Observed]) -> Floats:
 
 
 def held_out(applications: Sequence[Observed], scale: Floats) -> list[TrafficKind]:
-    """Return for each application what those of its kind with other graphs say."""
+    """Return the fit for each application from those of its kind with other graphs."""
     found = {
         (kind, graph): fit_kind(
             [each for each in applications if each.kind == kind and each.graph != graph], scale
@@ -389,7 +389,7 @@ def held_out(applications: Sequence[Observed], scale: Floats) -> list[TrafficKin
 
 
 def report(kind: str, applications: Sequence[Observed], scale: Floats) -> None:
-    """Print how many times lie in intervals that applications with other graphs make."""
+    """Print the share of times in the intervals that are fitted to other kinds of graphs."""
     held, reach, scores = [], [], []
     for each, others in zip(applications, held_out(applications, scale), strict=True):
         forecast = others.ratio.log_ratios(each.covariates)
@@ -406,7 +406,7 @@ def report(kind: str, applications: Sequence[Observed], scale: Floats) -> None:
 
 
 def to_json(kind: TrafficKind, applications: Sequence[Observed]) -> dict[str, Any]:
-    """Return a kind of traffic for the file; long distributions by their quantiles."""
+    """Return a kind of traffic for the file; long distributions become quantiles."""
     own = kind.calibration
     shares = (np.arange(QUANTILES) + 0.5) / QUANTILES
     every = {"residuals": own.residuals, "common": own.common, "deviations": own.deviations}

@@ -1,10 +1,10 @@
-"""Make a wheel with compiled kernels, and test it in fresh read-only environments.
+"""Make a wheel with compiled kernels, and test it in new read-only environments.
 
     make wheel
     make wheel PYTHONS="python3.12 python3.13"
 
 Each installed Python compiles the kernels with each version of numba in ``--numba``, for x86-64-v3
-processors (from about 2013 on). Other Pythons, numbas and processors compile at the first use.
+processors (since about 2013). Other versions and processors compile the kernels on first use.
 """
 
 import argparse
@@ -32,7 +32,7 @@ WORK = (
     "mesh --torus tpu_v5e:4x4 --axes x=4,y=4 --traffic x:allreduce:1MB,y:alltoall:1MB",
     "mesh --torus tpu_v4:4x4x8 --axes x=4,y=32 --traffic x:allreduce:1MB,y:allgather:1MB",
 )
-# The first commands that a fresh environment runs.
+# The first commands that run in a new environment.
 TRIED = (
     "rank --comm lammps-lj-512 --torus 8x8x8",
     "mesh --torus tpu_v6e:16x16 --axes data=64,tensor=4 "
@@ -90,7 +90,7 @@ def main() -> int:
 
 
 def is_here(python: str) -> bool:
-    """Whether a Python starts."""
+    """Return whether a Python interpreter starts."""
     try:
         return run([python, "-c", ""], check=False).returncode == 0
     except OSError:
@@ -98,7 +98,7 @@ def is_here(python: str) -> bool:
 
 
 def numba_versions() -> list[str]:
-    """Return the pinned version of numba, and the newest of the minor version before it."""
+    """Return the pinned version of numba, and the newest release of the previous minor version."""
     pins = (ROOT / "constraints.txt").read_text().splitlines()
     (pinned,) = (pin.partition("==")[2] for pin in pins if pin.startswith("numba=="))
     major, minor, _ = pinned.split(".")
@@ -114,7 +114,7 @@ def make_wheel(source: Path, out: Path) -> Path:
 
 
 def environment(python: str, wheel: Path, numba: str, place: Path) -> Path:
-    """Return the folder of programs of a new environment with a wheel."""
+    """Create an environment with a wheel; return its folder of programs."""
     run([python, "-m", "venv", "--clear", place])
     pip = [place / "bin" / "pip", "install", "--quiet"]
     pins = [line for line in (ROOT / "constraints.txt").read_text().splitlines()
@@ -126,7 +126,7 @@ def environment(python: str, wheel: Path, numba: str, place: Path) -> Path:
 
 
 def compile_kernels(python: str, numba: str, wheel: Path, out: Path, folder: Path) -> bool:
-    """Compile with one Python and one numba to ``out``; return False if they do not install."""
+    """Compile the kernels to ``out``; return False if this Python and numba cannot be installed."""
     try:
         programs = environment(python, wheel, numba, folder / "compiler")
     except subprocess.CalledProcessError as error:

@@ -1,4 +1,4 @@
-"""Maps of links: what they hold, where cells lie, and that only a wide terminal draws them."""
+"""Maps of links: their content, the positions of cells, and that only wide terminals draw them."""
 
 import base64
 import io
@@ -57,7 +57,7 @@ def test_seconds_on_one_scale_are_those_of_the_routing(found):
         assert data["max_busy"][i] == busy[exists].max()
         assert np.abs(drawn[i] - busy)[exists].max() <= data["max_busy"][i] / data["steps"]
         assert (steps[i, ~exists] == data["missing"]).all()
-    # What is drawn busier under one than under another is so in seconds.
+    # A link that is drawn busier for one mapping than for another is busy for longer.
     first, last = drawn[0][exists], drawn[-1][exists]
     apart = np.abs(exact[0] - exact[-1])[exists] > 2 * max(data["max_busy"]) / data["steps"]
     assert ((first > last) == (exact[0] > exact[-1])[exists])[apart].all()

@@ -1,4 +1,4 @@
-"""The page of an answer: what it holds, and that nothing in a name can do more than show."""
+"""The page of an answer: its content, and that names are only displayed as text."""
 
 import json
 import re

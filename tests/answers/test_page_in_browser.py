@@ -47,7 +47,7 @@ def browser():
 
 @contextmanager
 def opened(browser, file, width=1280, scheme="light"):
-    """Open a page; nothing may be told on the console, and nobody asked for anything."""
+    """Open a page; the console must be empty, and the page must make no requests."""
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page = context.new_page()
     told, asked = [], []
@@ -64,7 +64,7 @@ def opened(browser, file, width=1280, scheme="light"):
 
 
 def faults(page):
-    """What axe-core finds, whatever its weight."""
+    """Return all violations that axe-core finds, of any severity."""
     found = axe.Axe().run(page).response["violations"]
     return [f"{fault['id']}: {fault['help']}" for fault in found]
 

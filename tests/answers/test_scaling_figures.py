@@ -31,7 +31,7 @@ def save_model_figure(models, path, file, fixed=None):
 
 
 def shapes(path, kind):
-    """What the drawing holds of circles, polylines or polygons, but for those of the key."""
+    """Return the circles, polylines or polygons of a drawing, without those of its key."""
     root = ElementTree.parse(path).getroot()
     every = [node for node in root.iter() if node.tag.endswith("}" + kind)]
     if kind == "circle":
@@ -117,7 +117,7 @@ def test_any_name_is_drawn_as_it_is(tmp_path, name):
 
 
 def test_the_interval_of_values_of_either_sign_stays_near_them():
-    # Nothing meets these points; an interval scaled by a prediction near 0 would explode.
+    # No model fits these points. An interval relative to a prediction near 0 would be huge.
     data = Measurements(["p"], [[p] for p in GRID["p"]], [[[1.0], [-2], [3], [-4], [5]]])
     places = np.linspace(4, 64, 50)[:, None]
     assert np.abs(predict_intervals(fit_many(data), places, FitOptions())).max() < 100

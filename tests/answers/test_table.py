@@ -1,4 +1,4 @@
-"""Tables: what programs get, and how people see the same values at any width."""
+"""Tables: the values for programs, and the same values in a terminal of any width."""
 
 import csv
 import io

@@ -22,7 +22,7 @@ MANY = {**PROBLEM, "mappings": [MAPPING, OTHER]}
 SAMPLES = pd.DataFrame({"max_bytes": np.arange(9.0), "time": np.arange(1.0, 10.0)})
 FEW_TREES = tc.TimePredictor(n_estimators=5)
 WRONG = (None, 3.5, "text", [], {}, object())
-# What replaces one to three arguments of a call that is right.
+# Values that replace one to three arguments of a valid call.
 WRONG_INPUTS = (
     *WRONG,
     *(-1, 0, True, float("nan"), float("inf"), 10**6 + 0.5, "", "nan", b"x", 1j),
@@ -54,7 +54,7 @@ RETURNED = {
     "Simulation",
     "Training",
 }
-# A dictionary, and what takes arrays that toruscast has checked.
+# A dictionary, and classes that take arrays which toruscast has checked.
 OTHERS = {"FEATURES", "Machine", "RoutedTraffic", "above_mean", "near_top", "step_time"}
 # Required arguments of each function; the others have their defaults.
 GIVEN = {
@@ -180,7 +180,7 @@ def test_a_wrong_type_is_an_error_that_is_reported(files, name):
 
 
 def reported(function, arguments):
-    """Call a function; return an error that is none of those for users."""
+    """Call a function; return the error if it is not one of the errors for users."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

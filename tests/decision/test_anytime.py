@@ -1,4 +1,4 @@
-"""A search that is stopped at any moment leaves the best so far, whole."""
+"""A search that is stopped at any time leaves a complete file with the best mapping so far."""
 
 import os
 import signal
@@ -50,7 +50,7 @@ def test_interrupted_it_tells_the_best_so_far(tmp_path):
     running = started(tmp_path, "--objective", "max_bytes")
     file = tmp_path / "best.csv"
     try:
-        # At first the tasks stand there in order, while kernels may still be compiled.
+        # The file first has the tasks in order, while kernels may still be compiling.
         until(lambda: file.exists() and nodes_of(file) != list(range(128)))
         running.send_signal(signal.SIGINT)
         out, err = running.communicate(timeout=PATIENCE)

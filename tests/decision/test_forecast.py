@@ -1,4 +1,4 @@
-"""Racing: the answer is that of simulating everything, at a fraction of the cost."""
+"""Racing: the answer equals that of simulating every candidate, at a fraction of the cost."""
 
 import numpy as np
 import pytest
@@ -193,7 +193,7 @@ def test_the_default_model_reads_features_of_routes_alone():
 
 
 def test_of_equal_forecasts_the_likeliest_to_be_fastest_leads():
-    # A second of software for each message: what the network does shows in the last digits only.
+    # A second of software for each message, so the network only changes the last digits.
     slow = TORUS.with_network(overhead=1.0)
     candidates, alike = list(CANDIDATES), []
     while len(alike) < 2:

@@ -1,4 +1,4 @@
-"""The loop: its answer is that of simulating everything, at a fraction of the cost."""
+"""The loop: its answer equals that of simulating every candidate, at a fraction of the cost."""
 
 import numpy as np
 import pytest
@@ -101,7 +101,7 @@ def test_scales_of_the_error_are_weighed_by_the_observations():
 @settings(max_examples=20)
 @given(st.lists(st.floats(-3, 3), min_size=2, max_size=2))
 def test_scales_of_a_student_t_give_its_closed_form(residuals):
-    """The variance that is left is (2 + d' S^-1 d) / (2 + n) of the Gaussian one.
+    """The conditional variance is (2 + d' S^-1 d) / (2 + n) times the Gaussian one.
 
     With nu = 4 and a scale matrix of half the covariance S, (nu + 2 d' S^-1 d) / (nu + n) times
     (nu + n) / (nu + n - 2) is the variance of the conditional Student-t.
@@ -231,7 +231,7 @@ def test_coarse_packets_are_less_certain():
     recorded = RecordedTimes({1: times, 4: times}, bounds, bounds, packets=80.0)
     found = recorded.condition_on_coarse(posterior_of(np.zeros(2), 1.0), np.arange(2), times, 4)
     width = found.errors[COARSE].std
-    # Messages hardly wait where the time is the bound.
+    # Messages hardly wait if the time equals the bound.
     assert width[0] < width[1]
 
 

@@ -1,4 +1,4 @@
-"""Machines of unknown rules: several networks, their mean, and runs that weigh them."""
+"""Machines with unknown rules: several networks, their mean, and runs that weight them."""
 
 from dataclasses import replace
 

@@ -39,7 +39,7 @@ def prior_of(n, rng, noise=None, width=0.1):
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**31), st.integers(1, 8), st.booleans())
 def test_weights_are_those_of_every_run_taken_singly(seed, n_runs, known):
-    """The twin does not put repetitions together: a covariance over all runs."""
+    """The twin does not merge repetitions; it uses a covariance over all runs."""
     rng = np.random.default_rng(seed)
     n = 5
     prior = prior_of(n, rng, 0.03 if known else None)
@@ -76,7 +76,7 @@ def test_the_unit_of_the_times_does_not_matter(scale, seed):
     rng = np.random.default_rng(seed)
     prior = prior_of(6, rng, 0.01)
     which, seconds = np.array([0, 2, 3, 5]), rng.lognormal(0, 0.2, 4)
-    # The level that is expected beforehand is broad, not flat.
+    # The prior of the level is broad, but not flat.
     one, two = (prior.condition(which, RUN, seconds * factor) for factor in (1.0, np.exp(scale)))
     spread = np.ptp(one.marginal()[0])
     apart = two.marginal()[0] - one.marginal()[0]
@@ -99,7 +99,7 @@ def test_the_gain_of_a_run_is_what_such_runs_gain():
 def test_a_batch_holds_each_mapping_once():
     mean, covariance = np.array([1.0, 1.0, 1.1]), np.diag([0.1, 0.1, 0.1])
     assert sorted(best_batch(mean, covariance, 0.01, 9).tolist()) == [0, 1, 2]
-    # Of two that will take the same time one is enough at first.
+    # If two mappings are predicted to take the same time, one of them is enough at first.
     alike = np.array([[0.1, 0.0999, 0.0], [0.0999, 0.1, 0.0], [0.0, 0.0, 0.1]])
     assert 2 in best_batch(np.ones(3), alike, 1e-4, 2)
 
@@ -169,7 +169,7 @@ def test_runs_that_gain_too_little_in_the_mean_end_the_plan():
     assert found.tolerance > 0.01
     assert found.certainty >= 0.95
     assert machine[NAMES.index(runs.best.name)] <= machine.min() * (1 + found.tolerance)
-    # Whoever wants to know more goes on, and nobody stops on a guess of the noise.
+    # A higher target needs more runs, and a guess of the noise never ends a plan.
     for other in ({"noise": 0.001, "tolerance": 0.001}, {}):
         assert plan(COMM, TORUS, CANDIDATES, runs.runs, **other).verdict.kind == "undecided"
 
@@ -180,7 +180,7 @@ def test_sure_answers_are_right_as_often_as_they_say():
     prior = plan(COMM, TORUS, CANDIDATES, noise=0.01)._prior
     for seed in range(15):
         rng = np.random.default_rng(seed)
-        # A machine that differs from the simulated times as machines do.
+        # A machine that differs from the simulated times by a typical amount.
         true = np.exp(replace(prior, seed=seed).sample(np.arange(len(NAMES)), 1).logs[0])
         runs = plan(COMM, TORUS, CANDIDATES, noise=0.01, seed=seed)
         found = drive(runs, lambda i, t=true, r=rng: t[i] * np.exp(0.01 * r.standard_normal()))
@@ -188,7 +188,7 @@ def test_sure_answers_are_right_as_often_as_they_say():
             right.append(true[NAMES.index(runs.best.name)] <= true.min() * (1 + found.tolerance))
             certainties.append(found.certainty)
     assert len(right) >= 12
-    # Three standard errors below what is said.
+    # Three standard errors below the stated probability.
     share = np.mean(certainties)
     assert np.mean(right) >= share - 3 * np.sqrt(share * (1 - share) / len(right))
 
@@ -350,11 +350,11 @@ def test_a_run_that_costs_more_than_it_gains_ends_the_plan():
 
 
 def test_a_run_that_gains_nothing_goes_to_a_rival_not_to_the_leader_again():
-    # The leader ran often; the others never did and may hardly be faster.
+    # The leader has many runs. The others have none and are unlikely to be faster.
     mean = np.array([0.0, 0.06, 0.07, 0.5])
     covariance = np.diag([1e-5, 1e-3, 1e-3, 1e-3])
     assert knowledge_gradient(mean, covariance, 1e-4).max() < 1e-3
     assert best_batch(mean, covariance, 1e-4, 2, 0.01).tolist() == [1, 2]
-    # Of those that are known as well as noise allows, the one that still decides.
+    # Mapping 1 is known as well as the noise allows, so the next run is of mapping 2.
     known = np.diag([1e-5, 1e-9, 1e-3, 1e-3])
     assert best_batch(mean, known, 1e-4, 1, 0.01).tolist() == [2]

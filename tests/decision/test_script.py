@@ -125,7 +125,7 @@ def test_a_script_that_gives_no_time_is_an_error_of_a_line(run, command, reason)
 
 def test_a_script_that_hangs_is_ended_with_all_that_it_started(run, tmp_path):
     with lifeline(tmp_path / "held") as all_are_gone:
-        # What it starts holds the pipe open as long as it lives.
+        # A child of the script keeps the pipe open until it ends.
         with pytest.raises(RunError, match=r"run of a was killed after 0.5 s"):
             run(f"exec 9> {tmp_path}/held; sleep 1000 & wait", 0.5)
         until(all_are_gone)

@@ -1,4 +1,4 @@
-"""Profiles sum a whole run: answers say so, and their intervals know it."""
+"""Profiles are sums over a run: answers state this, and their intervals include the error."""
 
 import json
 import re

@@ -268,7 +268,7 @@ def test_a_single_long_message_leaves_the_sketch_as_fine():
 
 @pytest.mark.parametrize("routing", ["deterministic", "adaptive"])
 def test_of_single_packets_the_sketch_is_the_simulation(routing):
-    """To merge such packets changes nothing: samples hold that were made when they were merged."""
+    """Merging such packets changes nothing, so samples of versions that merged them are valid."""
     torus = Torus((4, 4, 2)).with_network(buffer_packets=2)
     comm = patterns.random_pairs(64, 9, 500, seed=4)
     for seed in range(3):

@@ -13,7 +13,7 @@ from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, pat
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_what_is_computed_of_a_mapping_goes_with_it(n_jobs):
-    """A simulation of millions of messages is large: of many mappings few are held at a time."""
+    """A simulation of millions of messages is large, so only a few are in memory at a time."""
     simulated = weakref.WeakSet()
     held = []
 
@@ -31,7 +31,7 @@ def test_what_is_computed_of_a_mapping_goes_with_it(n_jobs):
         unregister_feature("held")
     assert made.index.tolist() == [mapping.name for mapping in mappings]
     assert len(held) == 24
-    # One that is done may linger in each thread until the next is.
+    # Each thread may keep its last simulation until the next one is done.
     assert max(held) <= 2 * n_jobs
 
 

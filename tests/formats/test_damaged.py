@@ -1,4 +1,4 @@
-"""Damaged files of each dialect: read, or one line on what is wrong."""
+"""Damaged files of each dialect are read, or refused with a one-line error."""
 
 import re
 import warnings
@@ -27,7 +27,7 @@ KNOWN = [d for d in dialects() if d.read and d.holds in READERS and example_byte
 
 
 def damaged(data, rng):
-    """One to three changes: cut, swapped, another encoding, a huge number, bytes lost or put in."""
+    """One to three changes: cut, swapped, recoded, a huge number, or lost or new bytes."""
     for _ in range(rng.integers(1, 4)):
         at = int(rng.integers(0, len(data) + 1))
         match rng.integers(0, 7):

@@ -1,4 +1,4 @@
-"""Whatever a file holds, reading it gives a graph, a mapping or one line on what is wrong."""
+"""Reading any file gives a graph, a mapping or a one-line error."""
 
 import gzip
 import io

@@ -1,4 +1,4 @@
-"""Files of launchers: what is written reads back, what is known of them is read as it is meant."""
+"""Files of launchers: written files read back, and files of other tools are read correctly."""
 
 from functools import partial
 

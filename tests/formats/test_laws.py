@@ -1,4 +1,4 @@
-"""What a dialect of graphs writes, it reads: for every writer of the registry."""
+"""Every format of graphs in the registry reads what it writes."""
 
 from contextlib import suppress
 
@@ -56,6 +56,6 @@ def test_graphs_that_are_written_are_read(tmp_path_factory, name, suffix, comm):
         rounding = 2
         there, found = (np.triu(each + each.T, 1) for each in (there, found))
     np.testing.assert_allclose(found, there, rtol=1e-12, atol=rounding)
-    # Without the name it is the same, or asked about: never another graph.
+    # Without the format's name, the file gives the same graph or a question, never another graph.
     with suppress(InputError):
         assert read_comm(path).equals(back)

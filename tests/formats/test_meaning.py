@@ -1,4 +1,4 @@
-"""What files of other tools mean: sizes of collectives, labels, and rows with two readings."""
+"""The meaning of other tools' files: sizes of collectives, labels, and ambiguous rows."""
 
 import json
 
@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from graph_files import edges, message, varint, write
 
-from toruscast._mesh.hlo import parse_hlo
+from toruscast._mesh.hlo import parse_program
 from toruscast._mesh.hlo_groups import parse_groups
 from toruscast.errors import InputError
 from toruscast.formats import read_comm
+from toruscast.formats.graphs import GraphOptions
 from toruscast.formats.readers import graph_facts
+from toruscast.formats.source import as_text
 from toruscast.formats.traces import buffer_size
 from toruscast.mapping import Workload, sum_edges
 
@@ -88,7 +90,8 @@ def test_sizes_of_otf2_are_those_of_score_p(collective, sent, received, size):
 def test_groups_of_named_meshes(text, groups):
     assert parse_groups(text, 8).tolist() == groups
     line = f"a = f32[8] all-reduce(x), channel_id=1, replica_groups={text}, to_apply=add"
-    assert parse_hlo(line).collectives[0].groups.tolist() == groups
+    program = parse_program(as_text("HLO text", line.encode()), GraphOptions())
+    assert program.collectives[0].groups.tolist() == groups
 
 
 def test_facts_are_of_all_phases_together():

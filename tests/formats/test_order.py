@@ -1,4 +1,4 @@
-"""The order of a file's lines changes nothing of what is read."""
+"""The order of the lines of a file does not change the graph or mapping."""
 
 import numpy as np
 import pytest

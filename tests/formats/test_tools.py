@@ -1,4 +1,4 @@
-"""The tools themselves take what is written, and what they write is read as they mean it."""
+"""The tools accept written files, and the files that they write are read correctly."""
 
 import os
 import re
@@ -21,7 +21,7 @@ from toruscast.mapping import CommGraph, Hosts, TaskMapping, Torus
 
 
 def run(folder, *command):
-    """What a tool says; the test skips where the tool is not installed."""
+    """Return the output of a tool; skip the test if the tool is not installed."""
     if shutil.which(command[0]) is None:
         pytest.skip(f"{command[0]} is not installed")
     result = subprocess.run(

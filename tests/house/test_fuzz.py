@@ -1,4 +1,4 @@
-"""Hostile files in every reader: one line or a value, within seconds and a bound of memory."""
+"""Readers return a value or a one-line error for malformed files, in bounded time and memory."""
 
 import csv
 import random
@@ -103,7 +103,7 @@ TORI = {dialect.name for dialect in dialects("torus")}
 
 
 def content(path, dialect):
-    """What is read of a file, and the reader's words on what is not."""
+    """Return the content that is read from a file, and the notes of the reader on the rest."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = read_torus(path, format=dialect) if dialect in TORI else None

@@ -1,4 +1,4 @@
-"""Machine code that is kept between runs."""
+"""Machine code that is cached between runs."""
 
 import subprocess
 import sys

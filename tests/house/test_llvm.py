@@ -1,4 +1,4 @@
-"""What kernels take from LLVM past numba gives what Python does: to be tried with each numba."""
+"""LLVM intrinsics of the kernels give the results of Python, for each version of numba."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Kernels that a wheel brings: used where they fit, and passed over where they do not."""
+"""Kernels in a wheel are used on matching systems and ignored on others."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""A command imports what it needs: packages that take long to start come only where used."""
+"""Commands only import what they need, because some packages are slow to import."""
 
 import json
 import os

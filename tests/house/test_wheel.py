@@ -1,4 +1,4 @@
-"""The source archive and the wheel made of it hold all that the command needs, and no more."""
+"""The source archive and its wheel contain all files that the command needs, and no others."""
 
 import os
 import shutil

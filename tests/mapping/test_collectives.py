@@ -1,4 +1,4 @@
-"""Schedules of collectives, executed symbolically: who holds which block, whose contributions."""
+"""Schedules of collectives, executed symbolically: the blocks and contributions of each task."""
 
 import math
 
@@ -94,7 +94,7 @@ def run_allgather(n, rounds, share):
 
 
 def run_personalised(n, rounds, share, origins):
-    """Each message takes the blocks that cannot get where they go from the sender any more."""
+    """Each message takes the blocks that can no longer reach their destination from the sender."""
     block = share / n
     reach = [[{task} for task in range(n)]]
     for step in reversed(rounds):
@@ -228,7 +228,7 @@ def test_any_grid(name, shape):
 
 
 def run_knowledge(kind, n, rounds):
-    """Whoever should have what all have, or what task 0 has, can have heard of it."""
+    """Every task that should have all blocks, or those of task 0, can have received them."""
     known = [{task} for task in range(n)]
     for step in rounds:
         before = [set(what) for what in known]

@@ -24,7 +24,7 @@ CHIPS = [{"name": f"TPU:{i}", "coords": [i % 4, i // 4, 0], "core_on_chip": 0} f
 
 @dataclass(frozen=True)
 class Device:
-    """What JAX looks at of a device."""
+    """The attributes of a device that JAX reads."""
 
     id: int
     coords: tuple[int, ...]

@@ -171,7 +171,7 @@ SMALL_TORI = [
 @settings(deadline=None, max_examples=60)
 @given(st.sampled_from(SMALL_TORI), st.data())
 def test_no_exchange_of_all_is_below_its_bound_in_any_layout(torus, data):
-    """Neither the busiest link, nor the closed form, nor packets; groups may leave nodes idle."""
+    """Busiest link, closed form and packets never beat the bound; groups may leave nodes idle."""
     nodes = data.draw(st.permutations(torus.usable_nodes.tolist()))
     n = data.draw(st.integers(2, len(nodes)))
     n_groups = data.draw(st.integers(1, len(nodes) // n))
@@ -288,7 +288,7 @@ def test_missing_chips_are_not_used():
 
 
 def test_the_first_row_is_simulated():
-    """The closed form puts two layouts before the one that packets take through fastest."""
+    """The closed form ranks two layouts ahead of the one that is fastest by packets."""
     asked = tc.torus("tpu_v5e:4x8"), {"x": 16, "y": 2}, "x:exchange:1MB,y:exchange:1MB"
     forecast = tc.mesh(*asked, simulate=0)
     answer = tc.mesh(*asked)

@@ -1,4 +1,4 @@
-"""Notes on misfits: measured on the formula, and told in numbers that can be read."""
+"""Notes on poor fits: computed from the formula, and reported in readable numbers."""
 
 import itertools
 import re
@@ -33,7 +33,7 @@ def test_a_misfit_of_two_parameters_is_noted(function, noise):
     off = np.abs(models.evaluate(GRID)[0] / y - 1).max()
     assert off > 0.1
     assert told == [f"the error of the formula at the points exceeds 10 %: up to {100 * off:.0f} %"]
-    # Predictions follow the points all the same.
+    # Predictions still follow the points.
     assert np.abs(models.predict(GRID)[0] / y - 1).max() < 0.05
 
 

@@ -1,4 +1,4 @@
-"""Options and small inputs that are refused, or taken with a note."""
+"""Options and small inputs that are refused, or accepted with a note."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What is said of a mapping, against what was put into it."""
+"""Explanations of a mapping, compared with its known construction."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What the packet simulator gives back: tables, time series, the log of a message; and errors."""
+"""Results of the packet simulator: tables, time series and message logs; and errors."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Rings that would fill up: the rules let the traffic pass."""
+"""Rings that would deadlock: the rules of the network keep the traffic moving."""
 
 import numpy as np
 import pytest
