@@ -163,7 +163,7 @@ class TrafficComparison:
         ]
 
     def _compared_columns(self, kind: Kind, **settings: Any) -> list[Column]:
-        """Return a column for each compared mapping, whose name in a frame is its index."""
+        """Return a column for each compared mapping, named "0" and "1" in a frame."""
         return [Column(str(i), name, kind, **settings) for i, name in enumerate(self.names)]
 
     def _list_bounds(self) -> tuple[list[str], list[list[float]], list[int]]:
@@ -381,7 +381,7 @@ class TrafficComparison:
         return {
             "compared": self.names,
             "times": [candidate.time for candidate in self.compared],
-            "parts": dict(zip(parts, zip(*values, strict=True), strict=True)),
+            "parts": {part: [times[i] for times in values] for i, part in enumerate(parts)},
             **{
                 key: [] if table is None else table.shown_records() for key, table in tables.items()
             },

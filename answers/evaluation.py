@@ -127,7 +127,7 @@ def _describe_rivals(result: Evaluation, intervals: pd.DataFrame, by: Sequence[s
     equal = gain.index[~(gain["high"] < 0)]
     if len(equal):
         return f"{text}Indistinguishable from {best}: {joined(equal, len(equal))}."
-    return text + "All others are worse." * (len(gain) > 0)
+    return f"{text}All others are worse." if len(gain) else text
 
 
 def rcc_chart(result: Evaluation) -> Chart:
@@ -163,6 +163,7 @@ def _set_table(result: Evaluation, gain: pd.DataFrame, names: pd.Series[str]) ->
     """Return the scores of each set, best first; orders without training only have an RCC."""
     summary = summarise(pd.concat([result.scores, result.baselines]))
     wide = summary.pivot(index="predictor", columns="metric", values=["mean", "low", "high"])
+    # Name the columns after metric and statistic, such as rcc_mean.
     wide.columns = wide.columns.map("{0[1]}_{0[0]}".format)
     wide = wide.loc[names.tolist()].rename_axis("features").join(gain.set_index("features"))
     # Do not print the gain of the first set over itself.
@@ -247,10 +248,9 @@ def _metric_answer(result: Evaluation, metric: MetricEvaluation) -> Answer:
     gains = metric.gains.reset_index().to_dict("records")
     bases = list(metric.gains.index)
     notes = []
-    descriptions = {
-        base: metric.describe_gain(base) + ", the best set without it" * (base == metric.best)
-        for base in bases
-    }
+    descriptions = {base: metric.describe_gain(base) for base in bases}
+    if metric.best in descriptions:
+        descriptions[metric.best] += ", the best set without it"
     for base, row in zip(bases, gains, strict=True):
         if base != bases[0]:
             notes.append(f"{name} {descriptions[base]}.")

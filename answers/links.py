@@ -205,7 +205,7 @@ def lay_out_links(shape: Sequence[int]) -> tuple[int, int, list[dict[str, Any]]]
     Dimensions of size 1 have no grid. The script of the page uses the same layout.
     """
     n = math.prod(shape)
-    # Cells of 2 to 10 pixels, so that all together cover about the area of the map.
+    # Together, cells of 2 to 10 pixels cover about the area of the map.
     cell = max(2, min(10, int(math.sqrt(_MAP_AREA / (n * 2 * len(shape))))))
     blocks: list[dict[str, Any]] = []
     label = _LABEL_WIDTH if cell >= _MIN_LABELLED else 0

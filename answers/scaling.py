@@ -153,7 +153,7 @@ def speedup_charts(table: pd.DataFrame) -> list[Chart]:
         head = ["dashed: without latency; dotted: with infinite speed"]
         scales = svg.Scales(log_x=is_log, log_y=is_log, ticks=ticks, head=head)
         title = f"speed-up over {counted(int(part['base'].iloc[0]), 'task')}"
-        title += f", {printable(str(kind_of_run))}" * bool(kind_of_run)
+        title += f", {printable(str(kind_of_run))}" if kind_of_run else ""
         draw = partial(svg.draw_plot, series, "tasks", title, from_zero=False, scales=scales)
         charts.append(Chart(f"speed-up-{len(charts)}", "", "", draw))
     return charts

@@ -142,9 +142,9 @@ def progress_chart(result: SearchResult) -> Chart:
     label = f"{result.objective}{f', {unit}' if unit else ''}"
     series = [svg.Series("best so far", "best", elapsed, best, style="line")]
     if result.bound > 0 and len(elapsed):
-        ends = [0.0, float(elapsed[-1])]
+        first_and_last = [0.0, float(elapsed[-1])]
         bound = [result.bound / scale] * 2
-        series.append(svg.Series("lower bound", "other", ends, bound, style="line"))
+        series.append(svg.Series("lower bound", "other", first_and_last, bound, style="line"))
     draw = partial(svg.draw_plot, series, "seconds", label, from_zero=False)
     return Chart("progress", "", f"Best {result.objective} so far.", draw)
 

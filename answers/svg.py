@@ -503,10 +503,10 @@ def _standalone_style() -> str:
 
 def standalone_svg(svg: str, style: str = "") -> str:
     """Return a chart with its own style sheet and a white background."""
-    head, _, rest = svg.partition(">")
-    head += ' class="toruscast"' + (f' style="{style}"' if style else "")
+    start_tag, _, content = svg.partition(">")
+    start_tag += ' class="toruscast"' + (f' style="{style}"' if style else "")
     white = '<rect width="100%" height="100%" fill="white"/>'
-    return f"{head}><style>{_standalone_style()}</style>{white}{rest}\n"
+    return f"{start_tag}><style>{_standalone_style()}</style>{white}{content}\n"
 
 
 def draw_nodes(shape: Sequence[int], axes: str, numbers: Ints, size: int, title: str = "") -> str:

@@ -44,7 +44,7 @@ _DIGITS = {"general": 4, "share": 0, "change": 0}
 _MAX_UNIT_RANGE = 1e3
 # Spreadsheets interpret text as a formula if it begins with one of these.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-# Control characters that a terminal interprets, except tabs and line ends.
+# Control characters that a terminal interprets, except tabs and line breaks.
 _CONTROL = dict.fromkeys([*range(9), 11, 12, *range(14, 32), *range(127, 160)], "?")
 
 
@@ -108,9 +108,9 @@ class Column:
 class Table:
     """A frame with values in seconds, bytes and parts of 1, and its visible columns.
 
-    A named index counts as a column. By default, all columns are visible. The row of the best
-    mapping, ``best``, and that of the user's, ``yours``, are highlighted. A terminal prints the
-    first ``top`` rows. A page can sort a table that has a ``key``.
+    A named index counts as a column. By default, all columns are visible. The rows numbered
+    ``best`` and ``yours`` (the user's) are highlighted. A terminal prints the first ``top`` rows.
+    A page can sort a table that has a ``key``.
 
     Examples
     --------
@@ -185,15 +185,14 @@ class Table:
 
     def shown_records(self) -> list[dict[str, Any]]:
         """Return the values of the visible columns of each row, by heading."""
-        names = [column.plain_heading for column in self.visible_columns]
-        values = [self.values[column.name].tolist() for column in self.visible_columns]
-        return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+        columns = {c.plain_heading: self.values[c.name].tolist() for c in self.visible_columns}
+        return [{key: values[i] for key, values in columns.items()} for i in range(len(self))]
 
     @property
     def rows(self) -> list[list[tuple[Column, tuple[str, ...]]]]:
         """The columns and cells of each row."""
-        rows = zip(*map(self.cells, self.visible_columns), strict=True)
-        return [list(zip(self.visible_columns, row, strict=True)) for row in rows]
+        columns = [(column, self.cells(column)) for column in self.visible_columns]
+        return [[(column, cells[i]) for column, cells in columns] for i in range(len(self))]
 
     def is_constant(self, column: Column) -> bool:
         """Whether all rows have the same text in this column."""
@@ -248,7 +247,7 @@ class Table:
 
     @cached_property
     def _units(self) -> Mapping[str, tuple[float, str]]:
-        """Scale and name of the common unit of times and that of bytes; 1 and "" without one."""
+        """Scale and name of the common unit of all times and of all bytes, or 1 and ""."""
         units = {}
         for kind, (unit_of, _) in _UNITS.items():
             columns = [column for column in self.visible_columns if column.kind == kind]

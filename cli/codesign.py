@@ -242,7 +242,7 @@ def systems(source: _ApplicationOptions, options: _SystemOptions, output: Output
 
 
 def _describe_fastest(table: pd.DataFrame) -> list[str]:
-    """Return the fastest system overall first, then that of each application."""
+    """Return a sentence on the fastest system overall, then one for each application."""
     lines: list[str] = []
     wins: Counter[str] = Counter()
     for app, part in table.groupby("application", sort=False):
@@ -253,7 +253,7 @@ def _describe_fastest(table: pd.DataFrame) -> list[str]:
         texts = [f"{number(time)} s" for time in times["wall_time"].tolist()]
         fastest = times["system"].tolist()[: texts.count(texts[0])]
         wins.update(fastest)
-        names = joined(fastest, len(fastest)) + " (equal)" * (len(fastest) > 1)
+        names = joined(fastest, len(fastest)) + (" (equal)" if len(fastest) > 1 else "")
         largest = rounded(float(times["largest_problem"].min()), 3)
         lines.append(f"{app}: fastest on {names}: {texts[0]} for a problem of {largest}.")
     if len(lines) == 1 or not wins:

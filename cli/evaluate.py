@@ -53,7 +53,7 @@ class _EvaluateOptions:
         rare=True,
     )
     level: int | None = option(
-        "Level of the features to compute with --comm; 2 adds those of a simulation.  [default: "
+        "Level of the features to compute with --comm; 2 adds simulated features.  [default: "
         "the level that --features need]",
         type=click.IntRange(1, 2),
         rare=True,

@@ -46,8 +46,7 @@ DEFAULT_COLUMNS = (
 @dataclass(frozen=True)
 class _FeatureOptions:
     level: int = option(
-        "Level of features: 1 for those of the routes, 2 to add those of a simulation and its "
-        "time.",
+        "Level of features: 1 for features of the routes, 2 to add simulated features and times.",
         default=1,
         type=click.IntRange(1, 2),
     )

@@ -150,7 +150,7 @@ def _write_answer(
     # Long times need no milliseconds.
     seconds_digits = 0 if table.select_dtypes("number").abs().max().max() >= 1000 else 3
     columns = []
-    unused = ["base", *["kind"] * ("kind" in table and not table["kind"].any())]
+    unused = ["base"] if "kind" not in table or table["kind"].any() else ["base", "kind"]
     for column in Table(table.drop(columns=unused, errors="ignore")).visible_columns:
         if column.kind == "general":
             kind, digits = _RATIOS.get(column.name, ("decimal", seconds_digits))

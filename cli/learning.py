@@ -54,7 +54,7 @@ def parse_features(
 
 
 def check_plugin_is_used(plugin_features: tuple[str, ...], selected: Iterable[str] | None) -> None:
-    """Raise if features are selected, but none of those of the plugin."""
+    """Raise if features are selected, but no feature of the plugin."""
     if plugin_features and selected is not None and not set(plugin_features) & set(selected):
         found = ", ".join(plugin_features)
         expected = f"--features with one, such as prior+{PLUGIN_SET}"

@@ -78,7 +78,7 @@ def launch(traffic: TrafficOptions, options: _LaunchOptions) -> int:
     toruscast launch --comm app.mpiP --torus 4x6x8 -- mpiexec ./app input
     eval "$(toruscast launch --print --comm app.mpiP --torus 8x8 --hosts h.csv -- mpirun ./app)"
 
-    Exit status: that of the program.
+    The exit status is the program's.
     """  # noqa: D301
     words = options.words
     job = _read_job()
@@ -228,7 +228,7 @@ def trace(options: _TraceOptions) -> int:
     toruscast rank --comm trace --torus 4x4x4
 
     A small recorder is compiled for the MPI library and loaded before the program. All commands
-    read the folder as a graph with rounds. Exit status: that of the program, or 1 if nothing was
+    read the folder as a graph with rounds. The exit status is the program's, or 1 if nothing was
     recorded.
     """  # noqa: D301
     words, folder, mpicc = options.words, options.folder, options.mpicc

@@ -202,7 +202,7 @@ def sub_command(name: str, parent: click.Group | None = None) -> Callable[[Any],
         for kind in classes.values():
             types = get_type_hints(kind)
             declared = {f.name: f for f in fields(kind) if f.metadata}
-            # The help lists the options of a class before those of its bases.
+            # The help lists the options of a class before the options of its bases.
             for owner in kind.__mro__:
                 group, rare = getattr(owner, "GROUP", "Answer"), vars(owner).get("RARE", False)
                 for field_name in inspect.get_annotations(owner):
@@ -413,8 +413,8 @@ class HloOptions:
     GROUP: ClassVar = "Input"
     RARE: ClassVar = True
     trips: tuple[tuple[str, int], ...] = multi_option(
-        "Iterations of all loops, or of the loop NAME, whose trip count is not in a compiled "
-        "program (HLO). The default is 1.",
+        "Iterations of the loop NAME, or of all loops, if a compiled program (HLO) does not state "
+        "them. The default is 1.",
         "[NAME=]N",
         type=read_named_count,
         needs=_PROGRAM_OPTIONS,

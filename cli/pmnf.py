@@ -117,7 +117,7 @@ class _ComposeOptions:
 
 @sub_command("compose", command)
 def compose(options: _ComposeOptions, output: Output) -> None:
-    """Compose models of sequential tasks into those of task pools and pipelines.
+    """Compose models of sequential tasks into models of task pools and pipelines.
 
     EXPRESSION is a task, tpool_T(EXPRESSION) for a pool of T workers, pipe(EXPRESSION, ...), or a
     pattern in which T workers share an item of size n: scan_T(SCAN, COMBINE) or dac_T(DIVIDE,
@@ -239,7 +239,7 @@ class _FitOptions:
 class _MeasurementOptions:
     GROUP: ClassVar = "Input"
     file: str = argument("FILE")
-    callpath: str | None = option("Only call paths whose name contains this.", "TEXT")
+    callpath: str | None = option("Only call paths that contain this.", "TEXT")
     value: tuple[str, ...] = multi_option(
         "Column with the measured values, or 'rep*' or several columns for repetitions in one "
         "row. For Caliper or Thicket: the metric of the profiles.  [default: value]",
@@ -332,8 +332,8 @@ def fit(
                 summary[k]["terms"] = formula.describe_terms(models.terms(k), names)
             rows.append({**summary[k], "notes": notes[k]})
     has_methods = any(row["predicts_by"] != "formula" for row in table)
-    columns = ["callpath", "metric", "formula", *["predicts_by"] * has_methods]
-    columns += ["smape", "adjusted_r2"]
+    methods = ["predicts_by"] if has_methods else []
+    columns = ["callpath", "metric", "formula", *methods, "smape", "adjusted_r2"]
     worst = max(rows, key=lambda row: row["smape"])
     title = f"{counted(len(rows), 'scaling formula')}, error at most "
     title += f"{rounded(worst['smape'], 3)} % (SMAPE, {printable(worst['callpath'])})"
@@ -393,7 +393,8 @@ def predict(
             )
         elif options.interval:
             point_notes = [*point_notes, f"too few points for an interval: {len(data.points)}"]
-        for low, high, k in zip(*bounds.tolist(), selected, strict=True):
+        lows, highs = bounds.tolist()
+        for low, high, k in zip(lows, highs, selected, strict=True):
             name = {"callpath": data.callpaths[k], "metric": data.metrics[k]}
             method = {"predicts_by": methods[k]}
             all_notes = notes[k] + point_notes
@@ -408,7 +409,7 @@ def predict(
     first = (rows[0]["metric"], rows[0]["at"])
     compared = [row for row in rows if (row["metric"], row["at"]) == first]
     largest = max(compared, key=lambda row: row["prediction"])
-    title = "Largest: " * (len(compared) > 1) + printable(largest["callpath"])
+    title = ("Largest: " if len(compared) > 1 else "") + printable(largest["callpath"])
     title += f", {printable(largest['metric'])} {rounded(largest['prediction'])} at {largest['at']}"
     frame, badge = pd.DataFrame(rows), "extrapolated"
     _write_table(output, frame, content, columns, table_size.top, title=title, badge=badge)
@@ -435,7 +436,7 @@ def _print_notes(output: Output, models: Sequence[dict[str, Any]]) -> None:
             kind, _, _ = note.partition(": ")
             by_kind.setdefault(kind, []).append(note if len(models) == 1 else text)
     for notes in by_kind.values():
-        several = f"{len(notes)} of {len(models)} models, such as " * (len(models) > 1)
+        several = f"{len(notes)} of {len(models)} models, such as " if len(models) > 1 else ""
         output.message(f"{several}{notes[0]}")
 
 

@@ -43,7 +43,7 @@ _MIN_REPORTED_SHARE = 0.001
 def read_traffic(comm: str, include: Include, **arguments: Any) -> tuple[Workload, float | None]:
     """Return the traffic of a file or dataset, and the iterations of a dataset if known.
 
-    ``arguments`` are those of `read_workload`.
+    ``arguments`` are passed to `read_workload`.
     """
     shipped = datasets.names()
     # A folder of results may have the same name as the dataset that was simulated.
@@ -379,7 +379,7 @@ def change_links(torus: Torus, path: str) -> Torus:
                 raise InputError("bad bandwidth", found=value, expected=expected) from None
             if link in bandwidths:
                 raise InputError("duplicate link", found=label, expected="each link once")
-            # Check each link by itself, so that an error states its line.
+            # Check each link by itself, because an error then states its line.
             torus.with_links({link: bandwidth}) if bandwidth else torus.without(links=[link])
             bandwidths[link] = bandwidth
     slow = {link: bandwidth for link, bandwidth in bandwidths.items() if bandwidth}

@@ -57,8 +57,9 @@ def show_progress(
         def move(stage: str, done: int, total: int | None) -> None:
             """Show ``done`` of ``total`` steps of a stage."""
             is_open = total is None or done < total
-            amount = str(done) if total is None else count(done, total) * is_open
+            amount = str(done) if total is None else count(done, total)
             description = _STAGES.get(stage, text) if is_open else text
+            amount = amount if is_open else ""
             bar.update(task, description=description, completed=done, total=total, count=amount)
             if not is_open:
                 # rich moves a bar without a total back and forth.

@@ -36,8 +36,8 @@ class _TrainOptions:
     )
     plugin: str | None = plugin_option()
     target: Literal["correction", "slowdown", "time"] | None = option(
-        "Quantity to predict: the ratio of the time to that of a coarse simulation (correction) "
-        "or to its lower bound (slowdown), or the time. The ratios also apply to other sizes.  "
+        "Quantity to predict: the time, or its ratio to the time of a coarse simulation "
+        "(correction) or to its lower bound (slowdown). The ratios also apply to other sizes.  "
         "[default: correction with features of the coarse simulation, slowdown with the set "
         "'relative', else time]"
     )
