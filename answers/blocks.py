@@ -57,8 +57,8 @@ class Section:
     """Blocks under a heading and a caption.
 
     ``contents`` may be a function if the blocks take long to make. A page shows ``folded`` sections
-    after a click; a terminal prints ``folded`` and ``verbose`` sections only with -v. A page has
-    two sections side by side if they are not ``wide``. ``only`` limits a section to pages or to
+    after a click, and has two sections side by side if they are not ``wide``. A terminal prints
+    ``folded`` and ``verbose`` sections only with -v. ``only`` limits a section to pages or to
     terminals.
     """
 
@@ -94,12 +94,12 @@ class Answer:
     """Answer of a command: a headline, notes and sections, the most important first.
 
     ``setting`` is the question in one line, and the title of the page if ``title`` is empty.
-    ``table`` is first in a terminal and last on a page; the CSV file contains its frame. ``badge``
-    is the certainty in one to three words. Pages and -v also show ``details``, which are further
-    notes. ``content`` is the content of the JSON file. ``file`` is a file to use the answer, such
-    as the input of a launcher. ``facts`` are names and values of the inputs. ``omitted`` is traffic
-    that was not counted; it is None if the question has no traffic. ``mapping`` is the mapping that
-    the answer recommends or describes.
+    ``table`` is first in a terminal and last on a page, and the CSV file contains its frame.
+    ``badge`` is the certainty in one to three words. ``details`` are further notes, for pages and
+    -v. ``content`` is the content of the JSON file. ``file`` is the input of a launcher or another
+    file that applies the answer. ``facts`` are names and values of the inputs. ``omitted`` is
+    traffic that was not counted, or None if the question has no traffic. ``mapping`` is the mapping
+    that the answer recommends or describes.
     """
 
     headline: Headline
@@ -121,8 +121,8 @@ class Answer:
         if self.mapping is None or (self.mapping.occupancy <= 1).all():
             return
         load = self.mapping.occupancy[self.mapping.occupancy > 0]
-        each = spanned((int(load.min()), int(load.max())))
-        shared = f"{counted(load.sum(), 'task')} on {counted(load.size, 'node')}, {each} each"
+        per_node = spanned((int(load.min()), int(load.max())))
+        shared = f"{counted(load.sum(), 'task')} on {counted(load.size, 'node')}, {per_node} each"
         text = self.headline.after.removesuffix(".")
         stop = self.headline.after[len(text) :]
         headline = replace(self.headline, after=f"{text}; {shared}{stop}")
@@ -145,8 +145,8 @@ def table_answer(
 ) -> Answer:
     """Return an answer whose main table is the first `Table` of the blocks.
 
-    A page has a single chart beside the tables. ``below`` are unwrapped lines after the blocks;
-    ``fields`` are passed to `Answer`.
+    If there is only one chart, a page has it beside the tables. ``below`` are lines after the
+    blocks, which do not wrap. ``fields`` are passed to `Answer`.
     """
     headline = head if isinstance(head, Headline) else Headline(head)
     charts = [block for block in blocks if isinstance(block, Chart)]

@@ -50,7 +50,7 @@ def answer(
 
 
 def _make_headline(calibration: Calibration, file: str | None) -> Headline:
-    """Return the median error on held-out times, or else on the times that are not outliers."""
+    """Return the median error on held-out times, or else on the fitted times without outliers."""
     rows, errors, kind = calibration.rows, calibration.check.abs(), "held-out"
     if not len(errors):
         errors, kind = rows["error"][~rows["outlier"]].abs(), "fitted"

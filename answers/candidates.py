@@ -32,7 +32,7 @@ from toruscast.typing import Floats
 
 from . import svg
 from .blocks import Answer, Chart, File, Headline, Section
-from .links import PAIRS, Candidate, LinkMap, LinkUse, link_uses
+from .links import MAX_PAIRS, NO_TASK, Candidate, LinkMap, LinkUse, link_uses
 from .table import Column, Kind, Table
 
 if TYPE_CHECKING:
@@ -40,11 +40,13 @@ if TYPE_CHECKING:
 
 # Maximum number of tasks for which a page contains the launcher file.
 _MAX_LAUNCHER_LINES = 20_000
-# Rows of the tables of links and nodes, bins of a traffic matrix, and points of a curve.
+# Rows of the tables of links and of nodes, bins of a traffic matrix, and points of a curve.
 _N_LINKS, _N_NODES, _N_BINS, _N_CURVE_POINTS = 5, 5, 32, 120
 DEFAULT_ORDER = "the default order of tasks"
 # If all times are within this relative difference, the choice of a candidate does not matter.
 _NEGLIGIBLE = 0.01
+# Times with a smaller relative difference are called equal.
+_EQUAL = 5e-4
 # Rows of the chart of times, and maximum letters of a name in it.
 _N_ROWS, _MAX_LABEL = 5, 60
 PARTS = {
@@ -63,10 +65,10 @@ BINDING = {
 
 
 def describe_limit(reasons: Reasons, estimated: bool, dependent: bool = False) -> str:
-    """Return a sentence with the largest bound of a mapping's time, and the other bounds.
+    """Return a sentence that names the largest lower bound of a mapping's time, then the others.
 
     The bounds are ``estimated`` if packets may take several routes. In ``dependent`` rounds,
-    messages wait for each other.
+    messages wait for earlier ones.
     """
     bounds, binding = reasons.bounds, reasons.binding
     others = ", ".join(f"{part} {seconds(bounds[part])}" for part in bounds if part != binding)
@@ -88,9 +90,9 @@ def explain_link_name(label: str) -> str:
 class TrafficComparison:
     """Traffic on a torus under several mappings.
 
-    The first candidate is the best. It is compared with the second one, which is the baseline, or
-    the next best if ``has_baseline`` is False. ``network_only`` states that the times do not
-    include computation.
+    The first candidate is the best. It is compared with the second, which is the baseline or, if
+    ``has_baseline`` is False, the next best. ``network_only`` states that the times do not include
+    computation.
     """
 
     problem: MappingProblem
@@ -121,7 +123,7 @@ class TrafficComparison:
 
     @cached_property
     def reasons(self) -> list[Reasons]:
-        """The bounds of the time under each compared mapping."""
+        """Lower bounds of the time under each compared mapping, by part of the network."""
         return [explain(self.problem, candidate.mapping) for candidate in self.compared]
 
     @cached_property
@@ -134,14 +136,14 @@ class TrafficComparison:
         return [*self.uses[:n], *link_uses(self.problem, self.candidates[2:n])]
 
     def limit_sections(self) -> list[Section]:
-        """Return the bounds that the parts of the network set on the time, as chart and table."""
+        """Return lower bounds of the time, by part of the network, as a chart and as a table."""
         parts, values, limits = self._list_bounds()
-        unit = time_unit([self.candidates[0].time])[1]
+        scale, unit = time_unit([self.candidates[0].time])
         kind = "Estimated" if self.estimated else "Minimum"
         title, names = f"{kind} time for each part of the network", self.names
         lead = (
-            f"{title}, {unit}, under {joined(names)}. The solid bar is the limit; the last bar "
-            "is the rest of the whole time."
+            f"{title}, {unit}, under {joined(names)}. The solid bar is the limit, and the last bar "
+            "is the rest of the time."
         )
         limited = [
             " and ".join(name for name, limit in zip(names, limits, strict=True) if limit == i)
@@ -151,39 +153,34 @@ class TrafficComparison:
         frame = pd.DataFrame({"part": parts, "limit": limited, **times})
         time_columns = self._compared_columns("seconds", priority=0)
         columns = [Column("part", priority=0), *time_columns, Column("limit", "limit of")]
-        heading = self._limit_heading()
+        heading = self._make_limit_heading()
+        series = list(zip(names, ("best", "yours"), values, strict=False))
+        totals = [candidate.time for candidate in self.compared]
+        draw = partial(svg.draw_bars, parts, series, scale, unit, limits=limits, totals=totals)
         return [
-            Section(heading, [self.limits_chart()], lead, wide=False, only="page"),
+            Section(heading, [Chart("limits", "", "", draw)], lead, wide=False, only="page"),
             Section(heading, [Table(frame, columns, title)], verbose=True, only="terminal"),
         ]
 
     def _compared_columns(self, kind: Kind, **settings: Any) -> list[Column]:
-        """Return a column for each compared mapping, whose name in a frame is its index."""
+        """Return a column for each compared mapping, named "0" and "1" in a frame."""
         return [Column(str(i), name, kind, **settings) for i, name in enumerate(self.names)]
 
-    def limits_chart(self) -> Chart:
-        """Return a chart of the bounds that the parts of the network set on the time."""
-        parts, values, limits = self._list_bounds()
-        scale, unit = time_unit([self.candidates[0].time])
-        series = list(zip(self.names, ("best", "yours"), values, strict=False))
-        times = [candidate.time for candidate in self.compared]
-        draw = partial(svg.draw_bars, parts, series, scale, unit, limits, times)
-        return Chart("limits", "", "", draw)
-
     def _list_bounds(self) -> tuple[list[str], list[list[float]], list[int]]:
-        """Return parts of the time, their seconds under each mapping, and its largest bound.
+        """Return the parts of the time, their seconds by mapping, and the index of its limit.
 
-        The last part is the difference between the time and its largest bound.
+        The limit is the part with the largest lower bound. The last part is the rest of the time.
         """
         kinds = [part for part in PARTS if part in self.reasons[0].bounds]
         values = [[reasons.bounds[part] for part in kinds] for reasons in self.reasons]
         limits = [kinds.index(reasons.binding) for reasons in self.reasons]
         for bounds, limit, candidate in zip(values, limits, self.compared, strict=True):
             bounds.append(max(candidate.time - bounds[limit], 0.0))
-        rest = "start-up and waiting" if self.network_only else "waiting, computation"
-        return [*(PARTS[part] for part in kinds), rest], values, limits
+        remainder = "start-up and waiting" if self.network_only else "waiting, computation"
+        return [*(PARTS[part] for part in kinds), remainder], values, limits
 
-    def _limit_heading(self) -> str:
+    def _make_limit_heading(self) -> str:
+        """Return the limit of the best mapping, and whether the baseline had the same one."""
         first, *others = [BINDING[reasons.binding] for reasons in self.reasons]
         if not others or not self.has_baseline:
             return f"Limited by {first}"
@@ -198,22 +195,23 @@ class TrafficComparison:
             "frames mark the three busiest links, and the thickest frame marks the busiest."
         )
         if self.problem.torus.twist:
-            lead += " Wrap links below a line shift along another dimension."
+            lead += " Wrap links below a line also move along another dimension."
         if self.estimated:
             lead += " Packets may take several routes, so the times are expected values."
         if n_left_out > 0:
             lead += f" Left out to keep the file small: {counted(n_left_out, 'candidate')}."
         link_map = LinkMap(self.problem.torus, self.make_uses)
         is_wide = len(self.candidates) > 1
-        sorted_times = Chart("spread", "", "", self._draw_spread)
+        sorted_times = Chart("spread", "", "", self._draw_sorted_times)
         caption = f"Busy time of each link under {joined(self.names)}."
         return [
             Section("Busy time of each link", [link_map], lead, verbose=True, wide=is_wide),
             Section("Links by busy time", [sorted_times], caption, wide=False, only="page"),
-            *self._busiest_links(),
+            *self._make_busiest_section(),
         ]
 
-    def _draw_spread(self) -> str:
+    def _draw_sorted_times(self) -> str:
+        """Return a plot of the links' busy times in decreasing order, a line per mapping."""
         series = []
         exists = self.problem.torus.link_exists
         sorted_times = [np.sort(use.seconds[exists])[::-1] for use in self.uses]
@@ -225,20 +223,21 @@ class TrafficComparison:
             series.append(svg.Series(use.name, kind, ranks + 1, times, style="line"))
         return svg.draw_plot(series, "links, the busiest first", f"busy, {unit}")
 
-    def _busiest_links(self) -> list[Section]:
+    def _make_busiest_section(self) -> list[Section]:
         """Return the busiest links under the second mapping, and the task pairs that use them."""
         if self._link_table is None:
             return []
         lead = ""
         if len(self.uses) > 1:
             lead = (
-                f"The busiest links under {shown_name(self.uses[-1].name)}, and the {PAIRS} task "
-                "pairs that send the most bytes over them, with their hops under both mappings."
+                f"The busiest links under {shown_name(self.uses[-1].name)}, and the {MAX_PAIRS} "
+                "task pairs that send the most bytes over each, with hops under both mappings."
             )
         return [Section("Busiest links", [self._link_table], lead, verbose=True, wide=False)]
 
     @cached_property
     def _link_table(self) -> Table | None:
+        """The busiest links under the second mapping, or None if their task pairs are unknown."""
         before = self.uses[-1]
         if before.pairs is None or not before.pairs.links.size:
             return None
@@ -252,10 +251,10 @@ class TrafficComparison:
                 "pairs": [
                     tuple(
                         self._describe_pair(src, dst, amount, nodes)
-                        for (src, dst), amount in zip(ends, amounts, strict=True)
-                        if src >= 0
+                        for (src, dst), amount in zip(tasks, amounts, strict=True)
+                        if src != NO_TASK
                     )
-                    for ends, amounts in zip(pairs.ends[order], pairs.nbytes[order], strict=True)
+                    for tasks, amounts in zip(pairs.tasks[order], pairs.nbytes[order], strict=True)
                 ],
             }
         )
@@ -271,6 +270,7 @@ class TrafficComparison:
     def _describe_pair(
         self, src: int, dst: int, amount: float, nodes: Sequence[NDArray[np.integer[Any]]]
     ) -> str:
+        """Return tasks and bytes of a pair, with its hops under each mapping in ``nodes``."""
         hops = [str(self.problem.torus.distance(node[src], node[dst])) for node in nodes]
         noun = "hop" if hops == ["1"] else "hops"
         return f"{src} to {dst}: {nbytes(amount)}, {' -> '.join(hops)} {noun}"
@@ -303,6 +303,7 @@ class TrafficComparison:
 
     @cached_property
     def _phase_table(self) -> Table:
+        """Bytes, lower bound and limiting part of each phase under the best mapping."""
         title = f"Phases under {shown_name(self.candidates[0].name)}"
         rows = []
         for i, phase in enumerate(self.problem.phases):
@@ -322,8 +323,10 @@ class TrafficComparison:
 
     @cached_property
     def _fifo_table(self) -> Table:
+        """The nodes whose fullest FIFO gets the most messages, with bytes sent and received."""
         title = f"Fullest injection FIFOs under {shown_name(self.candidates[0].name)}"
         comm, torus = self.problem.comm, self.problem.torus
+        # The FIFO of each edge, which is -1 between tasks on the same node.
         fifo = injection_fifos(self.problem.total, self.best)
         remote = fifo >= 0
         n_fifos = max(torus.network.fifos, int(fifo.max(initial=0)) + 1)
@@ -378,7 +381,7 @@ class TrafficComparison:
         return {
             "compared": self.names,
             "times": [candidate.time for candidate in self.compared],
-            "parts": dict(zip(parts, zip(*values, strict=True), strict=True)),
+            "parts": {part: [times[i] for times in values] for i, part in enumerate(parts)},
             **{
                 key: [] if table is None else table.shown_records() for key, table in tables.items()
             },
@@ -406,12 +409,12 @@ def describe_problem(problem: MappingProblem) -> str:
 
 
 def node_label(torus: Torus, node: int) -> str:
-    """Return the coordinates of a node."""
+    """Return the coordinates of a node, such as "(0,2,1)"."""
     return "(" + ",".join(map(str, torus.coords[node].tolist())) + ")"
 
 
 def hop_shares(problem: MappingProblem, mapping: TaskMapping) -> Floats:
-    """Return the share of the bytes that travel 0, 1, 2, ... hops."""
+    """Return the share of the bytes that travel 0, 1, 2, ... hops, up to the longest route."""
     comm, node = problem.comm, mapping.node
     hops = problem.torus.distance(node[comm.src], node[comm.dst])
     sums = np.bincount(hops, comm.nbytes)
@@ -423,13 +426,14 @@ def bin_traffic(
 ) -> tuple[Floats, float]:
     """Return bytes between bins of consecutive tasks or nodes, and the width of a bin.
 
-    ``numbers`` holds the number of each task or of its node, less than ``n_numbers``.
+    ``numbers`` holds, for each task, its own number or its node, all less than ``n_numbers``.
     """
     comm = workload.total
     width = max(1.0, n_numbers / max_bins)
     n = math.ceil(n_numbers / width)
-    row, column = (numbers[ends] // width for ends in (comm.src, comm.dst))
-    cell = row.astype(np.int64) * n + column.astype(np.int64)
+    row = (numbers[comm.src] // width).astype(np.int64)
+    column = (numbers[comm.dst] // width).astype(np.int64)
+    cell = row * n + column
     sums = np.bincount(cell, comm.nbytes, minlength=n * n).reshape(n, n)
     return sums.astype(np.float64), width
 
@@ -448,10 +452,11 @@ def compare_times(
 
     If a time is an interval, so is the difference, such as "5 to 47 % less than ``name``".
     """
+    times, others = np.ravel(time), np.ravel(other)
     # The smallest gain compares the upper end of the time with the lower end of the other.
-    ends = np.ravel(time)[[-1, 0]], np.ravel(other)[[0, -1]]
-    low, high = (1 - own / base if base else 0.0 for own, base in zip(*ends, strict=True))
-    if max(abs(low), abs(high)) < 5e-4:
+    low = 1 - times[-1] / others[0] if others[0] else 0.0
+    high = 1 - times[0] / others[-1] if others[-1] else 0.0
+    if max(abs(low), abs(high)) < _EQUAL:
         return f"as long as {name}"
     if low < 0 < high:
         return f"{percent(-low)} more to {percent(high)} less than {name}"
@@ -486,10 +491,10 @@ def certainty_badge(verdict: Verdict, workload: Workload, p_best: float = 0.0) -
 class CandidateRanking:
     """Candidates in the order of an answer; ``best`` and the baseline ``yours`` are indices.
 
-    Sentences call the baseline ``baseline_name``. ``sources`` are the sources of inexact times,
-    such as " predicted", and empty for exact times. ``ends`` are the intervals of the times.
-    ``upcoming`` are the candidates to run next. ``proved`` states that no candidate is faster than
-    the best.
+    ``times`` are seconds, and ``intervals`` are their lower and upper ends. ``sources`` follow a
+    time in sentences, such as " predicted", and are empty for exact times. ``baseline_name`` is
+    how sentences call the baseline. ``upcoming`` are the candidates to run next. ``proved`` states
+    that no candidate is faster than the best.
     """
 
     names: Sequence[str]
@@ -498,7 +503,7 @@ class CandidateRanking:
     best: int = 0
     baseline_name: str = DEFAULT_ORDER
     sources: Sequence[str] = ()
-    ends: Sequence[tuple[float, float]] = ()
+    intervals: Sequence[tuple[float, float]] = ()
     upcoming: Sequence[str] = ()
     proved: bool = True
 
@@ -515,7 +520,7 @@ class CandidateRanking:
 
     def headline(self) -> Headline:
         """Return the mapping to use, its time, and its gain."""
-        best, time = shown_name(self.names[self.best]), self._time_text(self.best)
+        best, time = shown_name(self.names[self.best]), self._format_time(self.best)
         if self.yours is None and len(self.names) == 1:
             return Headline("", best, f" takes {time}")
         if self.yours == self.best:
@@ -523,7 +528,7 @@ class CandidateRanking:
             others = f"; no candidate is {known}faster" if len(self.names) > 1 else ""
             return Headline(f"Keep {self.baseline_name}, ", best, f": {time}{others}")
         base = 1 if self.yours is None else self.yours
-        baseline = f"({shown_name(self.names[base])}, {self._time_text(base)})"
+        baseline = f"({shown_name(self.names[base])}, {self._format_time(base)})"
         return Headline("Use ", best, f": {time}, {self.describe_gain()} {baseline}")
 
     def describe_gain(self) -> str:
@@ -534,12 +539,12 @@ class CandidateRanking:
         base, name = (1, "the next") if self.yours is None else (self.yours, self.baseline_name)
         is_interval = bool(self.sources) and self.sources[self.best] != self.sources[base]
         time, other = (
-            self.ends[i] if is_interval and self.sources[i] else self.times[i]
+            self.intervals[i] if is_interval and self.sources[i] else self.times[i]
             for i in (self.best, base)
         )
         return compare_times(time, other, name)
 
-    def _time_text(self, i: int) -> str:
+    def _format_time(self, i: int) -> str:
         return seconds(self.times[i]) + (self.sources[i] if self.sources else "")
 
     def describe_similarity(self) -> str:
@@ -567,17 +572,20 @@ class CandidateRanking:
         others = [self.best if self.yours is None else self.yours, self.best, n - 1, *extra_rows]
         chosen = sorted({*range(min(_N_ROWS, n)), *others})
         scale, unit = time_unit([self.times[self.best]])
-        pairs = zip([-1, *chosen], chosen, strict=False)
-        rows = [self._make_row(i, i - last - 1) for last, i in pairs]
+        previous = [-1, *chosen[:-1]]
+        rows = [self._make_row(i, i - j - 1) for i, j in zip(chosen, previous, strict=True)]
         relative = f"; per cent relative to {self.baseline_name}" if self.baseline else ""
         legend = " Each tick below is a candidate." if len(ticks) > 1 else ""
         marked = [(row.time, row.kind) for row in rows if row.kind != "other"]
         lead = f"{quantity}, {unit}{relative}.{note}{legend}"
-        draw = partial(svg.draw_times, rows, scale, unit, lower_bound, ticks, marked)
+        draw = partial(
+            svg.draw_times, rows, scale, unit, lower_bound=lower_bound, ticks=ticks, marked=marked
+        )
         return Chart("candidate-times", "", lead, draw)
 
     def _make_row(self, i: int, n_skipped: int) -> svg.Row:
-        low, high = self.ends[i] if self.ends else (0.0, 0.0)
+        """Return the chart's row of candidate ``i``, below ``n_skipped`` rows not drawn."""
+        low, high = self.intervals[i] if self.intervals else (0.0, 0.0)
         kind = "best" if i == self.best else "yours" if i == self.yours else "other"
         label, time = shortened(shown_name(self.names[i]), _MAX_LABEL), self.times[i]
         base = None if i == self.yours else self.baseline
@@ -589,7 +597,7 @@ class CandidateRanking:
     def compare_traffic(
         self, problem: MappingProblem, mappings: Sequence[TaskMapping], network_only: bool = True
     ) -> TrafficComparison:
-        """Return the traffic under the best candidate, the baseline or next, and the others."""
+        """Return the traffic under the candidates: the best, the baseline, then the others."""
         candidates = list(map(Candidate, self.names, mappings, self.times))
         has_baseline = self.yours not in (None, self.best)
         first = [self.best, *([self.yours] if self.yours is not None else [])]

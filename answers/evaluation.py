@@ -24,8 +24,10 @@ from .blocks import Answer, Chart, Headline, Section, Sentence
 from .learned import METRICS, describe_runs, observed_chart, runs_content, sample_badge
 from .table import Column, Table, records
 
-# Rows of the table of single features.
-_N_SINGLE = 10
+# Maximum rows of the table of single features.
+_MAX_SINGLE_ROWS = 10
+# Share of pairs that a random order puts in the right order.
+_CHANCE_RCC = 0.5
 _HELD_OUT = (
     Column("rcc", "RCC", "decimal", priority=0),
     Column("rcc_1", "over 1 %", "decimal"),
@@ -37,8 +39,8 @@ _HELD_OUT = (
 _FEATURES = Column("features", kind="name")
 _REGRET = f"regret@1: {METRICS['regret_1'][1]}."
 _MEANING = (
-    "Gain: difference in RCC on the same splits, and the 95 % interval of its mean. A set helps if "
-    f"the interval is above 0. Other ranges contain 95 % of the splits. {_REGRET}"
+    "Gain: mean difference in RCC on the same splits, with a 95 % interval. A set helps if its "
+    f"interval is above 0. All other ranges contain 95 % of the splits. {_REGRET}"
 )
 
 
@@ -63,13 +65,21 @@ def answer(result: Evaluation) -> Answer:
     ]
     table = _set_table(result, gain, intervals["name"])
     singles = [_single_table(single, result.metrics)]
-    title = f"Order by a single feature of all {len(samples)} samples, without training"
+    title = f"All {len(samples)} samples in the order of a single feature, without training"
+    sections_by_size = []
+    if largest is not None:
+        first = largest.iloc[0]
+        small_to_large = (
+            f"Small to large: {first['n_train']} samples for training, the {first['n_test']} of "
+            f"{first['held_out']} for testing"
+        )
+        sections_by_size = [Section(small_to_large, [_predictor_table(largest)])]
     sections = [
         Section("", [table, Sentence(_MEANING)], only="terminal"),
         Section("Pairs in the right order", [rcc_chart(result)], wide=False, only="page"),
         Section("All scores", [table], _MEANING, wide=False, only="page"),
         *([Section("", [observed_chart(learned)], only="page")] if learned else ()),
-        *([] if largest is None else [_small_to_large_section(largest)]),
+        *sections_by_size,
         Section(title, singles, only="terminal"),
         Section(title, singles, folded=True, only="page"),
     ]
@@ -108,7 +118,7 @@ def _make_headline(intervals: pd.DataFrame) -> Headline:
 
 
 def _describe_rivals(result: Evaluation, intervals: pd.DataFrame, by: Sequence[str]) -> str:
-    """Return sentences that name the best trained set and those that are indistinguishable."""
+    """Return sentences that name the best trained set and the sets as good as the best order."""
     best, rcc = intervals["name"].iloc[0], intervals.set_index("name")["rcc"]
     text = ""
     if best != result.best:
@@ -117,23 +127,23 @@ def _describe_rivals(result: Evaluation, intervals: pd.DataFrame, by: Sequence[s
     equal = gain.index[~(gain["high"] < 0)]
     if len(equal):
         return f"{text}Indistinguishable from {best}: {joined(equal, len(equal))}."
-    return text + "All others are worse." * (len(gain) > 0)
+    return f"{text}All others are worse." if len(gain) else text
 
 
 def rcc_chart(result: Evaluation) -> Chart:
     """Return a chart of the RCC of each set and each untrained order, with intervals."""
     table = _rcc_intervals(result)
-    rows = [
-        svg.Row(name + "*" * (name in BASELINES.values()), rcc, "other" if i else "best", low, high)
-        for i, (name, rcc, low, high) in enumerate(row.values() for row in records(table))
-    ]
-    begin = min(0.5, *table["rcc"].tolist(), *table["low"].tolist())
+    rows = []
+    for i, (name, rcc, low, high) in enumerate(table.itertuples(index=False, name=None)):
+        label = f"{name}*" if name in BASELINES.values() else name
+        rows.append(svg.Row(label, rcc, "other" if i else "best", low, high))
+    left_end = min(_CHANCE_RCC, *table["rcc"].tolist(), *table["low"].tolist())
     lead = "Mean RCC: the share of pairs of held-out mappings in the right order, 0.5 by chance."
     if result.hold_out is None:
         lead += " Bars contain 95 % of the splits."
     if any(row.label.endswith("*") for row in rows):
         lead += " * without training."
-    draw = partial(svg.draw_times, rows, 1.0, "", begin=begin)
+    draw = partial(svg.draw_times, rows, scale=1.0, unit="", left_end=left_end)
     return Chart("sets", "", lead, draw)
 
 
@@ -141,7 +151,7 @@ def _rcc_intervals(result: Evaluation) -> pd.DataFrame:
     """Return the mean RCC of each set and baseline, best first, and the range of 95 % of splits."""
     scores = result.rcc.rename_axis("name").reset_index(name="rcc")
     if result.added is None:
-        # An order that needs no samples is before a set with the same RCC.
+        # If two have the same RCC, the one that needs no training comes first.
         scores = pd.concat([result.baselines, result.scores]).rename(columns={"predictor": "name"})
     by_name = scores.groupby("name", sort=False)["rcc"]
     low, high = (by_name.quantile(share) for share in (0.025, 0.975))
@@ -153,6 +163,7 @@ def _set_table(result: Evaluation, gain: pd.DataFrame, names: pd.Series[str]) ->
     """Return the scores of each set, best first; orders without training only have an RCC."""
     summary = summarise(pd.concat([result.scores, result.baselines]))
     wide = summary.pivot(index="predictor", columns="metric", values=["mean", "low", "high"])
+    # Name the columns after metric and statistic, such as rcc_mean.
     wide.columns = wide.columns.map("{0[1]}_{0[0]}".format)
     wide = wide.loc[names.tolist()].rename_axis("features").join(gain.set_index("features"))
     # Do not print the gain of the first set over itself.
@@ -173,15 +184,6 @@ def _set_table(result: Evaluation, gain: pd.DataFrame, names: pd.Series[str]) ->
     return Table(wide, columns, best=0)
 
 
-def _small_to_large_section(scores: pd.DataFrame) -> Section:
-    first = scores.iloc[0]
-    return Section(
-        f"Small to large: {first['n_train']} samples for training, the {first['n_test']} of "
-        f"{first['held_out']} for testing",
-        [_predictor_table(scores)],
-    )
-
-
 def _mean_scores(scores: pd.DataFrame, column: str) -> pd.DataFrame:
     """Return the mean scores over workloads and tori for each value of a column."""
     return scores.groupby(column, sort=False)[[each.name for each in _HELD_OUT]].mean()
@@ -195,6 +197,7 @@ def _predictor_table(scores: pd.DataFrame) -> Table:
 
 
 def _hold_out_answer(result: Evaluation, by: HoldOut) -> Answer:
+    """Return the scores on groups of samples, such as tori, that were each held out."""
     scores, best, intervals = result.scores, result.best, _rcc_intervals(result)
     bounds = [name for name in intervals["name"] if name in BOUNDS.values()]
     means = {name: _mean_scores(own, "held_out") for name, own in scores.groupby("predictor")}
@@ -213,9 +216,9 @@ def _hold_out_answer(result: Evaluation, by: HoldOut) -> Answer:
         headline=_make_headline(intervals),
         notes=[
             _describe_rivals(result, intervals, ["held_out", "workload", "torus"]),
-            f"{held_out} is held out; the other samples are for training. Mean over workloads and "
-            f"tori ({n_blocks}).",
-            f"Over 1 % and 5 %: RCC of the pairs whose times differ by more. {_REGRET}",
+            f"{held_out} is held out, and the other samples are for training. Scores are means "
+            f"over {n_blocks} pairs of a workload and a torus.",
+            f"Over 1 % and 5 %: RCC of only the pairs whose times differ by more. {_REGRET}",
         ],
         sections=[
             Section("Pairs in the right order", [rcc_chart(result)], wide=False, only="page"),
@@ -234,20 +237,20 @@ def _hold_out_answer(result: Evaluation, by: HoldOut) -> Answer:
 
 def _single_table(single: pd.DataFrame, metrics: Sequence[str]) -> Table:
     """Return the scores of the best single features and of the user's metrics."""
-    chosen = (single.index < _N_SINGLE) | single["feature"].isin(metrics)
+    chosen = (single.index < _MAX_SINGLE_ROWS) | single["feature"].isin(metrics)
     scores = Column("rcc", "RCC", "decimal"), Column("tau_b", "tau-b", "decimal")
     return Table(single[chosen], [Column("feature", kind="name"), *scores])
 
 
 def _metric_answer(result: Evaluation, metric: MetricEvaluation) -> Answer:
+    """Return the answer about the user's metrics: their gain over other feature sets."""
     name = " and ".join(metric.metrics)
     gains = metric.gains.reset_index().to_dict("records")
     bases = list(metric.gains.index)
     notes = []
-    descriptions = {
-        base: metric.describe_gain(base) + ", the best set without it" * (base == metric.best)
-        for base in bases
-    }
+    descriptions = {base: metric.describe_gain(base) for base in bases}
+    if metric.best in descriptions:
+        descriptions[metric.best] += ", the best set without it"
     for base, row in zip(bases, gains, strict=True):
         if base != bases[0]:
             notes.append(f"{name} {descriptions[base]}.")
@@ -258,9 +261,9 @@ def _metric_answer(result: Evaluation, metric: MetricEvaluation) -> Answer:
             )
     interval = "of the mean over all" if gains[0]["blocks"] > 1 else "over the splits"
     notes.append(
-        "Within each workload and torus, two thirds of the mappings are for training and one third "
-        f"for testing, {metric.n_splits} times. [ , ] is the 95 % interval {interval}. RCC: share "
-        "of pairs in the right order; alone: order by the metric itself, without learning."
+        f"Each workload and torus has {metric.n_splits} random splits, with two thirds of the "
+        f"mappings for training and one third for testing. [ , ] is the 95 % interval {interval}. "
+        "RCC: share of pairs in the right order. alone: order by the metric itself, untrained."
     )
     return Answer(
         title=f"Gain from {name}",
@@ -285,6 +288,7 @@ def _metric_answer(result: Evaluation, metric: MetricEvaluation) -> Answer:
 
 
 def _gain_table(metric: MetricEvaluation, bases: Sequence[str]) -> Table:
+    """Return a table of RCC by workload: the metric alone, each base set, and its gain."""
     keys = ["workload", "torus", "n_samples", "alone"]
     wide = metric.blocks.pivot(index=keys, columns="base", values=["rcc", "gain"])
     wide.columns = wide.columns.map(" ".join)

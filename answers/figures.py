@@ -90,6 +90,7 @@ def check_figure_format(file_format: str) -> None:
 
 
 def _convert_svg(svg: str, file_format: str) -> bytes:
+    """Return an SVG chart as the bytes of a file in this format."""
     if file_format == "svg":
         return svg.encode("utf-8")
     import vl_convert
@@ -120,6 +121,7 @@ def draw_link_map(view: LinkMap) -> str:
         for j in others:
             ring = ring * torus.shape[j] + torus.coords[:, j]
         band, row = np.divmod(ring, rows)
+        # Bands are 4 pixels apart, and groups of rows 2 pixels.
         band_width = label + block["columns"] * cell + 4
         width = block["bands"] * band_width
         height = rows * cell + 2 * (rows // group - 1)
@@ -134,8 +136,8 @@ def draw_link_map(view: LinkMap) -> str:
             top = y + row * cell + 2 * (row // group)
             parts.append(draw_label(x + label, y - 4, f"{sign}{torus.axes[k]}"))
             for node in labelled.tolist():
-                shown = others[:-1] if group > 1 else others
-                text = "".join(f"{torus.axes[j]}{torus.coords[node, j]}" for j in shown)
+                named = others[:-1] if group > 1 else others
+                text = "".join(f"{torus.axes[j]}{torus.coords[node, j]}" for j in named)
                 parts.append(draw_label(start[node], top[node] + 9, text, "quiet"))
             for node in np.flatnonzero(drawn[:, k, side]).tolist():
                 parts.append(
@@ -150,6 +152,7 @@ def draw_link_map(view: LinkMap) -> str:
 
 def _ramp_colour(share: float) -> str:
     """Return the colour of a share of the busiest link, interpolated between those of the ramp."""
-    channels = zip(*(bytes.fromhex(colour[1:]) for colour in RAMP), strict=True)
+    colours = np.array([list(bytes.fromhex(colour[1:])) for colour in RAMP])
     shares = np.linspace(0, 1, len(RAMP))
-    return "#" + bytes(round(np.interp(share, shares, values)) for values in channels).hex()
+    red_green_blue = (round(np.interp(share, shares, channel)) for channel in colours.T)
+    return "#" + bytes(red_green_blue).hex()

@@ -42,6 +42,7 @@ def describe_machine() -> dict[str, str]:
 
 
 def _read_processor() -> str:
+    """Return the model of the processor, or else its architecture."""
     name = platform.processor() or platform.machine()
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
@@ -51,7 +52,7 @@ def _read_processor() -> str:
     return next(models, "") or name
 
 
-# Longer words of a table may break.
+# The browser may break longer words of a table.
 _MAX_WORD = 24
 # The page may run its own script and show its own images, but it may not load anything.
 _POLICY = (
@@ -77,18 +78,18 @@ def check_page_path(path: str | os.PathLike[str]) -> None:
 
 
 def render_page(answer: Answer, inputs: Sequence[tuple[str, str]] = ()) -> str:
-    """Return the page as HTML."""
+    """Return an answer as a page; ``inputs`` are names and values to list below it."""
     environment = _make_environment()
     macros: Any = environment.get_template("blocks.html").module
     sections = [section for section in answer.sections if section.only != "terminal"]
     if answer.table is not None and answer.table.visible_columns:
         sections.append(Section(answer.table.title or "Table", [answer.table], folded=True))
     data: dict[str, Any] = {"ramp": list(RAMP)}
-    for view in (block for section in sections for block in section.blocks):
-        if isinstance(view, LinkMap):
-            cell, label, blocks = lay_out_links(view.torus.shape)
-            layout = {"cell": cell, "label": label, "blocks": blocks}
-            data["network"] = network_data(view) | layout
+    for block in (block for section in sections for block in section.blocks):
+        if isinstance(block, LinkMap):
+            cell, label, grids = lay_out_links(block.torus.shape)
+            layout = {"cell": cell, "label": label, "blocks": grids}
+            data["network"] = network_data(block) | layout
     setting = [("input", answer.setting)] if answer.setting and answer.title else []
     rows = [*setting, *answer.facts, *inputs, *describe_machine().items()]
     facts = Table(pd.DataFrame(rows, columns=["name", "value"]))
@@ -115,6 +116,7 @@ def _render_section(section: Section, macros: Any) -> str:
 
 
 def _render_block(block: Block, macros: Any, heading: str) -> str:
+    """Return a block as HTML; ``heading`` is the title of its section."""
     if isinstance(block, Sentence):
         return f"<p>{escape(bind_units(block.text))}</p>\n"
     if isinstance(block, Table):
@@ -125,6 +127,7 @@ def _render_block(block: Block, macros: Any, heading: str) -> str:
 
 
 def _make_environment() -> jinja2.Environment:
+    """Return the templates' environment, with the filters that they use."""
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_read_asset),
         autoescape=True,
@@ -139,7 +142,7 @@ def _make_environment() -> jinja2.Environment:
 
 
 def _cell_html(column: Column, lines: tuple[str, ...]) -> Markup:
-    """Return a table cell. The browser does not wrap labels or text that has line breaks."""
+    """Return a table cell. The browser does not wrap labels and text with several lines."""
     if len(lines) == 1 and column.kind != "label":
         is_long = max(map(len, lines[0].split()), default=0) > _MAX_WORD
         text = bind_units(lines[0])
@@ -153,7 +156,7 @@ def _read_asset(file: str) -> str:
 
 
 def json_block(key: str, value: Any) -> str:
-    """Return data for the script of the page; escapes keep the text from ending the element."""
+    """Return data for the page's script, escaped so that no text can end the script element."""
     dumped = json.dumps(value, separators=(",", ":"), allow_nan=False, default=float)
     for character in "<>&\u2028\u2029":
         dumped = dumped.replace(character, f"\\u{ord(character):04x}")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 import numpy as np
@@ -33,10 +33,10 @@ else:
 _N_OUTLIERS = 3
 # With fewer samples, the page has no learning curve.
 _MIN_SAMPLES = 12
-# If twice the samples gained less RCC than this, more samples will probably not help.
+# If doubling the samples adds less RCC than this, more samples will probably not help.
 _MIN_GAIN = 0.01
-_UNSEEN = "Models predict mappings that they were not trained on. On the line, times are equal."
-# Entries of the provenance on the page, which also lists the command and the versions.
+_UNSEEN = "Each mapping is predicted by models not trained on it. On the line, times are equal."
+# Entries of a model's provenance that the page lists beside the command and the versions.
 _PROVENANCE = ("graphs", "tori", "routing", "seed", "times", "created")
 
 
@@ -72,16 +72,18 @@ def runs_content(result: RunModel | None) -> dict[str, Any] | None:
 
 def describe_runs(result: RunModel) -> list[str]:
     """Return sentences about a model of measured times: its terms, its errors and the noise."""
-    return [
+    sentences = [
         _describe_line(result),
         _describe_errors(result.scores, result.corrected),
-        *_describe_noise(result.runs, result.scores),
-        *_describe_drift(result.runs),
-        *_describe_outliers(result.runs),
+        _describe_noise(result.runs, result.scores),
+        _describe_drift(result.runs),
+        _describe_outliers(result.runs),
     ]
+    return list(filter(None, sentences))
 
 
 def _describe_line(result: RunModel) -> str:
+    """Return a sentence on the fit of measured times to constant + slope x reference."""
     median = float(np.median(result.runs.times))
     scale, unit = time_unit([median])
     reference = describe_reference(result.model.reference)
@@ -90,7 +92,7 @@ def _describe_line(result: RunModel) -> str:
     constant, slope = number(result.line.constant / scale), number(result.line.slope)
     return (
         f"The median time is {number(median / scale, 4)} {unit}: {constant} {unit} do not depend "
-        f"on the mapping; the rest is {slope} times {reference}."
+        f"on the mapping, and the rest is {slope} times {reference}."
     )
 
 
@@ -102,34 +104,35 @@ def _describe_errors(scores: dict[str, float], is_corrected: bool) -> str:
     return f"{text}. Features do not reduce it by a tenth."
 
 
-def _describe_noise(runs: Runs, scores: dict[str, float]) -> list[str]:
+def _describe_noise(runs: Runs, scores: dict[str, float]) -> str:
+    """Return the RCC on held-out mappings, and what the noise of the runs allows."""
     rcc = f"RCC on held-out mappings: {scores['rcc']:.3f}"
     if math.isnan(runs.noise):
-        return [
+        return (
             f"{rcc}. The noise is unknown because every mapping ran once, so all errors count as "
             "noise. Run some mappings again to measure it."
-        ]
+        )
     if not runs.noise:
-        return [f"{rcc}. Runs of one mapping do not differ."]
+        return f"{rcc}. Runs of one mapping do not differ."
     noise, tied = percent(runs.noise, digits=2), percent(scores["tied"], digits=2)
-    return [
+    return (
         f"{rcc}; at this noise, at most {scores['rcc_possible']:.3f} is possible. Runs of one "
         f"mapping vary by {noise}, so {tied} of the pairs are indistinguishable."
-    ]
+    )
 
 
-def _describe_drift(runs: Runs) -> list[str]:
+def _describe_drift(runs: Runs) -> str:
+    """Return a sentence about a trend of the times over the runs, if there is one."""
     if not runs.drift:
-        return []
+        return ""
     trend = "longer" if runs.drift > 0 else "shorter"
     share = percent(abs(runs.drift), digits=2)
-    return [
-        f"Runs at the end of the table take {share} {trend} than at its beginning. Run the "
-        "mappings in random order, several times."
-    ]
+    advice = "Run the mappings in random order, several times."
+    return f"Runs at the end of the table take {share} {trend} than at its start. {advice}"
 
 
-def _describe_outliers(runs: Runs) -> list[str]:
+def _describe_outliers(runs: Runs) -> str:
+    """Return a sentence that names the first outliers, or nothing without any."""
     rows, outliers = runs.outliers, []
     for row in rows[:_N_OUTLIERS]:
         mapping = int(runs.which[row])
@@ -137,7 +140,7 @@ def _describe_outliers(runs: Runs) -> list[str]:
         ratio = runs.seconds[row] / runs.times[mapping]
         outliers.append(f"{shown_name(runs.names[mapping])}{line}, {ratio:.2g} times its median")
     more = f" and {rows.size - _N_OUTLIERS} more" if rows.size > _N_OUTLIERS else ""
-    return [f"{counted(rows.size, 'outlier')}: {'; '.join(outliers)}{more}."] if outliers else []
+    return f"{counted(rows.size, 'outlier')}: {'; '.join(outliers)}{more}." if outliers else ""
 
 
 def answer(
@@ -147,9 +150,9 @@ def answer(
     setting: str = "",
     file: str = "",
 ) -> Answer:
-    """Return the answer; ``file`` is that of the model.
+    """Return the answer; ``file`` is the file of the model.
 
-    ``quality`` holds the scores of a `RunModel`, as `summarise` returns them.
+    ``quality`` is a table of scores for a `RunModel`, with a row per metric as from `summarise`.
     """
     model = result.model
     source = "measured times" if _is_measured(result) else "simulated samples"
@@ -179,8 +182,8 @@ def answer(
             notes.append("The agreement of simulated times with a machine is unknown.")
         sections = [_score_section(quality), *_importance_sections(result)]
         if len(trained.samples) >= _MIN_SAMPLES:
-            curve = functools.partial(_learning_curve, trained)
-            charts = functools.partial(_held_out_charts, trained)
+            curve = partial(_learning_curve, trained)
+            charts = partial(_held_out_charts, trained)
             sections.insert(1, Section("Learning curve", curve, wide=False, only="page"))
             sections.insert(0, Section("Predicted times", charts, wide=False, only="page"))
     return Answer(
@@ -200,6 +203,7 @@ def answer(
 def _make_content(
     result: Training | RunModel, quality: pd.DataFrame | None, file: str
 ) -> dict[str, Any]:
+    """Return the JSON entries of a trained model."""
     model = result.model
     names = [str(name) for name in model.feature_names_in_]
     content: dict[str, Any] = {
@@ -237,22 +241,19 @@ def _describe_scores(quality: pd.DataFrame, file: str) -> tuple[Headline, list[s
 
 
 def _score_section(quality: pd.DataFrame) -> Section:
+    """Return a table of mean scores, each with a range of 95 % of the splits."""
     known = quality[quality["metric"].isin(METRICS)]
-    names, meanings = zip(*map(METRICS.get, known["metric"]), strict=True)
-    is_share = known["metric"].str.startswith("regret")
+    rows = []
+    for metric, *values in known[["metric", "mean", "low", "high"]].itertuples(index=False):
+        name, meaning = METRICS[metric]
+        as_text = partial(percent, decimals=1) if metric.startswith("regret") else "{:.3f}".format
+        # Unknown values are empty, such as the range of a single split.
+        mean, low, high = ("" if math.isnan(value) else as_text(value) for value in values)
+        spread = " to ".join(filter(None, [low, high]))
+        rows.append({"score": name, "mean": mean, "spread": spread, "meaning": meaning})
     columns = [Column("score", kind="name"), Column("mean", kind="label")]
     columns += [Column("spread", "95 % range", "label"), Column("meaning")]
-    texts = {
-        name: [
-            "" if value != value else percent(value, 1) if share else f"{value:.3f}"
-            for value, share in zip(known[name], is_share, strict=True)
-        ]
-        for name in ("mean", "low", "high")
-    }
-    ends = zip(texts["low"], texts["high"], strict=True)
-    spread = [" to ".join(filter(None, each)) for each in ends]
-    frame = known.assign(score=names, mean=texts["mean"], spread=spread, meaning=meanings)
-    return Section("Scores on held-out mappings", [Table(frame, columns)], wide=False)
+    return Section("Scores on held-out mappings", [Table(rows, columns)], wide=False)
 
 
 def observed_chart(result: RunModel) -> Chart:
@@ -277,7 +278,7 @@ def scatter_chart(
     titles = f"{x[0]}, {unit}", f"{y[0]}, {unit}"
     is_log = svg.needs_log_axis(np.concatenate([x_values, y_values]))
     scales = svg.Scales(is_log, is_log)
-    draw = functools.partial(svg.draw_plot, [series], *titles, diagonal=True, scales=scales)
+    draw = partial(svg.draw_plot, [series], *titles, diagonal=True, scales=scales)
     return Chart(key, title, lead, draw)
 
 
@@ -303,7 +304,7 @@ def _learning_curve(result: Training) -> list[Block]:
     lead += f"{gain:+.3f}. More samples {helps} help. Shaded: 95 % of the splits."
     series = [points._replace(style="line"), points]
     options: dict[str, Any] = {"from_zero": False, "scales": svg.Scales(area=area)}
-    draw = functools.partial(svg.draw_plot, series, "samples", "RCC", **options)
+    draw = partial(svg.draw_plot, series, "samples", "RCC", **options)
     return [Chart("growth", "", lead, draw)]
 
 
@@ -311,9 +312,9 @@ def importance_chart(model: TimePredictor | FittedModel) -> Chart:
     """Return a chart of the most important features."""
     frame = _importance_frame(model)
     names, values = frame["feature"].str.replace("_", " "), frame["importance"].tolist()
-    lead = "Share of the variance that the splits by each feature explain, %."
+    lead = "Share of the variance that splits of the trees by each feature explain, %."
     bars = [("importance", "best", values)]
-    draw = functools.partial(svg.draw_bars, names.tolist(), bars, 1.0, "%")
+    draw = partial(svg.draw_bars, names.tolist(), bars, 1.0, "%")
     return Chart("importance", "", lead, draw)
 
 
@@ -327,6 +328,7 @@ def _importance_frame(model: TimePredictor | FittedModel) -> pd.DataFrame:
 
 
 def _importance_sections(result: Training | RunModel) -> list[Section]:
+    """Return the most important features as a chart and a table."""
     if not result.model.feature_importances_.any():
         return [Section("Feature importances", [Sentence("The trees use no feature.")])]
     columns = [

@@ -24,17 +24,19 @@ if TYPE_CHECKING:
 else:
     globals().update(lazy_modules(__name__))
 
-# Busy times and candidates on a page, which has 400 kB for 512 tasks and 2 MB for 16,384 tasks.
+# Limits of the busy times on a page, which has 400 kB for 512 tasks and 2 MB for 16,384 tasks.
 _MAX_BUSY_TIMES, _MIN_CANDIDATES = 130_000, 3
-# Busiest links with task pairs on a page, and pairs per link.
-_MAX_LINKS_WITH_PAIRS, PAIRS = 1200, 3
-# Task pairs are computed for at most this many hops, summed over all edges.
+# Maximum busiest links with task pairs on a page, pairs per link, and the mark of an absent pair.
+_MAX_LINKS_WITH_PAIRS, MAX_PAIRS, NO_TASK = 1200, 3, -1
+# Task pairs are not computed if all edges together have more hops.
 _MAX_HOPS = 20_000_000
 # Maximum height of a grid of links, in pixels.
-_HEIGHT = 330.0
-# Width of the coordinates beside a row, and the smallest cell beside which they are readable.
+_MAX_HEIGHT = 330.0
+# Area of all cells of a link map, in square pixels.
+_MAP_AREA = 220_000
+# Width of the coordinates beside a row, in pixels, and the smallest cell beside which they fit.
 _LABEL_WIDTH, _MIN_LABELLED = 24, 5
-# A page stores busy times in 1/250 of the busiest link; this value marks a missing link.
+# A page stores busy times in a byte: 0 to 250 times 1/250 of the busiest link, or 255 if missing.
 STEPS, MISSING = 250, 255
 BARS = " ▁▂▃▄▅▆▇█"
 """Characters that a terminal prints for a busy time, from idle to the busiest link."""
@@ -49,14 +51,14 @@ class Candidate(NamedTuple):
 
 
 class LinkPairs(NamedTuple):
-    """The task pairs that send the most bytes over each link.
+    """The task pairs that send the most bytes over each of ``n`` links.
 
-    ``links`` are link numbers ``(n,)``; ``ends`` are sender and receiver ``(n, PAIRS, 2)``, padded
-    with -1; ``nbytes`` is ``(n, PAIRS)``.
+    ``links`` are link numbers ``(n,)``. ``tasks`` are sender and receiver ``(n, MAX_PAIRS, 2)``,
+    padded with `NO_TASK`. ``nbytes`` has the shape ``(n, MAX_PAIRS)``.
     """
 
     links: Ints
-    ends: Int32s
+    tasks: Int32s
     nbytes: Floats
 
 
@@ -112,7 +114,7 @@ def max_candidates(torus: Torus) -> int:
 def find_link_pairs(traffic: routed.RoutedTraffic, busy: Floats) -> LinkPairs | None:
     """Return the task pairs on the busiest links.
 
-    The result is None if packets may take several routes, or if there are too many hops.
+    The result is None if packets may take several routes, or if the routes have too many hops.
     """
     torus, comm, node = traffic.torus, traffic.comm, traffic.mapping.node
     if traffic.problem.routing != "deterministic" or torus.ties_are_open or torus.zones:
@@ -129,20 +131,22 @@ def find_link_pairs(traffic: routed.RoutedTraffic, busy: Floats) -> LinkPairs | 
     table = pd.DataFrame({"link": links, "edge": edges})[np.isin(links, busiest)]
     table["nbytes"] = comm.nbytes[table["edge"]]
     table = table.sort_values(["link", "nbytes"], ascending=[True, False], kind="stable")
-    table["rank"] = table.groupby("link").cumcount()
-    link, edge, rank = table.loc[table["rank"] < PAIRS, ["link", "edge", "rank"]].to_numpy().T
+    table["position"] = table.groupby("link").cumcount()
+    table = table[table["position"] < MAX_PAIRS]
+    link, edge, position = table[["link", "edge", "position"]].to_numpy().T
     row = np.searchsorted(busiest, link)
-    ends = np.full((busiest.size, PAIRS, 2), -1, dtype=np.int32)
-    ends[row, rank, 0], ends[row, rank, 1] = comm.src[edge], comm.dst[edge]
-    nbytes = np.zeros((busiest.size, PAIRS))
-    nbytes[row, rank] = comm.nbytes[edge]
-    return LinkPairs(busiest, ends, nbytes)
+    tasks = np.full((busiest.size, MAX_PAIRS, 2), NO_TASK, dtype=np.int32)
+    tasks[row, position, 0], tasks[row, position, 1] = comm.src[edge], comm.dst[edge]
+    nbytes = np.zeros((busiest.size, MAX_PAIRS))
+    nbytes[row, position] = comm.nbytes[edge]
+    return LinkPairs(busiest, tasks, nbytes)
 
 
 def network_data(view: LinkMap) -> dict[str, Any]:
     """Return the data from which the script of a page draws the links.
 
-    Each use is a row of ``busy``, in 1/250 of its busiest link, whose seconds are in ``max_busy``.
+    ``busy`` has the busy times of all links under each mapping, one mapping after the other, as
+    `quantize_busy_times` returns them. ``max_busy`` are the seconds of their busiest links.
     """
     torus, uses = view.torus, view.make_uses(max_candidates(view.torus))
     max_busy = [float(use.seconds[torus.link_exists].max(initial=0.0)) for use in uses]
@@ -155,7 +159,7 @@ def network_data(view: LinkMap) -> dict[str, Any]:
     ]
     return {
         "shape": list(torus.shape),
-        "wrap": [bool(each) for each in torus.wrap],
+        "wrap": [bool(wraps) for wraps in torus.wrap],
         "twisted": bool(torus.twist),
         "dimensions": list(torus.axes),
         "names": [shown_name(use.name) for use in uses],
@@ -165,7 +169,7 @@ def network_data(view: LinkMap) -> dict[str, Any]:
         "missing": MISSING,
         "busy": _encode_array(np.concatenate(whole)),
         "pairs": {i: _encode_pairs(use.pairs) for i, use in enumerate(uses) if use.pairs},
-        "pairs_per_link": PAIRS,
+        "pairs_per_link": MAX_PAIRS,
         "parts": [shown_name(part) for part in view.parts],
         "part_busy": _encode_array(np.concatenate(parts)) if parts else None,
     }
@@ -182,7 +186,7 @@ def quantize_busy_times(busy: Floats, max_busy: float, torus: Torus) -> NDArray[
 def _encode_pairs(pairs: LinkPairs) -> dict[str, str]:
     return {
         "links": _encode_array(pairs.links.astype(np.int32)),
-        "ends": _encode_array(pairs.ends.ravel()),
+        "ends": _encode_array(pairs.tasks.ravel()),
         "bytes": _encode_array(pairs.nbytes.astype(np.float32).ravel()),
     }
 
@@ -196,12 +200,13 @@ def _encode_array(array: NDArray[Any]) -> str:
 def lay_out_links(shape: Sequence[int]) -> tuple[int, int, list[dict[str, Any]]]:
     """Return the pixels of a cell and of a row's label, and a layout for each dimension.
 
-    The links of a dimension and direction form a grid with a row per ring and a column per position
-    on the ring. Tall grids continue on the right, in ``bands`` of ``rows`` rings. Dimensions of one
-    node have no grid. The script of the page uses the same layout.
+    The links of a dimension and direction form a grid, with a row per ring and a column per
+    position on the ring. A tall grid is split into ``bands`` of ``rows`` rings, side by side.
+    Dimensions of size 1 have no grid. The script of the page uses the same layout.
     """
     n = math.prod(shape)
-    cell = max(2, min(10, int(math.sqrt(220_000 / (n * 2 * len(shape))))))
+    # Together, cells of 2 to 10 pixels cover about the area of the map.
+    cell = max(2, min(10, int(math.sqrt(_MAP_AREA / (n * 2 * len(shape))))))
     blocks: list[dict[str, Any]] = []
     label = _LABEL_WIDTH if cell >= _MIN_LABELLED else 0
     for k, size in enumerate(shape):
@@ -212,7 +217,7 @@ def lay_out_links(shape: Sequence[int]) -> tuple[int, int, list[dict[str, Any]]]
         # split groups.
         others = [s for j, s in enumerate(shape) if j != k]
         group = others[-1] if len(others) > 1 else 1
-        max_rows = max(1, int(_HEIGHT / cell) // group) * group
+        max_rows = max(1, int(_MAX_HEIGHT / cell) // group) * group
         # Give all bands about the same height.
         rows = math.ceil(n_rings / math.ceil(n_rings / max_rows) / group) * group
         bands = math.ceil(n_rings / rows)
@@ -224,8 +229,8 @@ def lay_out_links(shape: Sequence[int]) -> tuple[int, int, list[dict[str, Any]]]
 def draw_heat_lines(torus: Torus, busy: Floats, width: int) -> list[tuple[str, str, str]]:
     """Return the name of each dimension, a line for its plus links and one for its minus links.
 
-    A character is the busy time of the busiest link at one coordinate, relative to the busiest link
-    of all. If a dimension has more than ``width`` coordinates, a character represents several.
+    Each character is the longest busy time of the links at one coordinate, relative to the busiest
+    link of all. If a dimension has more than ``width`` coordinates, a character is for several.
     """
     max_busy = float(busy.max()) or 1.0
     links = np.moveaxis(busy.reshape(torus.n_nodes, torus.ndim, 2), 0, -1)

@@ -28,10 +28,14 @@ from .candidates import (
 )
 from .table import Column, Table, records
 
-# Maximum number of next runs on a page.
-_N_NEXT = 3
+# Maximum number of next runs to suggest.
+_MAX_NEXT = 3
 _RUN_NEXT = "Run next: "
-# With fewer runs there is no chart of the runs.
+# Smaller gains would be rounded to 0.0 %.
+_MIN_GAIN = 0.0005
+# Smaller shares of the time that does not depend on the mapping are not mentioned.
+_MIN_CONSTANT = 0.01
+# Minimum number of runs for a chart of the runs.
 _MIN_RUNS = 5
 
 
@@ -44,19 +48,19 @@ def answer(
     setting: str = "",
     top: int = 10,
 ) -> Answer:
-    """Return the answer.
+    """Return the answer; ``top`` limits the rows in a terminal.
 
-    ``upcoming`` are the mappings to run next, ``written`` holds advice for the file of each, and
-    ``times`` is the file of the runs so far.
+    ``upcoming`` are the mappings to run next. ``written`` holds the written mapping files, each
+    with advice on its use. ``times`` is the file of the runs so far.
     """
-    table, chosen = _sorted_table(plan), _choose_next(plan) if upcoming is None else upcoming
+    chosen = _choose_next(plan) if upcoming is None else upcoming
     ranking, notes = _rank_candidates(plan, chosen), []
     named = ", ".join(shown_name(plan.name_of(mapping)) for mapping in chosen)
     headline = _make_headline(plan, ranking, named)
     if chosen and headline.before != _RUN_NEXT:
         notes.append(f"Run next: {named}.")
     elif not chosen and plan.is_enough:
-        notes.append("The runs are enough.")
+        notes.append("No more runs are needed.")
     elif not chosen and len(plan.names) > 1:
         notes.append(f"All {counted(plan.n_runs, 'run')} of --runs are done.")
     notes += [] if plan.runs is None else [_describe_certainty(plan)]
@@ -77,7 +81,10 @@ def answer(
         traffic.traffic_section(),
     ]
     about = describe_problem(plan.problem)
-    runs = _count_runs(plan, times)
+    file = "" if times is None else f" in {shown_name(times)}"
+    runs = f"no run{file} yet"
+    if plan.runs is not None:
+        runs = f"{counted(plan.n_runs, 'run')} of {counted(len(plan.runs.names), 'mapping')}{file}"
     return traffic.answer(
         headline,
         setting=f"{setting}; {runs}." if setting else f"{about}, {runs}",
@@ -101,7 +108,7 @@ def answer(
                 "next_gain": plan.next_gain,
             },
             "enough": plan.is_enough,
-            "mappings": records(table),
+            "mappings": records(_sort_table(plan)),
         },
         file=traffic.launcher_file(chosen[0] if headline.before == _RUN_NEXT else None),
     )
@@ -109,11 +116,11 @@ def answer(
 
 def _choose_next(plan: Plan) -> Sequence[TaskMapping]:
     has_choice = len(plan.names) > 1 and not plan.is_enough
-    return plan.ask(min(_N_NEXT, len(plan.names))) if has_choice else []
+    return plan.ask(min(_MAX_NEXT, len(plan.names))) if has_choice else []
 
 
 def candidate_table(plan: Plan, top: int = 10) -> Table:
-    """Return the mappings, the fastest first, with their runs and expected times."""
+    """Return a table of the mappings with runs and expected times, the fastest first."""
     ranking = _rank_candidates(plan)
     columns = [
         Column("mapping", kind="name"),
@@ -124,7 +131,7 @@ def candidate_table(plan: Plan, top: int = 10) -> Table:
         Column("p_best", "P(best)", "share"),
     ]
     return Table(
-        _sorted_table(plan),
+        _sort_table(plan),
         columns,
         "All candidates",
         best=ranking.best,
@@ -134,25 +141,27 @@ def candidate_table(plan: Plan, top: int = 10) -> Table:
     )
 
 
-def _sorted_table(plan: Plan) -> pd.DataFrame:
+def _sort_table(plan: Plan) -> pd.DataFrame:
     return plan.table.sort_values("time", kind="stable", ignore_index=True)
 
 
 def _rank_candidates(plan: Plan, upcoming: Sequence[TaskMapping] = ()) -> CandidateRanking:
-    table = _sorted_table(plan)
+    """Return the mappings by expected time, and mark the ``upcoming`` ones."""
+    table = _sort_table(plan)
     names = [str(name) for name in table["mapping"]]
     yours = default_order(plan.mappings, plan.names, plan.problem.torus)
     return CandidateRanking(
         names,
         table["time"].tolist(),
-        None if yours is None else names.index(plan.names[yours]),
-        names.index(plan.name_of(plan.best)),
-        ends=[*zip(table["low"], table["high"], strict=True)],
+        yours=None if yours is None else names.index(plan.names[yours]),
+        best=names.index(plan.name_of(plan.best)),
+        intervals=[*zip(table["low"], table["high"], strict=True)],
         upcoming=[plan.name_of(mapping) for mapping in upcoming],
     )
 
 
 def _make_headline(plan: Plan, ranking: CandidateRanking, upcoming: str) -> Headline:
+    """Return the mapping to use, to keep or to run next, with its time and its gain."""
     best, gain = shown_name(ranking.names[ranking.best]), ""
     is_kept = ranking.yours == ranking.best
     if ranking.yours is not None and not is_kept:
@@ -164,7 +173,7 @@ def _make_headline(plan: Plan, ranking: CandidateRanking, upcoming: str) -> Head
         if len(plan.names) == 1:
             return Headline("", best, " is the only mapping, so there is nothing to choose.")
         return Headline("No runs yet; ", best, f" is predicted to be the fastest{gain}.")
-    row = _sorted_table(plan).iloc[ranking.best]
+    row = _sort_table(plan).iloc[ranking.best]
     time = f"{seconds(row['measured'])} measured in {counted(int(row['runs']), 'run')}"
     if plan.verdict.kind != "undecided":
         return Headline(f"Keep {DEFAULT_ORDER}, " if is_kept else "Use ", best, f": {time}{gain}")
@@ -174,9 +183,10 @@ def _make_headline(plan: Plan, ranking: CandidateRanking, upcoming: str) -> Head
 
 
 def _describe_certainty(plan: Plan) -> str:
+    """Return sentences with the certainty of the best, and the gain from more runs."""
     verdict = plan.verdict
-    # Do not print a gain of 0 %, because samples estimate the gain.
-    limit = f"at most {percent(plan.gain, 1)}" if plan.gain >= 0.0005 else "< 0.1 %"
+    # The gain is estimated from random samples, so do not claim that it is 0 %.
+    limit = f"at most {percent(plan.gain, 1)}" if plan.gain >= _MIN_GAIN else "< 0.1 %"
     gain = f"More runs would gain {limit}."
     if verdict.kind == "indistinguishable":
         condition = f" without {counted(plan.more_runs, 'more run')}" if plan.more_runs else ""
@@ -189,15 +199,8 @@ def _describe_certainty(plan: Plan) -> str:
     return f"{describe_certainty(verdict)} {gain}"
 
 
-def _count_runs(plan: Plan, times: str | None) -> str:
-    file = "" if times is None else f" in {shown_name(times)}"
-    if plan.runs is None:
-        return f"no run{file} yet"
-    return f"{counted(plan.n_runs, 'run')} of {counted(len(plan.runs.names), 'mapping')}{file}"
-
-
 def describe_noise(plan: Plan) -> str:
-    """Return sentences about noise, constant time and outliers."""
+    """Return sentences about noise, the time that mappings do not change, outliers and drift."""
     runs, noise = plan.runs, percent(plan.noise_share, 1)
     if runs is None:
         source = "simulated" if plan.is_simulated else "predicted"
@@ -208,7 +211,7 @@ def describe_noise(plan: Plan) -> str:
         "nothing": f"Noise of a run: about {noise}, a guess without repeated runs. Set it with "
         "--noise.",
     }[plan.noise_from]
-    if len(runs.names) > 2 and plan.constant_share >= 0.01:
+    if len(runs.names) > 2 and plan.constant_share >= _MIN_CONSTANT:
         text += f" About {percent(plan.constant_share)} of a run does not depend on the mapping."
     if plan.disturbed.any():
         names = dict.fromkeys(runs.names[i] for i in runs.which[plan.disturbed])
@@ -233,8 +236,9 @@ def runs_chart(runs: Runs, best: str = "") -> Chart:
     """Return the time of each run, in order, with the shortest so far; ``best`` is highlighted."""
     scale, unit = time_unit(runs.seconds)
     numbers, minimum = np.arange(1, len(runs.which) + 1), np.minimum.accumulate(runs.seconds)
-    steps = np.repeat(numbers, 2)[1:], np.repeat(minimum / scale, 2)[:-1]
-    series = [svg.Series("shortest so far", "other", *steps, style="line")]
+    # Draw a step function: the minimum is constant between two runs.
+    x, y = np.repeat(numbers, 2)[1:], np.repeat(minimum / scale, 2)[:-1]
+    series = [svg.Series("shortest so far", "other", x, y, style="line")]
     names = np.array([shown_name(runs.names[i]) for i in runs.which])
     is_best = names == shown_name(best)
     for label, kind, chosen in (

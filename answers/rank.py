@@ -16,7 +16,6 @@ from toruscast.decision.results import (
 from toruscast.routing.bounds import min_time
 from toruscast.text import counted, joined, percent, probability, seconds, shown_name
 from toruscast.training.default_model import DefaultModel
-from toruscast.training.fitted import Model
 
 from .blocks import Answer, Block, Chart, Section, Sentence
 from .candidates import (
@@ -32,7 +31,7 @@ from .table import Column, Table, records
 
 # Relative gap to the lower bound over all mappings above which the answer suggests a search.
 _WIDE_GAP = 0.05
-# A mapping with a smaller gap is called optimal.
+# A mapping with a smaller relative gap is called optimal.
 _NO_GAP = 0.005
 # Words for the rules in `Network.unknown_rules`.
 _RULE_NAMES = {
@@ -60,14 +59,14 @@ class RankingBlocks:
         times = self.table[self.time]
         # Exact times have no interval.
         is_exact = (self.table["source"] == "measured") | (result.unchecked is not None)
-        ends = (self.table[end].mask(is_exact, times) for end in ("low", "high"))
+        low, high = (self.table[name].mask(is_exact, times) for name in ("low", "high"))
         self.mappings = [result.named(name) for name in names]
         self.ranking = CandidateRanking(
             names,
             times.tolist(),
-            default_order(self.mappings, names, result.problem.torus),
+            yours=default_order(self.mappings, names, result.problem.torus),
             sources=list(map(self._source_text, self.table["source"])),
-            ends=[*zip(*ends, strict=True)],
+            intervals=[*zip(low, high, strict=True)],
             proved=result.verdict.kind == "proved",
         )
 
@@ -84,10 +83,10 @@ class RankingBlocks:
         result, ranking, first = self.result, self.ranking, self.table.iloc[0]
         is_measured = result.fitted.target == "measured"
         traffic = ranking.compare_traffic(result.problem, self.mappings, not is_measured)
-        interval, low, high = "", *ranking.ends[0]
+        interval, (low, high) = "", ranking.intervals[0]
         if low < high and first["source"] != "simulated":
-            ends = f"{seconds(low)} to {seconds(high)}"
-            interval = f"The {percent(result.coverage)} interval of its time is {ends}."
+            interval = f"The {percent(result.coverage)} interval of its time is "
+            interval += f"{seconds(low)} to {seconds(high)}."
         n_left_out = max(len(ranking.names) - max_candidates(result.problem.torus), 0)
         sections = [
             Section("How much faster", [self.times_chart()], wide=False, only="page"),
@@ -102,8 +101,11 @@ class RankingBlocks:
             sections.append(Section("Check", lines))
         if result.networks is None:
             sections.append(self._model_section())
-        about = describe_problem(result.problem)
-        certainty, *details = _confidence_sentences(result)
+        badge, about = "", describe_problem(result.problem)
+        if result.cost.candidates > 1:
+            p_best = float(first["p_best"])
+            badge = certainty_badge(result.verdict, result.problem.workload, p_best)
+        certainty, *details = describe_confidence(result)
         notes = [
             certainty,
             self._describe_optimality(),
@@ -114,7 +116,7 @@ class RankingBlocks:
             ranking.headline(),
             setting=setting or about,
             title=about,
-            badge=self._certainty_badge(),
+            badge=badge,
             notes=list(filter(None, notes)),
             details=list(filter(None, [*details, interval])),
             table=self.candidate_table(top),
@@ -130,16 +132,12 @@ class RankingBlocks:
         mean = f" on average over {self.result.cost.networks} networks"
         return {"measured": " measured", "averaged": mean}.get(source, " predicted")
 
-    def _certainty_badge(self) -> str:
-        if self.result.cost.candidates < 2:
-            return ""
-        p_best = float(self.table["p_best"].iloc[0])
-        return certainty_badge(self.result.verdict, self.result.problem.workload, p_best)
-
     def _describe_optimality(self) -> str:
         """Return the gap between the best and the lower bound over all mappings."""
         if self.table["lower_bound"].isna().all():
-            return "Measured times are below the lower bounds of this network, so none is shown."
+            return (
+                "Measured times are below the lower bounds of this network, so no bound is shown."
+            )
         if self.result.fitted.target == "measured":
             return (
                 "Measured times include more than the network, so the lower bound over all "
@@ -151,7 +149,7 @@ class RankingBlocks:
         text = f"No mapping can be faster than {seconds(self.lower_bound)}"
         if gap < _NO_GAP:
             scope = describe_proof_scope(self.result.problem.workload)
-            # Without a proof on each network, a machine may still prefer another mapping.
+            # Other mappings may be optimal on networks for which there is no proof.
             in_simulation = "" if self.result.verdict.kind == "proved" else " in simulation"
             return f"{text}, so this one is optimal{in_simulation}{scope}."
         longer = f"{percent(gap)} longer" if gap < 1 else f"{1 + gap:.1f} times as long"
@@ -159,13 +157,14 @@ class RankingBlocks:
         return text if gap <= _WIDE_GAP else f"{text} 'toruscast search' may find a faster one."
 
     def times_chart(self) -> Chart:
-        """Return the times of the five best, the default order and the slowest."""
+        """Return a chart of the times of the five best, the default order and the slowest."""
         return self.ranking.chart(lower_bound=self.lower_bound, ticks=self.ranking.times)
 
     def candidate_table(self, top: int = 10) -> Table:
-        """Return the candidates, the fastest first."""
+        """Return a table of the candidates, the fastest first."""
         table, ranking = self.table, self.ranking
         checked = self.result.unchecked is not None
+        interval = f"{percent(self.result.coverage)} interval"
         columns = [
             Column("rank", "#", "count"),
             Column("mapping", kind="name"),
@@ -173,7 +172,7 @@ class RankingBlocks:
             *ranking.change_columns(self.time),
             Column("source", "source before" if checked else "source"),
             *([Column("time", "time before", "seconds")] if checked else []),
-            Column("low", f"{percent(self.result.coverage)} interval", "seconds", None, 4, "high"),
+            Column("low", interval, "seconds", priority=4, to="high"),
             Column("p_best", "P(best)", "share"),
             Column("lower_bound", kind="seconds", priority=5),
             Column("max_bytes", "max link", "bytes", priority=6),
@@ -192,9 +191,19 @@ class RankingBlocks:
         )
 
     def _model_section(self) -> Section:
-        result = self.result
-        model = result.fitted
-        blocks: list[Block] = [Sentence(_describe_training(model))]
+        """Return a section on the model: its training, its features and its accuracy."""
+        result, model = self.result, self.result.fitted
+        if isinstance(model, DefaultModel):
+            origin = model.provenance
+            training = (
+                "The default model orders mappings by their release bound. The excess over the "
+                f"bound is fitted to {origin['samples']} samples of {origin['applications']} "
+                "applications."
+            )
+        else:
+            n_features = counted(len(model.feature_names_in_), "feature")
+            training = f"The model was trained on {model.n_samples_} samples with {n_features}."
+        blocks: list[Block] = [Sentence(training)]
         if result.verdict.rivals:
             rivals = joined(result.verdict.rivals, 10)
             blocks.append(Sentence(f"Candidates that may be the fastest: {rivals}."))
@@ -212,15 +221,15 @@ class RankingBlocks:
         return Section("Model and its accuracy", blocks, folded=True)
 
     def _describe_check(self, before: Ranking) -> list[str]:
-        result = self.result
-        scores = result.scores
+        """Return sentences that score the ranking before the check by simulated times."""
+        result, scores = self.result, self.result.scores
         if "rcc" not in scores:
             return ["A single candidate has no order to score."]
         answer = shown_name(before.table["mapping"].iloc[0])
         lines = [
-            f"Before the check the answer was {answer}. {describe_confidence(before)} The check "
-            f"simulated all {len(result.table)} candidates, of which {result.cost.simulated} were "
-            "known before.",
+            f"Before the check the answer was {answer}. "
+            f"{' '.join(describe_confidence(before))} The check simulated all {len(result.table)} "
+            f"candidates, of which {result.cost.simulated} had been simulated before.",
             f"Prediction: RCC {scores['rcc']:.3f}, R^2 {scores['r2']:.3f}, tau-b "
             f"{scores['tau_b']:.3f}, regret@1 {percent(scores['regret_1'], 1)}. Lower bound alone: "
             f"RCC {scores['rcc_of_bound']:.3f}, R^2 {scores['r2_of_bound']:.3f}.",
@@ -233,6 +242,7 @@ class RankingBlocks:
         return lines
 
     def _make_content(self) -> dict[str, object]:
+        """Return the JSON entries of the answer."""
         result = self.result
         best_and_last = self.table["mapping"].iloc[[0, -1]].unique()
         yours = self.ranking.yours
@@ -265,23 +275,8 @@ class RankingBlocks:
         }
 
 
-def _describe_training(model: Model) -> str:
-    if isinstance(model, DefaultModel):
-        origin = model.provenance
-        return (
-            "The default model orders mappings by their release bound. The excess over the bound "
-            f"is fitted to {origin['samples']} samples of {origin['applications']} applications."
-        )
-    n_features = counted(len(model.feature_names_in_), "feature")
-    return f"The model was trained on {model.n_samples_} samples with {n_features}."
-
-
-def describe_confidence(result: Ranking) -> str:
-    """Return sentences about the certainty of the answer, its assumptions and its cost."""
-    return " ".join(_confidence_sentences(result))
-
-
-def _confidence_sentences(result: Ranking) -> list[str]:
+def describe_confidence(result: Ranking) -> list[str]:
+    """Return sentences: the certainty of the answer first, then its assumptions and its cost."""
     if result.cost.candidates < 2:
         return ["There is no other candidate."]
     if result.unchecked is not None:
@@ -301,6 +296,7 @@ def _confidence_sentences(result: Ranking) -> list[str]:
 
 
 def _describe_simulations(result: Ranking) -> list[str]:
+    """Return the certainty, and how many candidates were simulated."""
     verdict, cost, source = result.verdict, result.cost, result.table["source"]
     sentences = [_describe_certainty(result)]
     if verdict.kind == "undecided" and verdict.rivals:
@@ -328,6 +324,7 @@ def _describe_simulations(result: Ranking) -> list[str]:
 
 
 def _describe_certainty(result: Ranking) -> str:
+    """Return a sentence with the probability that the first candidate is the fastest."""
     verdict, cost, p_best = result.verdict, result.cost, result.table["p_best"]
     if verdict.kind == "proved":
         proof = verdict.in_words(result.problem.workload).capitalize()
@@ -390,14 +387,15 @@ def _describe_sum(result: Ranking) -> str:
         return ""
     low, high = SUMMED_PROFILE_FACTORS
     return (
-        "Times assume that all messages start at once, because a profile sums them. Programs with "
+        "The profile is a sum, so times assume that all messages start at once. Programs with "
         f"rounds take {low:.2g} to {high:.2g} times as long. 'toruscast trace' records the rounds."
     )
 
 
 def _describe_networks(result: Ranking, networks: NetworkEnsemble) -> list[str]:
+    """Return sentences about mean times over networks that differ in unknown rules."""
     cost, coarsening = result.cost, result.cost.coarsening or 1
-    weights = "Measured times of a few candidates (--times) would narrow them down."
+    weights = "Measured times of a few candidates (--times) would show which networks are likely."
     if cost.measured:
         likely = max(networks.weights, key=lambda name: networks.weights[name])
         weights = (
@@ -416,7 +414,7 @@ def _describe_networks(result: Ranking, networks: NetworkEnsemble) -> list[str]:
         f"{proof} A machine may differ. {certainty}" if proof else certainty,
         describe_rivals(verdict),
         f"The network's rules for {rules} are unknown, so times are means over {cost.networks} "
-        f"networks, whose times for one mapping differ by {percent(networks.spread)}.",
+        f"networks. Times of one mapping differ by {percent(networks.spread)} between them.",
         weights,
         packets if coarsening > 1 else "",
         _describe_order(result),
@@ -425,12 +423,13 @@ def _describe_networks(result: Ranking, networks: NetworkEnsemble) -> list[str]:
 
 
 def _describe_measurements(result: Ranking) -> list[str]:
+    """Return the certainty of a ranking by a model of measured times."""
     verdict, cost = result.verdict, result.cost
     noisy = result.learned is not None and result.learned.runs.noise > 0
     more = verdict.kind == "undecided" and cost.measured
     return [
         describe_certainty(verdict),
         describe_rivals(verdict, " at this noise" if noisy else ""),
-        "More runs of these may decide." if more else "",
+        "More runs of these mappings may decide." if more else "",
         "The model uses a simulation of every candidate." if cost.is_coarse else "",
     ]

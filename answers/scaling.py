@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -18,21 +19,23 @@ from toruscast.typing import Floats
 from . import svg
 from .blocks import Chart
 
-# Maximum ticks of the horizontal axis, and letters of a line above a figure.
+# Maximum ticks of the horizontal axis, and maximum letters of a line above a figure.
 _MAX_TICKS, _MAX_LETTERS = 8, 70
-# End of a curve, relative to the largest measured value.
+# A curve ends at this multiple of the largest measured value.
 _EXTRAPOLATION = 4.0
+# Number of points at which a curve is computed.
+_N_CURVE_POINTS = 60
 # Probability of the shaded interval.
 _LEVEL = 0.9
 # Maximum number of charts of models on a page.
-_N_CHARTS = 6
+_MAX_CHARTS = 6
 _KINDS = ("best", "yours", "third", "other")
 
 
 class ModelCurve:
-    """Measurements of one call path over the only parameter that varies.
+    """Measurements of one call path over a single parameter, with the other parameters fixed.
 
-    ``fixed`` gives the values of the other parameters; those that did not vary may be omitted.
+    ``fixed`` gives the values of the other parameters. It may omit those that never vary.
     """
 
     def __init__(self, models: Models, path: int, fixed: Mapping[str, float]) -> None:
@@ -66,7 +69,7 @@ class ModelCurve:
         self.x: Floats = columns[self.name][is_on_curve]
         self.values: Floats = data.values[path][is_on_curve]
 
-    def points(self, x: Floats) -> pd.DataFrame:
+    def make_points(self, x: Floats) -> pd.DataFrame:
         """Return the values of all parameters if the free parameter has the values ``x``."""
         return pd.DataFrame({self.name: x, **self.fixed})
 
@@ -79,25 +82,26 @@ def model_charts(
 ) -> list[Chart]:
     """Return charts of the measurements and the prediction for the first of the call paths.
 
-    ``fixed`` holds measured values of all parameters but one; by default, all but the first have
-    the values of the last point. The formula has a dashed curve if it differs from the prediction.
+    ``fixed`` holds measured values of all parameters but one. By default, all parameters except
+    the first have the values of the last point. A dashed curve is the formula, if it differs.
     """
     data = models.measurements
     if fixed is None:
         fixed = dict(zip(data.parameters[1:], data.points[-1, 1:].tolist(), strict=True))
     return [
         Chart(f"model-{k}", "", "", partial(_draw_model, models, k, options or FitOptions(), fixed))
-        for k in paths[:_N_CHARTS]
+        for k in paths[:_MAX_CHARTS]
     ]
 
 
 def _draw_model(models: Models, path: int, options: FitOptions, fixed: Mapping[str, float]) -> str:
+    """Return a plot of one call path: measurements, prediction, formula and interval."""
     curve, data = ModelCurve(models, path, fixed), models.measurements
     known = np.unique(curve.x)
-    ends = np.array([known[0], _EXTRAPOLATION * known[-1]])
-    spaced = np.geomspace if svg.needs_log_axis(ends) else np.linspace
-    x: Floats = spaced(ends[0], ends[1], 60)
-    points = curve.points(x)
+    x_range = np.array([known[0], _EXTRAPOLATION * known[-1]])
+    is_log_x = svg.needs_log_axis(x_range)
+    x: Floats = (np.geomspace if is_log_x else np.linspace)(*x_range, _N_CURVE_POINTS)
+    points = curve.make_points(x)
     predicted, formula = models.predict(points)[path], models.evaluate(points)[path]
     series = [svg.Series("prediction", "best", x, predicted, style="line")]
     if not np.allclose(formula, predicted, rtol=1e-3):
@@ -120,46 +124,47 @@ def _draw_model(models: Models, path: int, options: FitOptions, fixed: Mapping[s
         shortened(data.metrics[path], 40),
         from_zero=False,
         scales=svg.Scales(
-            svg.needs_log_axis(ends),
-            svg.needs_log_axis(values),
-            _thin_ticks([*known.tolist(), float(ends[1])]) if svg.needs_log_axis(ends) else (),
-            [part for line in lines for part in _wrap_line(line)],
-            np.column_stack([x, *interval[:, 0]]).tolist() if interval.size else [],
-            float(known[-1]),
+            log_x=is_log_x,
+            log_y=svg.needs_log_axis(values),
+            ticks=_thin_ticks([*known.tolist(), float(x_range[1])]) if is_log_x else (),
+            head=[part for line in lines for part in _wrap_line(line)],
+            area=np.column_stack([x, *interval[:, 0]]).tolist() if interval.size else [],
+            beyond=float(known[-1]),
         ),
     )
 
 
 def speedup_charts(table: pd.DataFrame) -> list[Chart]:
-    """Return a chart of `speedups` over the tasks for each kind of run and base."""
+    """Return a chart of the speed-up over the number of tasks, for each kind of run and base."""
     charts: list[Chart] = []
     for (kind_of_run, _), part in table.groupby(["kind", "base"], sort=False):
         sizes = np.unique(part["tasks"]).astype(float)
         series = [svg.Series("ideal", "other", sizes, sizes / part["base"].iloc[0], style="dotted")]
-        for k, (net, own) in enumerate(part.groupby("interconnect", sort=False)):
-            own, kind = own.sort_values("tasks"), _KINDS[k % len(_KINDS)]
+        for k, (interconnect, runs) in enumerate(part.groupby("interconnect", sort=False)):
+            runs, kind = runs.sort_values("tasks"), _KINDS[k % len(_KINDS)]
             for name, column, style in (
-                (str(net), "speed_up", "line"),
+                (str(interconnect), "speed_up", "line"),
                 ("", "zero_latency", "dashed"),
                 ("", "infinite_speed", "dotted"),
             ):
-                known = own.dropna(subset=[column])
+                known = runs.dropna(subset=[column])
                 series.append(svg.Series(name, kind, known["tasks"], known[column], style=style))
-        is_log = len(sizes) > 1
+        is_log, ticks = len(sizes) > 1, _thin_ticks(sizes.tolist())
         head = ["dashed: without latency; dotted: with infinite speed"]
-        scales = svg.Scales(is_log, is_log, _thin_ticks(sizes.tolist()), head)
+        scales = svg.Scales(log_x=is_log, log_y=is_log, ticks=ticks, head=head)
         title = f"speed-up over {counted(int(part['base'].iloc[0]), 'task')}"
-        title += f", {printable(str(kind_of_run))}" * bool(kind_of_run)
+        title += f", {printable(str(kind_of_run))}" if kind_of_run else ""
         draw = partial(svg.draw_plot, series, "tasks", title, from_zero=False, scales=scales)
         charts.append(Chart(f"speed-up-{len(charts)}", "", "", draw))
     return charts
 
 
 def _thin_ticks(values: list[float]) -> list[float]:
-    """Return every n-th value, at most `_MAX_TICKS`."""
-    return values[:: -(-len(values) // _MAX_TICKS)]
+    """Return at most `_MAX_TICKS` of the values, evenly spaced."""
+    return values[:: math.ceil(len(values) / _MAX_TICKS)]
 
 
 def _wrap_line(line: str) -> list[str]:
+    """Return a line above a figure as at most three lines."""
     text = shortened(printable(" ".join(line.split())), 3 * _MAX_LETTERS)
     return textwrap.wrap(text, _MAX_LETTERS)

@@ -32,21 +32,27 @@ from .table import Column, Kind, Table, records
 
 # A mapping with a smaller relative gap to the lower bound is called optimal.
 _NO_GAP = 1e-3
-# Error of simulated times if the objective is not the time.
+# Relative error of the simulated times if the objective is not the time.
 _TIME_ERROR = 0.03
+# The gain is given as an interval if its ends differ by more than this.
+_MIN_INTERVAL = 2e-3
 
 
 def answer(
     result: SearchResult, *, yours: bool = False, setting: str = "", top: int = 10
 ) -> Answer:
-    """Return the answer; ``yours`` states that the user gave mappings to start from."""
+    """Return the answer; ``yours`` states that the search started from the user's mappings."""
     baseline = "your best mapping" if yours else DEFAULT_ORDER
     badge, notes = _describe_certainty(result)
     traffic = _compare_traffic(result, baseline)
-    chart = _times_chart(traffic, result, baseline)
-    times = Section("How much faster", [chart], wide=False, only="page")
+    names = [candidate.name for candidate in traffic.compared]
+    times = [candidate.time for candidate in traffic.compared]
+    ranking = CandidateRanking(names, times, yours=len(names) - 1, baseline_name=baseline)
+    ticks = result.table["value"][np.isfinite(result.table["value"])].tolist()
+    chart = ranking.chart(lower_bound=result.bound, ticks=ticks)
+    chart_section = Section("How much faster", [chart], wide=False, only="page")
     sections = [
-        *([times] if result.objective == TIME else []),
+        *([chart_section] if result.objective == TIME else []),
         *traffic.limit_sections(),
         *traffic.link_sections(),
         Section("Progress of the search", [progress_chart(result)], wide=False, only="page"),
@@ -70,6 +76,7 @@ def _format_value(result: SearchResult, value: float) -> str:
 
 
 def _make_headline(result: SearchResult, baseline: str) -> Headline:
+    """Return the mapping to use or to keep, and its gain over the initial one."""
     best = shown_name(result.best.name or "the best")
     value = _format_value(result, result.value)
     initial = _format_value(result, result.initial_value)
@@ -78,9 +85,9 @@ def _make_headline(result: SearchResult, baseline: str) -> Headline:
         return Headline("Use ", best, f": {value}; {baseline} needs a missing link")
     if result.gain <= 0 or np.array_equal(result.best.node, result.reference.node):
         return Headline(f"Keep {baseline}, ", best, f": {value}; nothing better was found")
-    # The gain is an interval if the times were simulated to an error.
+    # The gain is an interval if the times were only simulated to within an error.
     low, high = result.gain_interval
-    share = (1 - high, 1 - low) if high - low > 2e-3 else 1 - result.gain
+    share = (1 - high, 1 - low) if high - low > _MIN_INTERVAL else 1 - result.gain
     gain = compare_times(share, 1.0, baseline)
     return Headline("Use ", best, f": {value}, {gain} ({initial})")
 
@@ -109,24 +116,19 @@ def _describe_certainty(result: SearchResult) -> tuple[str, list[str]]:
 
 
 def _compare_traffic(result: SearchResult, baseline: str) -> TrafficComparison:
-    def time(value: float, mapping: TaskMapping) -> float:
+    """Return the traffic under the best and the initial mapping, with simulated times."""
+
+    def find_time(value: float, mapping: TaskMapping) -> float:
         if result.objective == TIME:
             return value
         return float(simulate(result.problem, mapping=mapping, error=_TIME_ERROR).time)
 
     best, reference = result.best, result.reference
-    candidates = [Candidate(best.name or "the best", best, time(result.value, best))]
+    candidates = [Candidate(best.name or "the best", best, find_time(result.value, best))]
     if not np.array_equal(best.node, reference.node):
-        initial_time = time(result.initial_value, reference)
+        initial_time = find_time(result.initial_value, reference)
         candidates.append(Candidate(reference.name or baseline, reference, initial_time))
     return TrafficComparison(result.problem, candidates)
-
-
-def _times_chart(traffic: TrafficComparison, result: SearchResult, baseline: str) -> Chart:
-    names, _, times = zip(*traffic.compared, strict=True)
-    ranking = CandidateRanking(names, times, len(names) - 1, baseline_name=baseline)
-    ticks = result.table["value"][np.isfinite(result.table["value"])].tolist()
-    return ranking.chart(lower_bound=result.bound, ticks=ticks)
 
 
 def progress_chart(result: SearchResult) -> Chart:
@@ -140,9 +142,9 @@ def progress_chart(result: SearchResult) -> Chart:
     label = f"{result.objective}{f', {unit}' if unit else ''}"
     series = [svg.Series("best so far", "best", elapsed, best, style="line")]
     if result.bound > 0 and len(elapsed):
-        ends = [0.0, float(elapsed[-1])]
+        first_and_last = [0.0, float(elapsed[-1])]
         bound = [result.bound / scale] * 2
-        series.append(svg.Series("lower bound", "other", ends, bound, style="line"))
+        series.append(svg.Series("lower bound", "other", first_and_last, bound, style="line"))
     draw = partial(svg.draw_plot, series, "seconds", label, from_zero=False)
     return Chart("progress", "", f"Best {result.objective} so far.", draw)
 
@@ -170,6 +172,7 @@ def compared_table(result: SearchResult, top: int = 10, yours: bool = False) -> 
 
 
 def _make_content(result: SearchResult) -> dict[str, object]:
+    """Return the JSON entries of a search."""
     return {
         "objective": result.objective,
         "best": result.best.name,
@@ -242,32 +245,37 @@ def explanation_answer(result: Explanation, *, setting: str = "", top: int = 5) 
 
 
 def changes_chart(result: Explanation) -> Chart:
-    """Return the times of both mappings and after the best swap as a chart."""
+    """Return a chart of the times of both mappings, and of the first after the best swap."""
     return _rank_changes(result)[0].chart("Simulated time")
 
 
 def _rank_changes(result: Explanation) -> tuple[CandidateRanking, list[TaskMapping], str]:
-    """Return the mapping, the other one and the best swap by time, and the swapped nodes."""
+    """Return the mappings and the best swap in order of time, and the labels of its nodes."""
     mapping, other, torus, swap = result.mapping, result.against, result.problem.torus, ""
     name = shown_name(mapping.name or "the mapping")
-    against = (result.against_time, other, other.name or "the other mapping")
-    candidates = [(result.time, mapping, name), against]
+    candidates = [
+        Candidate(name, mapping, result.time),
+        Candidate(other.name or "the other mapping", other, result.against_time),
+    ]
     if len(result.exchanges) and result.exchanges["gain"].iloc[0] > 0:
         best = result.exchanges.iloc[0]
-        blocks = list(best["block"]), list(best["other"])
-        labels = [" ".join(node_label(torus, node) for node in block) for block in blocks]
+        first, second = list(best["block"]), list(best["other"])
+        labels = [" ".join(node_label(torus, i) for i in block) for block in (first, second)]
         swap = " with ".join(labels)
-        nodes = np.arange(torus.n_nodes)
-        nodes[[*blocks[0], *blocks[1]]] = [*blocks[1], *blocks[0]]
-        swapped = TaskMapping(nodes[mapping.node], torus, tasks_per_node=mapping.tasks_per_node)
-        candidates.append((float(best["time"]), swapped, f"{name}-swapped"))
-    candidates.sort(key=lambda each: each[0])
-    times, mappings, names = map(list, zip(*candidates, strict=True))
+        new_node = np.arange(torus.n_nodes)
+        new_node[first + second] = second + first
+        swapped = TaskMapping(new_node[mapping.node], torus, tasks_per_node=mapping.tasks_per_node)
+        candidates.append(Candidate(f"{name}-swapped", swapped, float(best["time"])))
+    candidates.sort(key=lambda candidate: candidate.time)
+    names = [candidate.name for candidate in candidates]
+    times = [candidate.time for candidate in candidates]
+    mappings = [candidate.mapping for candidate in candidates]
     ranking = CandidateRanking(names, times, mappings.index(mapping), baseline_name=name)
     return ranking, mappings, swap
 
 
 def _link_table(result: Explanation, other: str) -> Table:
+    """Return the busiest links, with their bytes under both mappings."""
     columns = [
         Column("label", "link", "label", priority=0),
         Column("nbytes", "bytes", "bytes", priority=0),
@@ -278,6 +286,7 @@ def _link_table(result: Explanation, other: str) -> Table:
 
 
 def _pair_table(result: Explanation, top: int, other: str) -> Table:
+    """Return the task pairs that send most bytes over each of the busiest links."""
     rows = result.pairs.groupby("link", sort=False).head(max(1, top // 2))
     columns = [
         Column("label", "link", "label", priority=0),
@@ -293,6 +302,7 @@ def _pair_table(result: Explanation, top: int, other: str) -> Table:
 
 
 def _feature_table(result: Explanation, other: str) -> Table:
+    """Return the changes of the predicted time with one feature of the other mapping."""
     columns = [
         Column("feature", priority=0),
         Column("value", kind="number", digits=4, priority=0),

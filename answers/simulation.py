@@ -35,7 +35,7 @@ from .candidates import (
 from .links import Candidate
 from .table import Column, Table, records
 
-# Rows of the tables.
+# Rows of the tables of links, of phases, and of all others.
 _N_LINKS, _N_PHASES, _N_OTHER = 5, 5, 3
 # Points of the timeline.
 _N_MOMENTS = 120
@@ -95,20 +95,20 @@ def label_links(links: pd.DataFrame, torus: Torus) -> pd.DataFrame:
     return table
 
 
-def answer(result: Simulation, why: Reasons | None = None, *, setting: str = "") -> Answer:
-    """Return the answer about one mapping; ``why`` are its limits, if known."""
-    reasons = why or explain(result.problem, result.mapping)
+def answer(result: Simulation, explanation: Reasons | None = None, *, setting: str = "") -> Answer:
+    """Return the answer about one mapping; ``explanation`` holds its lower bounds, if known."""
+    reasons = explanation or explain(result.problem, result.mapping)
     name = shown_name(result.mapping.name or "the mapping")
     candidate = Candidate(result.mapping.name or "mapping", result.mapping, result.time)
     traffic = TrafficComparison(result.problem, [candidate])
     links = result.links()
     tables = _detail_tables(result, links)
-    # Omit the section of the busiest links, which are in the tables below.
+    # Omit the section of the busiest links, because the tables below have them.
     link_map, spread, *_ = traffic.link_sections()
-    details = [
-        _make_table(title, tables[key], columns) for key, (title, columns) in _TABLES.items()
-    ]
-    details = [table for table in details if len(table)]
+    details = []
+    for key, (title, columns) in _TABLES.items():
+        known = [column for column in columns if column.name in tables[key]]
+        details += [Table(tables[key], known, title)] if len(tables[key]) else []
     sections = [
         link_map,
         *(section for section in traffic.limit_sections() if section.only == "page"),
@@ -124,8 +124,8 @@ def answer(result: Simulation, why: Reasons | None = None, *, setting: str = "")
     bound, unit = reasons.lower_bound, " per iteration" if result.iterations > 1 else ""
     head = f" takes {seconds(result.time)}{unit}"
     if bound:
-        least = f"the minimum for this mapping ({seconds(bound)})"
-        excess = compare_times(max(result.time, bound), bound, least)
+        minimum = f"the minimum for this mapping ({seconds(bound)})"
+        excess = compare_times(max(result.time, bound), bound, minimum)
         head += f", {excess.removeprefix('as long as ')}"
     about = describe_problem(result.problem)
     return traffic.answer(
@@ -218,7 +218,7 @@ def flow_result_row(result: FlowSimulation) -> tuple[dict[str, Any], Reasons]:
     reasons = replace(explain(problem, mapping, n=1), lower_bound=bound)
     links = reasons.links
     link, busy = (links["label"].iloc[0], links["busy"].iloc[0]) if len(links) else (None, 0.0)
-    # A time with the accepted error may be below the bound.
+    # Within the accepted error, a time may be below the bound.
     time = max(result.time, bound)
     return result_row(time, link, busy) | {"phase_times": result.phase_times}, reasons
 
@@ -238,6 +238,7 @@ def flow_answer(result: FlowSimulation) -> Answer:
 
 
 def _compare_with_others(table: pd.DataFrame, error: float) -> str:
+    """Return how many mappings are as fast as the first, and how slow the last is."""
     names, times = table["mapping"], table["time"]
     best, slowest = float(times.iloc[0]), float(times.iloc[-1])
     n_others = len(times) - 1
@@ -254,7 +255,7 @@ def _compare_with_others(table: pd.DataFrame, error: float) -> str:
 
 
 def timeline_chart(result: MessageTimes[Any]) -> Chart:
-    """Return a chart of the edges that were sent and that have arrived, over the time."""
+    """Return a chart over time of how many edges were sent and how many have arrived."""
     messages = result.messages()
     moments = np.linspace(0.0, result.end, _N_MOMENTS)
     n_sent = np.searchsorted(np.sort(messages["handed_over"]), moments, side="right")
@@ -264,12 +265,13 @@ def timeline_chart(result: MessageTimes[Any]) -> Chart:
         svg.Series("sent", "other", moments / scale, n_sent, style="line"),
         svg.Series("arrived", "best", moments / scale, n_arrived, style="line"),
     ]
-    lead = "Edges whose messages were sent and have arrived. The difference is in transit."
+    lead = "Edges whose messages were sent, and edges whose messages have arrived."
     draw = partial(svg.draw_plot, series, f"time, {unit}", "edges")
     return Chart("timeline", "", lead, draw)
 
 
 def _detail_tables(result: Simulation, links: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the frame of each table in `_TABLES`, with the largest values first."""
     torus, fifos = result.torus, result.fifos()
     used = links[links["packets"] > 0]
     busiest = used.nlargest(_N_LINKS, "busy_share")
@@ -284,11 +286,8 @@ def _detail_tables(result: Simulation, links: pd.DataFrame) -> dict[str, pd.Data
     }
 
 
-def _make_table(title: str, frame: pd.DataFrame, columns: Sequence[Column]) -> Table:
-    return Table(frame, [column for column in columns if column.name in frame], title)
-
-
 def _make_notes(result: Simulation, reasons: Reasons, is_estimated: bool) -> list[str]:
+    """Return sentences about the limit of the time, the iterations and the error."""
     has_rounds = result.workload.dependent and len(result.workload) > result.iterations > 0
     limit = describe_limit(reasons, is_estimated, has_rounds)
     if result.iterations == 1:
@@ -296,9 +295,9 @@ def _make_notes(result: Simulation, reasons: Reasons, is_estimated: bool) -> lis
     else:
         notes = [
             f"A single iteration is {limit[0].lower()}{limit[1:]}",
-            f"The time is the mean of {result.iterations} iterations without the first, which "
-            f"takes {seconds(result.alone)} alone. All end after {seconds(result.end)}. The tables "
-            "include all iterations.",
+            f"The time is the mean of {result.iterations} iterations, except the first. An "
+            f"iteration alone takes {seconds(result.alone)}. All end after {seconds(result.end)}. "
+            "The tables include all iterations.",
         ]
     if result.coarsening > 1:
         notes.append(f"Each simulated packet represents up to {result.coarsening} real ones.")
@@ -312,10 +311,11 @@ def _describe_error(result: Simulation, error: float) -> str:
     if result.coarsening == 1:
         return f"No packets are merged: coarser packets would exceed {limit}, or save little."
     change = percent(result.change, digits=2)
-    return f"Halving the packets changed the time by {change}, at most 1/16 of {limit}."
+    return f"Packets of half the size changed the time by {change}, at most 1/16 of {limit}."
 
 
 def _phase_sections(result: Simulation) -> list[Section]:
+    """Return a table of when the first phases begin and end, or nothing for one phase."""
     phases = result.phases()
     n = len(phases)
     if n < 2:
@@ -334,6 +334,7 @@ def _phase_sections(result: Simulation) -> list[Section]:
 
 
 def _make_content(result: Simulation, reasons: Reasons, links: pd.DataFrame) -> dict[str, Any]:
+    """Return the JSON entries of a simulation without its tables."""
     return {
         "mapping": result.mapping.name,
         "time": result.time,

@@ -17,22 +17,24 @@ from toruscast.text import nbytes, number, percent, printable, shortened, shown_
 from toruscast.typing import Floats, Ints
 
 # Widths of a chart on a phone. Larger screens scale charts, and show two narrow ones side by side.
+# All sizes are in pixels.
 WIDTH, NARROW = 440, 220
 _LABEL_WIDTH = 138
-_ROW_HEIGHT = 24
+_ROW_HEIGHT, _BAR_HEIGHT, _LINE_HEIGHT, _PLOT_HEIGHT = 24, 13, 14, 192
 # Approximate number of ticks on an axis.
 _N_TICKS = 4
-# Approximate width of a bold letter, in pixels.
-_LETTER_WIDTH = 7.2
-# Colours of the light and the dark theme, from idle to busiest.
+# Approximate widths of a letter, and of a bold one.
+_THIN_LETTER_WIDTH, _LETTER_WIDTH = 6.8, 7.2
+# Colours of links and bytes in both themes, from idle to busiest.
 RAMP = ("#fcf6d4", "#feca8d", "#fd9668", "#f1605d", "#cd4071", "#9e2f7f", "#721f81", "#440f76")
 # An axis is logarithmic if its largest value is more than this many times the smallest.
 _MIN_LOG_RANGE = 8.0
-_DASHES = {"dashed": "7 4", "dotted": "2 4"}
+# Attribute of a line, with the lengths of its dashes and gaps.
+_DASHES = {"dashed": ' stroke-dasharray="7 4"', "dotted": ' stroke-dasharray="2 4"'}
 
 
 class Row(NamedTuple):
-    """A row of a chart of times, after ``n_skipped`` rows; ``kind`` is best, yours or other."""
+    """A row of a chart of times, below ``n_skipped`` hidden rows; ``kind`` is best, yours etc."""
 
     label: str
     time: float
@@ -55,11 +57,11 @@ class Series(NamedTuple):
 
 
 class Scales(NamedTuple):
-    """Axes of a plot, and its parts besides the series.
+    """Axes of a plot, and its parts other than series.
 
-    ``ticks`` are those of the horizontal axis, by default at round values. ``head`` are lines of
-    text above the plot. ``area`` is a shaded band of intervals ``(x, low, high)``. The plot marks
-    x values above ``beyond`` as extrapolated.
+    ``ticks`` are values on the horizontal axis, by default round ones. ``head`` has lines of text
+    above the plot. ``area`` is a shaded band of intervals ``(x, low, high)``. Values of x above
+    ``beyond`` are marked as extrapolated.
     """
 
     log_x: bool = False
@@ -89,18 +91,19 @@ def draw_times(
     lower_bound: float = 0.0,
     ticks: Sequence[float] = (),
     marked: Sequence[tuple[float, str]] = (),
-    begin: float = 0.0,
+    left_end: float = 0.0,
 ) -> str:
-    """Return a row with a dot for each time, and its interval; the axis starts at ``begin``.
+    """Return a chart with a dot and an interval per row, on an axis that starts at ``left_end``.
 
-    ``ticks`` are times below the rows, and ``marked`` are the times and kinds of highlighted ticks.
+    Times are divided by ``scale`` to get the ``unit``. ``ticks`` are times to mark below the rows,
+    and ``marked`` are the times and kinds of highlighted ticks.
     """
     high = max([*(max(row.time, row.high) for row in rows), lower_bound, *ticks]) or 1.0
     labels = [shortened(shown_name(row.label), 28) for row in rows]
-    left, right = 14 + 6.8 * max(9, *map(len, labels)), WIDTH - 96
+    left, right = 14 + _THIN_LETTER_WIDTH * max(9, *map(len, labels)), WIDTH - 96
 
     def x(time: float) -> float:
-        share = (min(time, high) - begin) / (high - begin or 1.0)
+        share = (min(time, high) - left_end) / (high - left_end or 1.0)
         return left + (right - left) * share
 
     parts, y = [], 26.0 if lower_bound else 14.0
@@ -139,10 +142,11 @@ def draw_times(
         for time, kind in marked:
             parts.append(_draw_line(x(time), y - 4, x(time), y + 12, kind, 3))
         y += _ROW_HEIGHT
-    # Half of the labels have room on a short axis.
-    labelled = _choose_ticks(begin / scale, high / scale)
+    first, last = left_end / scale, high / scale
+    labelled = _choose_ticks(first, last)
+    # A short axis has room for every second label.
     labelled = labelled[:: 2 if left > 150 and len(labelled) > 3 else 1]
-    parts += _draw_axis(begin / scale, high / scale, y - 4, lambda v: x(v * scale), unit, labelled)
+    parts += _draw_axis(first, last, y - 4, lambda value: x(value * scale), unit, labelled)
     times = "; ".join(f"{row.label} {number(row.time / scale)} {unit}" for row in rows)
     return make_svg(y + 18, parts, f"Times: {times}")
 
@@ -157,10 +161,10 @@ def draw_bars(
 ) -> str:
     """Return a group of bars for each name in ``groups``, with one bar per series.
 
-    A series is ``(name, kind, values)``; values in the unit ``%`` are parts of 1. ``limits`` gives
-    the group of each series whose bar is solid; without them, all bars are solid. ``totals`` draws
-    a line per series across all groups. The bar of the last group then begins at the end of the
-    solid bar.
+    A series is ``(name, kind, values)``; values in the unit ``%`` are parts of 1. ``limits`` has,
+    for each series, the index of the group whose bar is solid; by default, all bars are solid.
+    ``totals`` has a value per series, drawn as a line across all groups. With it, the bar of the
+    last group starts where the solid bar ends.
     """
     high = max([*totals, *(value for _, _, values in series for value in values)], default=1) or 1.0
     right = WIDTH - 64
@@ -175,21 +179,22 @@ def draw_bars(
 
     unnamed = [Series(name, kind, (), ()) for name, kind, _ in series] if not totals else ()
     legend, y = _draw_legend(unnamed, 8, right, 10)
-    parts, height = legend, 13
+    parts, step = legend, _BAR_HEIGHT + 2
     for g, group in enumerate(groups):
-        middle = y + (height + 2) * len(series) / 2 + 3
+        middle = y + step * len(series) / 2 + 3
         label = shortened(shown_name(group), 21)
         parts.append(draw_label(_LABEL_WIDTH - 8, middle, label, "", "end"))
         for s, (name, kind, values) in enumerate(series):
             is_limit = bool(limits) and limits[s] == g
-            is_rest = bool(totals) and g == len(groups) - 1
-            start = values[limits[s]] if is_rest else 0.0
+            is_remainder = bool(totals) and g == len(groups) - 1
+            start = values[limits[s]] if is_remainder else 0.0
             left, width = x(start), x(start + values[g]) - x(start)
             shade = kind if is_limit or not limits else f"{kind} pale"
             amount = with_unit(values[g])
             parts.append(
-                f'<rect x="{left:.1f}" y="{y:.0f}" width="{width:.1f}" height="{height}" '
-                f'class="{shade}"><title>{_escape(f"{name}, {group}: {amount}")}</title></rect>'
+                f'<rect x="{left:.1f}" y="{y:.0f}" width="{width:.1f}" '
+                f'height="{_BAR_HEIGHT}" class="{shade}">'
+                f"<title>{_escape(f'{name}, {group}: {amount}')}</title></rect>"
             )
             text = amount.removesuffix(unit).strip()
             if is_limit:
@@ -198,11 +203,11 @@ def draw_bars(
             if is_limit and width > text_width:
                 parts.append(draw_label(edge - 10, y + 10.5, text, "inside bold", "end"))
             else:
-                # A line does not cross the text.
+                # Move the text to the right of a line that would cross it.
                 for line in sorted(map(x, totals)):
                     edge = line + 5 if line - text_width - 3 < edge < line + 5 else edge
                 parts.append(draw_label(edge, y + 10.5, text, "bold" if is_limit else "quiet"))
-            y += height + 2
+            y += step
         y += 10
     # Draw the lines first, behind the texts.
     parts[:0] = [
@@ -210,18 +215,18 @@ def draw_bars(
         for (_, kind, _), total in zip(series, totals, strict=False)
     ]
     for i, ((name, kind, _), total) in enumerate(zip(series, totals, strict=False)):
-        anchor, end = ("end", x(total)) if x(total) > WIDTH * 0.6 else ("start", x(total))
+        edge, is_left = x(total), x(total) > WIDTH * 0.6
         text = f"{shortened(shown_name(name), 30)}, whole time {with_unit(total)}"
-        if anchor == "end":
-            # A long text begins at the left edge.
-            end = max(end, _LETTER_WIDTH * len(text))
-        parts.append(draw_label(end, y + 9 + 14 * i, text, kind, anchor))
+        # A text on the left of its line must not begin outside of the chart.
+        edge = max(edge, _LETTER_WIDTH * len(text)) if is_left else edge
+        anchor = "end" if is_left else "start"
+        parts.append(draw_label(edge, y + 9 + _LINE_HEIGHT * i, text, kind, anchor))
     description = "; ".join(
         f"{name}: "
         + ", ".join(f"{group} {with_unit(v)}" for group, v in zip(groups, values, strict=True))
         for name, _, values in series
     )
-    return make_svg(y + 14 * len(totals) + 4, parts, description)
+    return make_svg(y + _LINE_HEIGHT * len(totals) + 4, parts, description)
 
 
 def draw_plot(
@@ -237,19 +242,19 @@ def draw_plot(
 
     ``diagonal`` draws the line y = x.
     """
-    points = [np.array([each.x, each.y], dtype=float) for each in series]
+    points = [np.array([curve.x, curve.y], dtype=float) for curve in series]
     xs, ys = np.concatenate(points, axis=1)
-    ys = np.concatenate([ys, [end for _, *ends in scales.area for end in ends]])
-    has_lines = any(each.style != "points" for each in series)
+    ys = np.concatenate([ys, *([low, high] for _, low, high in scales.area)])
+    has_lines = any(curve.style != "points" for curve in series)
     low_x, high_x = _choose_range(xs, from_zero and has_lines)
     low_y, high_y = _choose_range(
         ys[ys > 0] if scales.log_y else ys, from_zero and not scales.log_y
     )
     if diagonal:
         low_x, high_x = low_y, high_y = min(low_x, low_y), max(high_x, high_y)
-    left, right, first = 52.0, WIDTH - 12.0, 12.0 + 14 * len(scales.head)
+    left, right, first = 52.0, WIDTH - 12.0, 12.0 + _LINE_HEIGHT * len(scales.head)
     legend, top = _draw_legend(series, left, right, first + 12)
-    bottom = top + 192
+    bottom = top + _PLOT_HEIGHT
 
     def x(value: float) -> float:
         return left + (right - left) * _axis_position(value, low_x, high_x, scales.log_x)
@@ -257,12 +262,12 @@ def draw_plot(
     def y(value: float) -> float:
         return bottom - (bottom - top) * _axis_position(value, low_y, high_y, scales.log_y)
 
-    parts = [draw_label(2, 12 + 14 * i, line) for i, line in enumerate(scales.head)]
+    parts = [draw_label(2, 12 + _LINE_HEIGHT * i, line) for i, line in enumerate(scales.head)]
     if scales.beyond is not None:
         width = right - x(scales.beyond)
         parts.append(
-            f'<rect x="{x(scales.beyond):.1f}" y="{top:.0f}" width="{width:.1f}" height="192" '
-            'class="shade"/>'
+            f'<rect x="{x(scales.beyond):.1f}" y="{top:.0f}" width="{width:.1f}" '
+            f'height="{_PLOT_HEIGHT}" class="shade"/>'
         )
         parts.append(draw_label(x(scales.beyond) + 4, top + 13, "extrapolated", "quiet"))
     parts.append(draw_label(2, first, y_title, "quiet"))
@@ -280,21 +285,20 @@ def draw_plot(
         parts.append(
             f'<polygon points="{_format_points(outline, x, y)}" class="best" opacity=".25"/>'
         )
-    for each, values in zip(series, points, strict=True):
-        if each.style != "points":
-            dashes = f' stroke-dasharray="{_DASHES[each.style]}"' if each.style in _DASHES else ""
-            path = _format_points(values.T.tolist(), x, y)
-            parts.append(f'<polyline points="{path}" class="{each.kind} line"{dashes}/>')
-        for i, (a, b) in enumerate(values.T.tolist() if each.style == "points" else ()):
-            label = f"{each.labels[i]}: " if each.labels else ""
+    for curve, values in zip(series, points, strict=True):
+        if curve.style != "points":
+            path, dashes = _format_points(values.T.tolist(), x, y), _DASHES.get(curve.style, "")
+            parts.append(f'<polyline points="{path}" class="{curve.kind} line"{dashes}/>')
+        for i, (a, b) in enumerate(values.T.tolist() if curve.style == "points" else ()):
+            label = f"{curve.labels[i]}: " if curve.labels else ""
             title = _escape(f"{label}{_format_tick(a)}, {_format_tick(b)}")
             parts.append(
-                f'<circle cx="{x(a):.1f}" cy="{y(b):.1f}" r="4" class="{each.kind}" '
+                f'<circle cx="{x(a):.1f}" cy="{y(b):.1f}" r="4" class="{curve.kind}" '
                 f'opacity=".75"><title>{title}</title></circle>'
             )
     names = ", ".join(
-        f"{each.name or 'points'} ({values.shape[1]})"
-        for each, values in zip(series, points, strict=True)
+        f"{curve.name or 'points'} ({values.shape[1]})"
+        for curve, values in zip(series, points, strict=True)
     )
     return make_svg(bottom + 38, [*parts, *legend], f"{y_title} over {x_title}: {names}")
 
@@ -308,24 +312,24 @@ def needs_log_axis(values: Floats) -> bool:
 def _draw_legend(
     series: Sequence[Series], left: float, right: float, y: float
 ) -> tuple[list[str], float]:
-    """Return the parts of the legend, whose first line is at ``y``, and the y of its lower end."""
+    """Return the parts of a legend whose first line is at ``y``, and the y of its lower end."""
     parts, x = [], left
-    for each in series if len(series) > 1 else ():
-        if not each.name:
+    for curve in series if len(series) > 1 else ():
+        if not curve.name:
             continue
-        name = shortened(shown_name(each.name), 24)
+        name = shortened(shown_name(curve.name), 24)
         width = 28 + 7 * len(name)
         if x > left and x + width > right:
             x, y = left, y + 16
-        if each.style == "points":
-            parts.append(f'<circle cx="{x + 4:.0f}" cy="{y:.0f}" r="4" class="{each.kind}"/>')
+        if curve.style == "points":
+            parts.append(f'<circle cx="{x + 4:.0f}" cy="{y:.0f}" r="4" class="{curve.kind}"/>')
         else:
-            dashes = f' stroke-dasharray="{_DASHES[each.style]}"' if each.style in _DASHES else ""
+            dashes = _DASHES.get(curve.style, "")
             parts.append(
                 f'<polyline points="{x - 6:.0f},{y:.0f} {x + 9:.0f},{y:.0f}" '
-                f'class="{each.kind} line"{dashes}/>'
+                f'class="{curve.kind} line"{dashes}/>'
             )
-        kind = each.kind if each.kind in ("best", "yours") else "quiet"
+        kind = curve.kind if curve.kind in ("best", "yours") else "quiet"
         parts.append(draw_label(x + 12, y + 4, name, kind))
         x += width
     return parts, y + 14
@@ -348,7 +352,7 @@ def _axis_position(value: float, low: float, high: float, log: bool) -> float:
 
 
 def draw_matrix(values: Floats, bin_width: float, noun: str) -> str:
-    """Return a matrix of the bytes between bins of tasks or nodes; darker cells have more bytes."""
+    """Return a chart of bytes between bins of tasks or nodes; darker cells have more bytes."""
     n = len(values)
     side, left, top = 240.0, 60.0, 22.0
     cell = side / n
@@ -405,10 +409,10 @@ def _draw_axis(
     y: float,
     x: Callable[[float], float],
     unit: str,
-    ticks: Sequence[float] = (),
+    ticks: Sequence[float],
 ) -> list[str]:
+    """Return a horizontal axis at ``y``; ``x`` converts a value to pixels."""
     parts = [_draw_line(x(low), y, x(high), y, "axis")]
-    ticks = ticks or _choose_ticks(low, high)
     for tick in ticks:
         text = f"{_format_tick(tick)} {unit}" if unit and tick == ticks[-1] else _format_tick(tick)
         middle = min(x(tick), WIDTH - _LETTER_WIDTH * len(text) / 2)
@@ -417,12 +421,13 @@ def _draw_axis(
 
 
 def _choose_range(values: Floats, from_zero: bool) -> tuple[float, float]:
+    """Return the ends of an axis; for equal values, an interval around them."""
     values = values[np.isfinite(values)]
     low, high = float(values.min(initial=np.inf)), float(values.max(initial=-np.inf))
     if not values.size:
         return 0.0, 1.0
     low = min(low, 0.0) if from_zero else low
-    # Values that differ by less than this are equal except for rounding errors.
+    # Values with a smaller relative difference only differ by rounding errors.
     if high - low > 1e-9 * max(abs(low), abs(high)):
         return low, high
     return low - abs(low or 1.0) / 2, high + abs(high or 1.0) / 2
@@ -434,25 +439,34 @@ def _choose_ticks(low: float, high: float, log: bool = False) -> list[float]:
         powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
         steps = (1, 2, 5) if len(powers) <= 4 else (1,)
         ticks = [step * 10.0**power for power in powers for step in steps]
+        # Keep ticks at the ends of the axis in spite of rounding errors.
         ticks = [tick for tick in ticks if low <= tick * 1.001 and tick <= high * 1.001]
-        return ticks[:: -(-len(ticks) // (2 * _N_TICKS))]
+        return ticks[:: math.ceil(len(ticks) / (2 * _N_TICKS))]
     raw = (high - low) / _N_TICKS
     power = 10.0 ** math.floor(math.log10(raw))
-    step = next(power * each for each in (1, 2, 2.5, 5, 10) if power * each >= raw * 0.99)
+    # The smallest round step that needs at most about `_N_TICKS` ticks.
+    step = next(power * digit for digit in (1, 2, 2.5, 5, 10) if power * digit >= raw * 0.99)
     first = math.ceil(low / step - 1e-9)
     return [i * step for i in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
 def _format_tick(value: float) -> str:
-    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if abs(value) >= size:
-            return f"{value / (1e3 if letter == 'k' else size):.3g}{letter}"
+    # Values from 1000 to 9999 are written without a letter.
+    for minimum, size, letter in (
+        (1e12, 1e12, "T"),
+        (1e9, 1e9, "G"),
+        (1e6, 1e6, "M"),
+        (1e4, 1e3, "k"),
+    ):
+        if abs(value) >= minimum:
+            return f"{value / size:.3g}{letter}"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def _draw_line(
     x1: float, y1: float, x2: float, y2: float, kind: str, width: float = 1, style: str = ""
 ) -> str:
+    """Return a line in the colour of ``kind``; ``style`` is CSS."""
     more = f' style="{style}"' if style else ""
     return (
         f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{kind}" '
@@ -483,16 +497,16 @@ def _standalone_style() -> str:
     colours = dict(re.findall(r"--(\w+): (#\w+)", style_sheet().partition("@media")[0]))
     rules = "".join(re.findall(r"^svg .*", style_sheet(), re.M))
     rules = re.sub(r"var\(--(\w+)\)", lambda match: colours[match[1]], rules)
-    # The rules select a class, because they must not affect other drawings in a notebook.
+    # Restrict the rules to a class, because they must not affect other drawings of a notebook.
     return re.sub(r"\bsvg (?=[.\w])", ".toruscast ", rules)
 
 
 def standalone_svg(svg: str, style: str = "") -> str:
     """Return a chart with its own style sheet and a white background."""
-    head, _, rest = svg.partition(">")
-    head += ' class="toruscast"' + (f' style="{style}"' if style else "")
+    start_tag, _, content = svg.partition(">")
+    start_tag += ' class="toruscast"' + (f' style="{style}"' if style else "")
     white = '<rect width="100%" height="100%" fill="white"/>'
-    return f"{head}><style>{_standalone_style()}</style>{white}{rest}\n"
+    return f"{start_tag}><style>{_standalone_style()}</style>{white}{content}\n"
 
 
 def draw_nodes(shape: Sequence[int], axes: str, numbers: Ints, size: int, title: str = "") -> str:
@@ -505,6 +519,7 @@ def draw_nodes(shape: Sequence[int], axes: str, numbers: Ints, size: int, title:
     planes = len(numbers) // (rows * columns)
     # Choose the number of planes in a line that makes the chart nearly square.
     across = max(1, min(planes, round(math.sqrt(planes * (rows + 1) / (columns + 1)))))
+    # With two lines of planes, make both equally long if possible.
     while across > 1 and planes % across and across > planes // 2:
         across -= 1
     down = math.ceil(planes / across)

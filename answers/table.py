@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from statistics import median
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,31 +33,18 @@ from toruscast.text import (
 if TYPE_CHECKING:
     Frame = pd.DataFrame | Sequence[Mapping[str, Any]]
 
-Kind = Literal[
-    "name",
-    "text",
-    "label",
-    "flag",
-    "count",
-    "number",
-    "general",
-    "decimal",
-    "signed",
-    "seconds",
-    "bytes",
-    "share",
-    "change",
-]
+_TextKind = Literal["name", "text", "label"]
+_NumberKind = Literal["count", "number", "general", "decimal", "signed", "share", "change"]
+Kind = Literal[_TextKind, _NumberKind, "flag", "seconds", "bytes"]
 Mark = Literal["best", "yours", ""]
-_TEXTS = ("name", "text", "label")
 _UNITS = {"seconds": (time_unit, seconds), "bytes": (byte_unit, nbytes)}
 # Default number of decimals or digits, if it is not 3.
 _DIGITS = {"general": 4, "share": 0, "change": 0}
-# Columns have one unit if the largest value is at most this many times the smallest.
+# A column has one unit if its largest value is at most this many times the smallest.
 _MAX_UNIT_RANGE = 1e3
 # Spreadsheets interpret text as a formula if it begins with one of these.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-# Control characters that a terminal interprets, except tabs and line ends.
+# Control characters that a terminal interprets, except tabs and line breaks.
 _CONTROL = dict.fromkeys([*range(9), 11, 12, *range(14, 32), *range(127, 160)], "?")
 
 
@@ -71,20 +59,20 @@ class Column:
     heading : str, optional
         Heading without the unit; by default, the name.
     kind : str, optional
-        ``name`` is text that users type, which is always visible; ``label`` is text that does not
-        wrap; ``flag`` is "yes" or empty. ``count`` is an integer. ``number`` and ``general`` have
-        significant digits, ``general`` also an exponent if needed; ``decimal`` and ``signed`` have
-        decimals. ``seconds`` and ``bytes`` have one unit in the whole table, or individual units if
-        the values differ widely. ``share`` prints a part of 1 in per cent. ``change`` prints the
-        relative difference from ``against``, or a part of 1 as a difference.
+        ``name`` is text that users type, so it is always visible. ``label`` is text that does not
+        wrap. ``flag`` is "yes" or empty. ``count`` is an integer. ``number`` and ``general`` have
+        significant digits, and ``general`` uses an exponent if needed. ``decimal`` and ``signed``
+        have decimals. ``seconds`` and ``bytes`` have one unit in the whole table, or a unit per
+        value if the values differ widely. ``share`` prints a part of 1 in per cent. ``change``
+        prints the relative difference from ``against``, or a part of 1, in per cent with a sign.
     digits : int, optional
-        Significant digits; decimals of ``decimal``, ``signed``, ``share`` and ``change``.
+        Significant digits, or decimals for ``decimal``, ``signed``, ``share`` and ``change``.
     priority : int, optional
-        A narrow terminal leaves out the highest first, but never 0. A terminal of at most 80
-        columns always leaves out priorities above 3.
+        A narrow terminal leaves out the highest numbers first, but never 0. A terminal of at most
+        80 characters always leaves out numbers above 3.
     to : str, optional
-        If this column is the lower end of an interval, the column of the upper end. A cell is empty
-        if both ends are equal.
+        The column of the upper end, if this column is the lower end of an interval. A cell is
+        empty if both ends are equal.
     against : float, optional
         Baseline of a ``change``.
     below : Column, optional
@@ -108,7 +96,7 @@ class Column:
     @property
     def is_text(self) -> bool:
         """Whether it contains text, which is aligned left."""
-        return self.kind in _TEXTS
+        return self.kind in get_args(_TextKind)
 
     @property
     def is_always_visible(self) -> bool:
@@ -120,9 +108,9 @@ class Column:
 class Table:
     """A frame with values in seconds, bytes and parts of 1, and its visible columns.
 
-    A named index counts as a column. By default, all columns are visible. The rows ``best`` and
-    ``yours``, which is the user's, are highlighted. A terminal prints the first ``top`` rows. A
-    page can sort a table that has a ``key``.
+    A named index counts as a column. By default, all columns are visible. The rows numbered
+    ``best`` and ``yours`` (the user's) are highlighted. A terminal prints the first ``top`` rows.
+    A page can sort a table that has a ``key``.
 
     Examples
     --------
@@ -151,9 +139,10 @@ class Table:
         """The columns of the frame by name, including a named index."""
         if isinstance(self.frame, Sequence):
             names = self.frame[0] if self.frame else ()
-            columns = zip(*(row.values() for row in self.frame), strict=True)
-            pairs = zip(names, columns, strict=True)
-            return {name: np.fromiter(column, object, len(self)) for name, column in pairs}
+            return {
+                name: np.fromiter((row[name] for row in self.frame), object, len(self))
+                for name in names
+            }
         return {str(name): column.to_numpy() for name, column in _add_index(self.frame).items()}
 
     @cached_property
@@ -163,8 +152,8 @@ class Table:
             kinds: dict[type, Kind] = {bool: "flag", int: "count", float: "general"}
             types = {name: {*map(type, values.tolist())} for name, values in self.values.items()}
             return [
-                Column(name, kind=kinds.get(each.pop(), "text") if len(each) == 1 else "text")
-                for name, each in types.items()
+                Column(name, kind=kinds.get(found.pop(), "text") if len(found) == 1 else "text")
+                for name, found in types.items()
             ]
         return self.columns if len(self) else ()
 
@@ -185,7 +174,7 @@ class Table:
 
     def cells(self, column: Column) -> list[tuple[str, ...]]:
         """Return the cells of a column, each as a tuple of lines."""
-        cells = [self._format_cell(column, *row) for row in self._values_and_ends(column)]
+        cells = [self._format_cell(column, *row) for row in self._pair_interval_ends(column)]
         if column.below is None:
             return cells
         below = self.cells(column.below)
@@ -196,21 +185,20 @@ class Table:
 
     def shown_records(self) -> list[dict[str, Any]]:
         """Return the values of the visible columns of each row, by heading."""
-        names = [column.plain_heading for column in self.visible_columns]
-        values = [self.values[column.name].tolist() for column in self.visible_columns]
-        return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+        columns = {c.plain_heading: self.values[c.name].tolist() for c in self.visible_columns}
+        return [{key: values[i] for key, values in columns.items()} for i in range(len(self))]
 
     @property
     def rows(self) -> list[list[tuple[Column, tuple[str, ...]]]]:
         """The columns and cells of each row."""
-        rows = zip(*map(self.cells, self.visible_columns), strict=True)
-        return [list(zip(self.visible_columns, row, strict=True)) for row in rows]
+        columns = [(column, self.cells(column)) for column in self.visible_columns]
+        return [[(column, cells[i]) for column, cells in columns] for i in range(len(self))]
 
     def is_constant(self, column: Column) -> bool:
         """Whether all rows have the same text in this column."""
         return len(self) > 1 and len({*self.cells(column)}) == 1
 
-    def _values_and_ends(self, column: Column) -> Iterable[tuple[Any, Any]]:
+    def _pair_interval_ends(self, column: Column) -> Iterable[tuple[Any, Any]]:
         """Return the value of each row, and the upper end if the values are intervals."""
         values = self.values[column.name].tolist()
         if column.against is not None:
@@ -219,16 +207,19 @@ class Table:
         return zip(values, ends, strict=True)
 
     def _format_cell(self, column: Column, value: Any, end: Any) -> tuple[str, ...]:
+        """Return a cell as lines; ``end`` is the upper end if the value is an interval."""
         if isinstance(value, tuple | list):
-            return tuple(self._format_value(column, each) for each in value)
+            return tuple(self._format_value(column, line) for line in value)
         if column.to:
-            if value == end or value != value:
+            # The ends of an unknown interval are NaN.
+            if value == end or math.isnan(value):
                 return ("",)
             low, high = self._format_value(column, value), self._format_value(column, end)
             return (f"{low.removesuffix(' %')} - {high}",)
         return (self._format_value(column, value),)
 
     def _format_value(self, column: Column, value: Any) -> str:
+        """Return one value as text; None, NaN and infinity become a hyphen."""
         if value is None or (isinstance(value, float) and not math.isfinite(value)):
             return "-"
         digits = _DIGITS.get(column.kind, 3) if column.digits is None else column.digits
@@ -256,7 +247,7 @@ class Table:
 
     @cached_property
     def _units(self) -> Mapping[str, tuple[float, str]]:
-        """The scale and name of the common units of times and of bytes, if they suit all values."""
+        """Scale and name of the common unit of all times and of all bytes, or 1 and ""."""
         units = {}
         for kind, (unit_of, _) in _UNITS.items():
             columns = [column for column in self.visible_columns if column.kind == kind]
@@ -283,7 +274,7 @@ class Table:
 
 
 def _add_index(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame in which a named index is a column."""
+    """Return the frame with its index as a column, if the index has a name."""
     return frame.reset_index() if frame.index.name else frame
 
 
@@ -296,7 +287,7 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 def csv_text(frame: Frame, *, header: bool = True) -> str:
     """Return a frame as CSV that is safe in spreadsheets and terminals.
 
-    Text that begins like a formula gets an apostrophe, as OWASP recommends against CSV injection.
+    Text that begins like a formula gets an apostrophe, as OWASP recommends (CSV injection).
     """
     table = _add_index(pd.DataFrame(frame))
     texts = [str(name) for name in table.select_dtypes(exclude=["number", "bool"])]
@@ -310,12 +301,8 @@ def _escape_formula(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     text = value.translate(_CONTROL)
-    return f"'{text}" if text.startswith(_FORMULA) and not _is_number(text) else text
-
-
-def _is_number(text: str) -> bool:
-    try:
+    # A number may begin with a sign.
+    with suppress(ValueError):
         float(text)
-    except ValueError:
-        return False
-    return True
+        return text
+    return f"'{text}" if text.startswith(_FORMULA) else text

@@ -22,17 +22,17 @@ from .table import Column, Table
 if TYPE_CHECKING:
     from rich.console import Console
 
-# Maximum characters in a line of a link map.
-_MAX_MAP_WIDTH = 32
+# Maximum characters in a line of a link map, and minimum width of a terminal that shows it.
+_MAX_MAP_WIDTH, _MIN_MAP_TERMINAL = 32, 80
 # Terminals of at most 80 columns show table columns of at most priority 3.
 _NARROW, _MAX_PRIORITY = 80, 3
 # A private-use character that replaces spaces at which lines must not break.
 _NO_BREAK = "\ue000"
-# Minimum width of a wrapped text, and maximum lines of a heading above its unit.
+# Minimum width of a column of wrapped text, and maximum lines of a heading without its unit.
 _MIN_TEXT_WIDTH, _MAX_HEADING_LINES = 24, 3
 _LEGEND = (
-    "Each character is a coordinate, with its busiest link in plus direction on the left and in "
-    "minus direction on the right. A full block is the busiest link of all."
+    "Each character is the busiest link at a coordinate: in plus direction on the left, in minus "
+    "direction on the right. A full block is the busiest link of all."
 )
 _STYLES: Mapping[str, str] = {"best": "green", "yours": "yellow"}
 
@@ -42,9 +42,11 @@ def print_answer(answer: Answer, console: Console, details: bool = False) -> Non
     head = answer.headline
     parts = ((head.before, "bold"), (shown_name(head.name), "bold green"), (head.after, "bold"))
     if str(head):
-        _print(Text.assemble(*((_printable_line(text), style) for text, style in parts)), console)
+        _print_lines(
+            Text.assemble(*((_printable_line(text), style) for text, style in parts)), console
+        )
     for note in [*answer.lines, *(answer.details if details else ())]:
-        _print(note, console)
+        _print_lines(note, console)
     is_first = not str(head)
     main = [] if answer.table is None else [Section("", [replace(answer.table, title="")])]
     for section in [*main, *answer.sections]:
@@ -52,11 +54,11 @@ def print_answer(answer: Answer, console: Console, details: bool = False) -> Non
             is_first = not _print_section(section, console, apart=not is_first) and is_first
     if answer.setting:
         console.print()
-        _print(answer.setting, console, "dim")
+        _print_lines(answer.setting, console, "dim")
 
 
-def _print(content: str | Text | rich_table.Table, console: Console, style: str = "") -> None:
-    """Print lines without trailing spaces and control characters."""
+def _print_lines(content: str | Text | rich_table.Table, console: Console, style: str = "") -> None:
+    """Print lines without trailing spaces or control characters."""
     if isinstance(content, str):
         content = Text("\n".join(map(_printable_line, content.split("\n"))), style)
     lines = []
@@ -87,7 +89,7 @@ def _print_section(section: Section, console: Console, apart: bool) -> bool:
         console.print()
     if section.title:
         end = "" if ":" in section.title else ":"
-        _print(f"{section.title}{end}", console, "bold")
+        _print_lines(f"{section.title}{end}", console, "bold")
     previous: object = None
     for block in visible:
         if isinstance(block, Table) and isinstance(previous, Table):
@@ -96,12 +98,12 @@ def _print_section(section: Section, console: Console, apart: bool) -> bool:
         if isinstance(block, Sentence) and block.unwrapped:
             console.print(Text("\n".join(map(printable, block.text.split("\n")))), soft_wrap=True)
         elif isinstance(block, Sentence):
-            _print(block.text, console)
+            _print_lines(block.text, console)
         elif isinstance(block, LinkMap):
             _print_links(block, console)
         elif isinstance(block, Table):
             if block.title and block.title != section.title:
-                _print(f"{block.title}:", console)
+                _print_lines(f"{block.title}:", console)
             _print_table(block, console)
     return True
 
@@ -109,14 +111,14 @@ def _print_section(section: Section, console: Console, apart: bool) -> bool:
 def _print_links(view: LinkMap, console: Console) -> None:
     for use in view.make_uses(2):
         busiest = float(use.seconds.max(initial=0.0))
-        _print(f"{shown_name(use.name)}, busiest link {seconds(busiest)}", console, "bold")
+        _print_lines(f"{shown_name(use.name)}, busiest link {seconds(busiest)}", console, "bold")
         for axis, plus, minus in draw_heat_lines(view.torus, use.seconds, _MAX_MAP_WIDTH):
             console.print(f"  {axis}  +|{plus}|  -|{minus}|", soft_wrap=True)
-    _print(_LEGEND, console, "dim")
+    _print_lines(_LEGEND, console, "dim")
 
 
 def _print_table(table: Table, console: Console) -> None:
-    """Print a table, with less padding and then with fewer columns if it is too wide."""
+    """Print a table. If it is too wide, reduce the padding, then leave out columns."""
     rows, n_hidden = _select_rows(table)
     is_narrow = console.width <= _NARROW
     columns = [
@@ -137,23 +139,23 @@ def _print_table(table: Table, console: Console) -> None:
     # Leave out the least important columns first, from right to left. Constant columns go before
     # all others, because a line below the table states their value.
     by_priority = sorted(columns, key=lambda c: (c.priority, columns.index(c)), reverse=True)
-    for is_last_resort, column in product((False, True), by_priority):
+    for may_leave_out, column in product((False, True), by_priority):
         if fits(padding):
             break
         if column in columns and not column.is_always_visible:
-            if is_last_resort:
+            if may_leave_out:
                 left_out.insert(0, column.plain_heading)
                 columns.remove(column)
             elif table.is_constant(column):
                 constant.append(f"{table.heading(column)} {' '.join(table.cells(column)[0])}")
                 columns.remove(column)
-    _print(_format_table(table, columns, rows, padding, fits(padding)), console)
+    _print_lines(_format_table(table, columns, rows, padding, fits(padding)), console)
     if constant:
-        _print(f"(all: {', '.join(constant)})", console, "dim")
+        _print_lines(f"(all: {', '.join(constant)})", console, "dim")
     if left_out:
-        _print(f"(no room for: {', '.join(left_out)})", console, "dim")
+        _print_lines(f"(no room for: {', '.join(left_out)})", console, "dim")
     if n_hidden:
-        _print(f"({n_hidden} of {len(table)} rows are not shown)", console, "dim")
+        _print_lines(f"({n_hidden} of {len(table)} rows are not shown)", console, "dim")
 
 
 def _column_widths(table: Table, column: Column, rows: list[int]) -> tuple[int, int]:
@@ -180,7 +182,8 @@ def _select_rows(table: Table) -> tuple[list[int], int]:
 def _format_table(
     table: Table, columns: list[Column], rows: list[int], padding: int, fits: bool
 ) -> rich_table.Table:
-    # Spaces between columns and a line below the heading are readable in a file too.
+    """Return a table for rich; unless it ``fits``, any cell may wrap."""
+    # Draw no frame: spaces between columns are readable in a file too.
     box = Box("    \n    \n -  \n    \n    \n    \n    \n    \n", ascii=True)
     drawn = rich_table.Table(
         box=box, padding=(0, padding, 0, 0), show_edge=False, header_style="bold"
@@ -218,6 +221,6 @@ def _wrap_heading(table: Table, column: Column, rows: list[int]) -> list[str]:
 
 
 def can_draw_links(console: Console) -> bool:
-    """Whether the terminal is wide enough for a link map, and has its characters."""
+    """Whether the terminal is wide enough for a link map and can display its characters."""
     utf = (console.encoding or "").lower().replace("-", "").startswith("utf8")
-    return console.is_terminal and console.width >= 80 and utf
+    return console.is_terminal and console.width >= _MIN_MAP_TERMINAL and utf

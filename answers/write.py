@@ -29,9 +29,8 @@ from .candidates import draw_traffic
 from .figures import Figure
 from .table import Table
 
-# Maximum number of nodes in a drawing of a torus, which limits the size of notebooks.
-_MAX_NODES = 4096
-_N_ROWS = 5
+# Maximum number of nodes in a drawing of a torus, and of rows of a table, in a notebook.
+_MAX_NODES, _MAX_ROWS = 4096, 5
 
 
 class Renderers(NamedTuple):
@@ -88,7 +87,7 @@ def make_figure(result: Result) -> Figure:
 def notebook_html(obj: object) -> str:
     """Return the table and the drawing of an object as HTML; empty if it has none."""
     _, chart, table = _find_renderers(obj)
-    rows = table(obj).to_html(_N_ROWS) if table else ""
+    rows = table(obj).to_html(_MAX_ROWS) if table else ""
     drawing = chart(obj).draw() if chart else ""
     if isinstance(obj, CommGraph | Workload):
         workload = as_workload(obj)
@@ -100,6 +99,7 @@ def notebook_html(obj: object) -> str:
         drawing = _draw_nodes(obj, numbers, obj.n_nodes, "nodes")
     elif isinstance(obj, TaskMapping) and obj.torus:
         numbers = np.full(obj.n_nodes, -1)
+        # In reverse order, so that a node has the number of its first task.
         numbers[obj.node[::-1]] = np.arange(obj.n_tasks)[::-1]
         drawing = _draw_nodes(obj.torus, numbers, obj.n_tasks, "tasks")
     return rows + (svg.standalone_svg(drawing, "max-width:480px") if drawing else "")
@@ -118,8 +118,8 @@ def write_report(
 ) -> None:
     """Write the answer of a result as one HTML file that needs no network.
 
-    Depending on the result, the page has its certainty, its gain, the limits of the mappings, the
-    busy time of each link, and the assumptions of the model.
+    Depending on the type of the result, the page has the certainty and the gain, what limits the
+    mappings, the busy time of each link, and the assumptions of the model.
 
     Parameters
     ----------

@@ -25,8 +25,8 @@ from toruscast.text import closest, one_line, shortened
 
 from . import progress
 
-# Allocations between garbage collections. Modules and machine code create many permanent objects,
-# and Python's default of 700 spends much of a short command scanning them.
+# Allocations between garbage collections. Imports create many permanent objects, and with Python's
+# default of 700, a short command spends much of its time scanning them.
 _GC_THRESHOLD = 1_000_000
 FAILED = 1
 WRONG_INPUT = 2
@@ -84,7 +84,7 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the sub-command."""
+        """Return a sub-command by its name; raise a `click.UsageError` for an unknown name."""
         known = self.list_commands(ctx)
         if args and args[0] not in known and not args[0].startswith("-"):
             expected = closest(args[0], known)
@@ -98,15 +98,15 @@ class Program(CommandGroup):
     def main(self, *args: Any, **options: Any) -> NoReturn:
         """Run the command and exit with 0, 1 (the work failed) or 2 (the input is wrong)."""
         gc.set_threshold(_GC_THRESHOLD)
-        # The last collections scan all modules, which takes as long as importing some of them.
+        # The collections at exit would scan all modules, as long as importing some of them takes.
         atexit.register(gc.freeze)
         options["standalone_mode"] = False
         options.setdefault("prog_name", self.name)
         code = 0
         for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
             if getattr(sys, name) is None:
-                # The caller closed the stream. Occupy its descriptor, because another file would
-                # get it otherwise, and workers inherit it.
+                # The caller closed the stream. Occupy its descriptor, because otherwise another
+                # file would get it, and workers would inherit it.
                 descriptor = os.open(os.devnull, os.O_RDWR)
                 os.set_inheritable(descriptor, True)
                 setattr(sys, name, os.fdopen(descriptor, mode))
@@ -174,7 +174,7 @@ def report_errors(signals: Sequence[int]) -> Iterator[dict[str, int]]:
     """Print one line for an exception, and set "code" of the yielded dictionary.
 
     ``signals`` lists the signals received so far. After a signal, any exception is reported as an
-    interruption, because other code may replace the KeyboardInterrupt.
+    interruption, because libraries may convert a KeyboardInterrupt.
     """
     failure: dict[str, int] = {}
     stdout = sys.stdout
@@ -190,7 +190,7 @@ def report_errors(signals: Sequence[int]) -> Iterator[dict[str, int]]:
     except (click.Abort, KeyboardInterrupt):
         failure["code"] = _print_error("interrupted", INTERRUPTED)
     except (BrokenPipeError, SystemExit) as error:
-        # click replaces stdout and exits when the reader of a pipe has ended.
+        # If the reader of a pipe has ended, click replaces stdout and exits.
         if isinstance(error, SystemExit) and sys.stdout is stdout:
             message = f"code of a plugin ended the program ({error.code})"
             failure["code"] = _print_error(message, FAILED)
@@ -227,6 +227,7 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def _format_click_error(error: click.ClickException) -> str:
+    """Return click's message, with the most similar choice and the command for help."""
     context = getattr(error, "ctx", None)
     hint = f" (see {context.command_path} --help)" if context is not None else ""
     parameter = getattr(error, "param", None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -33,14 +34,14 @@ from .options import (
 )
 from .output import Output
 
-# Ratios were published with one decimal, so they are rounded by up to half of it.
+# Ratios were published with one decimal, so they have a rounding error of up to half of it.
 RATIO_ROUNDING = 0.05
 NamedNumbers = tuple[str, list[float]]
 _DIFFERENCE_NOTE = "* differs from the published value; docs/scaling/codesign.md explains why"
 
 
 def with_published(table: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Add the columns of a published table for its applications."""
+    """Add the columns of a published table to the rows of the same applications."""
     keys = ["application", "system" if "system" in table else "requirement"]
     published = pd.read_csv(datasets.table_path(name), comment="#").set_index(keys)
     if "system" in table:
@@ -59,8 +60,9 @@ def agrees(value: float, published: float) -> bool:
     """Whether a value, rounded to the significant digits of the published one, equals it."""
     if math.isnan(value) or math.isnan(published):
         return math.isnan(value) and math.isnan(published)
-    n_digits = len(f"{published:.12e}".split("e")[0].rstrip("0").replace(".", "").lstrip("-"))
-    return float(f"{value:.{max(n_digits, 1) - 1}e}") == published
+    mantissa = f"{published:.12e}".split("e")[0]
+    n_digits = max(len(re.sub(r"\D", "", mantissa).rstrip("0")), 1)
+    return float(f"{value:.{n_digits - 1}e}") == published
 
 
 @click.group("codesign", cls=CommandGroup)
@@ -99,8 +101,9 @@ class _ApplicationOptions:
     )
 
     def read(self) -> list[tc.scaling.Application]:
+        """Return the applications; raise for options that have no effect on them."""
         names = self.app or tuple(tc.scaling.application_names())
-        # A name with a folder or an extension is a file.
+        # A name with a folder or a suffix is a file.
         files = [name for name in names if Path(name).name != name or Path(name).suffix]
         if not files:
             refuse_options("needs --app FILE of measurements or models", "metric", "callpath")
@@ -141,10 +144,10 @@ class _UpgradeOptions:
 
 @sub_command("upgrade", command)
 def upgrade(source: _ApplicationOptions, options: _UpgradeOptions, output: Output) -> None:
-    """Compute a process's requirements after an upgrade, relative to those before it.
+    """Compute the requirements of a process after an upgrade, relative to those before it.
 
-    The problem fills the memory before and after. The table also has the growth of the ratio with
-    constant logarithms and, for the default base, the published value.
+    The problem fills the memory before and after. The table also has the ratio with logarithms held
+    constant ("growth") and, with the default --processes and --memory, the published value.
 
     \b
     toruscast codesign upgrade --app solver.toml --processes 4096 --memory 4e9
@@ -160,9 +163,9 @@ def upgrade(source: _ApplicationOptions, options: _UpgradeOptions, output: Outpu
     if options.by is not None:
         sets = {f"{k:g}": tc.scaling.upgrades_by(k) for k in options.by}
     ratios = [
-        tc.scaling.upgrade_ratios(app, base, each).assign(**({"by": by} if by else {}))
+        tc.scaling.upgrade_ratios(app, base, changed).assign(**({"by": by} if by else {}))
         for app in source.read()
-        for by, each in sets.items()
+        for by, changed in sets.items()
     ]
     table = pd.concat(ratios, ignore_index=True)
     if options.by is None and not upgrades and base == default_base:
@@ -205,7 +208,7 @@ def _mark_differences(published: pd.Series, differs: pd.Series) -> list[str]:
 @dataclass(frozen=True)
 class _SystemOptions:
     system: tuple[NamedNumbers, ...] = multi_option(
-        "Processes, bytes per process, flop/s per process, then optionally bytes/s sent per "
+        "Processes, bytes per process, flop/s per process; optionally also bytes/s sent per "
         "process, loads and stores per second, and cache locations.  "
         "[default: three straw-man systems of 10 PB]",
         "NAME=P,M,F,..",
@@ -218,26 +221,28 @@ class _SystemOptions:
 def systems(source: _ApplicationOptions, options: _SystemOptions, output: Output) -> None:
     """Find the largest problem and the shortest wall time on each system.
 
-    The wall time is that of the requirement that takes longest at the full rate of the system, for
-    the largest problem that fits on all systems.
+    The wall time is for the largest problem that fits on all systems. The requirement that takes
+    longest at the full rate of the system determines it.
 
     \b
     toruscast codesign systems --app milc --system now=1e5,4e9,5e10 --system next=1e6,2e9,1e11
     """  # noqa: D301
     output.check()
     given = [tc.scaling.System(name, *numbers) for name, numbers in options.system]
-    applications = source.read()
-    tables = [tc.scaling.compare_systems(a, given or tc.scaling.STRAW_MEN) for a in applications]
+    compared = given or tc.scaling.STRAW_MEN
+    tables = [tc.scaling.compare_systems(app, compared) for app in source.read()]
     table = pd.concat(tables, ignore_index=True)
     if not given:
         table = with_published(table, "codesign-systems")
     printed, notes = _tabulate_systems(table)
     content = {"systems": records(table)}
     charts = _draw_times(table)
-    _write_answer(output, printed, table, content, _describe_fastest(table), notes, charts)
+    lines = _describe_fastest(table)
+    _write_answer(output, printed, table, content, lines, below=notes, charts=charts)
 
 
 def _describe_fastest(table: pd.DataFrame) -> list[str]:
+    """Return a sentence on the fastest system overall, then one for each application."""
     lines: list[str] = []
     wins: Counter[str] = Counter()
     for app, part in table.groupby("application", sort=False):
@@ -248,7 +253,7 @@ def _describe_fastest(table: pd.DataFrame) -> list[str]:
         texts = [f"{number(time)} s" for time in times["wall_time"].tolist()]
         fastest = times["system"].tolist()[: texts.count(texts[0])]
         wins.update(fastest)
-        names = joined(fastest, len(fastest)) + " (equal)" * (len(fastest) > 1)
+        names = joined(fastest, len(fastest)) + (" (equal)" if len(fastest) > 1 else "")
         largest = rounded(float(times["largest_problem"].min()), 3)
         lines.append(f"{app}: fastest on {names}: {texts[0]} for a problem of {largest}.")
     if len(lines) == 1 or not wins:
@@ -312,7 +317,7 @@ def share(source: _ApplicationOptions, options: _ShareOptions, output: Output) -
     system = tc.scaling.System(name, *numbers)
     table = tc.scaling.share_system(source.read(), system, options.shares, options.of)
     names = ["share", "application", "processes", "memory", "n", "largest_problem", "of_alone"]
-    columns = [replace(each, digits=3) for each in Table(table[names]).visible_columns]
+    columns = [replace(column, digits=3) for column in Table(table[names]).visible_columns]
     _write_answer(output, Table(table, columns), table, {"shares": records(table)})
 
 
@@ -352,7 +357,7 @@ def _write_answer(
     below: Sequence[str] = (),
     charts: Sequence[Chart] = (),
 ) -> None:
-    """Print a table, write all its columns as CSV, and print the reasons for missing values."""
+    """Write ``table``, print ``printed``, ``lines`` and the reasons for missing values."""
     head, *notes = lines
     tables = (Table(table, ()), printed)
     more = {"title": "Requirements of applications", "badge": "predicted from models"}

@@ -51,8 +51,8 @@ def command(
     """Rank the algorithms of a collective for a torus, a size and a mapping.
 
     COLLECTIVE is allgather, allreduce, alltoall, bcast, gather, reduce, reduce_scatter or scatter.
-    Times are of simulated flows with unlimited buffers. Ports are the links that an algorithm uses
-    at once: both directions of a ring, or the directions of the torus.
+    Times are for simulated flows with unlimited buffers. Ports are the links that a node uses at
+    once: both directions of a ring, or all directions of the torus.
 
     \b
     toruscast collectives allreduce:64MB --torus tpu_v5p:4x4x4
@@ -67,7 +67,7 @@ def command(
     torus = load_torus(machine)
     n_slots = torus.n_nodes * (options.tasks_per_node or 1)
     n_tasks = n_slots if options.tasks is None else options.tasks
-    # Strategies place tasks by their traffic. Use that of a ring, the most common pattern.
+    # Strategies place tasks by their traffic. Use a ring, which is the most common pattern.
     ring = tc.Workload([tc.patterns.ring(n_tasks, 1)])
     problem = tc.MappingProblem(ring, torus)
     check_seed(problem, options, options.mapping)

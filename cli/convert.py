@@ -44,8 +44,8 @@ class _ConvertOptions:
     source: str = argument("IN")
     target: str = argument("OUT")
     mapping: bool = option(
-        "IN is a file or folder of mappings, or a rank order of the machine such as TXYZ; needs "
-        "--torus.",
+        "IN is a file or folder of mappings, or a rank order of the machine such as TXYZ. It "
+        "needs --torus.",
         default=False,
         group="Input",
     )
@@ -67,11 +67,11 @@ def command(
 ) -> None:
     """Convert a communication graph, mappings or a torus, by OUT's suffix or --out-format.
 
-    Graphs go to .txt, .edges, .csv, .npz, .mtx, .graph (METIS), .grf (Scotch) or .parquet, traces
-    with their rounds to .goal, mappings to a launcher's file, .map, .csv, or several of a format to
-    FOLDER/, tori to a machine file or the files of other tools; 'toruscast formats' lists all. IN
-    is a file in any format, or a shipped dataset. A graph is only divided by its iterations with
-    --iterations.
+    Graphs are written as .txt, .edges, .csv, .npz, .mtx, .graph (METIS), .grf (Scotch) or .parquet,
+    and traces with their rounds as .goal. A mapping is written as .map, .csv or a launcher's file,
+    and several are written to FOLDER/. A torus is written as a machine file or for other tools.
+    'toruscast formats' lists all formats. IN is a file in any format, or a shipped dataset. A graph
+    is only divided by its iterations with --iterations.
 
     \b
     toruscast convert app.prof app.npz

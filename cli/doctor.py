@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from toruscast.formats.source import Source
     from toruscast.mapping import Torus
 
-# Files outside the format registry: first bytes, a name in the content, and a description.
+# Files outside the format registry: their first bytes, a name in the content, and a description.
 _OTHER_FILES = {
     "model": (b"PK", b"metadata.npy", "a model for --model"),
     "samples": (b"PAR1", b"toruscast samples", "samples for --samples"),
@@ -75,7 +75,7 @@ def command(
 def _check_file(
     file: str, torus: Torus | None, graphs: GraphFileOptions, mappings: MappingFileOptions
 ) -> dict[str, Any]:
-    """Return the content according to the first reader that accepts the file, or its faults."""
+    """Return the content of a file by the first reader that accepts it, or the faults."""
     report: dict[str, Any] = {"file": file, "fits": [], "faults": [], "notes": [], "summary": []}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -106,6 +106,7 @@ def _check_file(
 
 
 def _detect_other_file(source: Source) -> str | None:
+    """Return the key of a file in `_OTHER_FILES`, by its content."""
     for kind, (start, name, _) in _OTHER_FILES.items():
         if source.start.startswith(start) and name in source.data:
             return kind
@@ -113,7 +114,7 @@ def _detect_other_file(source: Source) -> str | None:
 
 
 def _find_dialects(source: Source, graphs: GraphFileOptions) -> list[Dialect]:
-    """Return the dialect that the user names, or all that match the file."""
+    """Return the file format that the user names, or all formats that match the file."""
     for holds in ("graph", "mapping"):
         if (name := graphs.format_of(holds)) != "auto":
             return [format_registry.find_dialect(name, holds)]
@@ -164,7 +165,7 @@ def _read_content(
         key, n = "features", tc.load_predictor(file).n_features_in_
     else:
         measurements = tc.scaling.read_measurements(file)
-        key, n = "points", sum(len(each.points) for each in measurements)
+        key, n = "points", sum(len(table.points) for table in measurements)
         suffix = f" by {', '.join(measurements[0].parameters)}"
     if kind in _OTHER_FILES:
         description = _OTHER_FILES[kind][2].format(suffix)
@@ -173,6 +174,7 @@ def _read_content(
 
 
 def _describe_graph(facts: dict[str, Any]) -> Iterator[str]:
+    """Yield a line on size and symmetry, and one on tasks without traffic."""
     line = format_graph(facts) + (", symmetric" if facts["symmetric"] else ", not symmetric")
     if facts["phases"] > 1:
         line += f", {counted(facts['phases'], 'phase')}"
@@ -186,6 +188,7 @@ def _describe_graph(facts: dict[str, Any]) -> Iterator[str]:
 
 
 def _format_report(report: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines that the command prints for a file."""
     kinds = [
         f"{fit['format']}, a {format_dialect.KIND_NAMES[fit['holds']]}: {fit['what it is']}"
         for fit in report["fits"]

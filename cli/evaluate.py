@@ -53,8 +53,8 @@ class _EvaluateOptions:
         rare=True,
     )
     level: int | None = option(
-        "Level of the features to compute with --comm. 2 adds those of the simulator.  [default: "
-        "as --features need]",
+        "Level of the features to compute with --comm; 2 adds simulated features.  [default: "
+        "the level that --features need]",
         type=click.IntRange(1, 2),
         rare=True,
     )
@@ -80,8 +80,8 @@ def command(
 ) -> None:
     """Measure how well feature sets predict held-out mappings.
 
-    With --plugin and without --features, the answer is the gain of your own features over the set
-    'prior' and over the best set, within each workload and torus (10 splits by default).
+    With --plugin and without --features, the answer is the gain from adding your features to the
+    set 'prior' and to the best set, within each workload and torus (10 splits by default).
 
     \b
     toruscast evaluate --comm lammps-lj-64 --torus 4x4x4
@@ -158,12 +158,12 @@ def _add_metrics(session: LearningSession, file: str, own: tuple[str, ...]) -> p
 
 
 def _load_workloads(session: LearningSession, table: pd.DataFrame) -> dict[str, tc.Workload]:
-    """Return workloads that are not stored with the samples, from --comm or shipped datasets."""
+    """Return the workloads from --comm, or the shipped datasets not stored with the samples."""
     names, traffic = list(dict.fromkeys(table["workload"])), session.traffic
     if traffic.is_given:
         workload = load_application(traffic, simulated=False).workload
         session.omitted = workload.omitted
-        # The file may have been renamed since the samples of its only workload were stored.
+        # If the samples have one workload, its file may have been renamed since.
         return {names[0] if len(names) == 1 else workload.name: workload}
     stored = table.attrs["provenance"].get("workloads")
     stored = stored if isinstance(stored, dict) else {}
@@ -185,7 +185,7 @@ def _select_workloads(table: pd.DataFrame, names: set[str]) -> pd.DataFrame:
 
 @contextmanager
 def _name_file_in_errors(file: str | None) -> Iterator[None]:
-    """Add the file of the samples to errors without a file."""
+    """Add the file of the samples to errors that name no file."""
     try:
         yield
     except InputError as error:

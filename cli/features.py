@@ -46,8 +46,7 @@ DEFAULT_COLUMNS = (
 @dataclass(frozen=True)
 class _FeatureOptions:
     level: int = option(
-        "Level: 1 for features of the routes, 2 to add those of the simulator and the simulated "
-        "time.",
+        "Level of features: 1 for features of the routes, 2 to add simulated features and times.",
         default=1,
         type=click.IntRange(1, 2),
     )
@@ -124,7 +123,7 @@ def command(
 def _write_blocks(
     blocks: Iterable[pd.DataFrame], append: Callable[[pd.DataFrame], None], keep_all: bool
 ) -> pd.DataFrame:
-    """Append all rows to the files; return all rows, or only enough of them to print."""
+    """Append all rows to the files; return all of them, or only enough to print."""
     kept: list[pd.DataFrame] = []
     for block in blocks:
         append(block)
@@ -136,6 +135,7 @@ def _write_blocks(
 def _make_answer(
     head: str, table: pd.DataFrame, columns: list[str], n_mappings: int, omitted: Sequence[Omission]
 ) -> answers.blocks.Answer:
+    """Return the printed columns, and notes on rows and columns that are left out."""
     notes = []
     if n_mappings > MAX_ROWS:
         more = counted(n_mappings - MAX_ROWS, "more mapping")
@@ -145,13 +145,14 @@ def _make_answer(
             f"{n_hidden} more features in --csv, --json or --parquet; 'toruscast features --list' "
             "describes all."
         )
-    names = [Column(str(table.index.name), kind="name")]
-    names += [Column(name, name, "number", digits=4) for name in columns]
-    printed = Table(table.iloc[:MAX_ROWS], names)
+    printed_columns = [Column(str(table.index.name), kind="name")]
+    printed_columns += [Column(name, name, "number", digits=4) for name in columns]
+    printed = Table(table.iloc[:MAX_ROWS], printed_columns)
     return answers.blocks.table_answer(head, printed, notes=notes, omitted=omitted)
 
 
 def _list_features() -> answers.blocks.Answer:
+    """Return the name, level, unit and description of every feature."""
     fields = ["name", "level", "unit", "description"]
     frame = pd.DataFrame(map(asdict, tc.FEATURES.values()))[fields]
     columns = [

@@ -112,9 +112,9 @@ def what_if(runs: _RunFileOptions, options: _WhatIfOptions, output: Output) -> N
 def speed_up(runs: _RunFileOptions, output: Output) -> None:
     """Split every run into communication and computation; report its speed-up and the limit.
 
-    FILE needs a column tasks. The speed-up is relative to the run with the fewest tasks and equal
-    values in all further columns, such as precision. The limits are those of interconnects without
-    latency, and of infinite speed.
+    FILE needs a column tasks. The base of the speed-up is the run with the fewest tasks and the
+    same values in all further columns, such as precision. The limits are for an interconnect
+    without latency, and for one of infinite speed.
 
     \b
     toruscast interconnect speed-up lsdyna-interconnect --figures curves
@@ -130,7 +130,7 @@ def speed_up(runs: _RunFileOptions, output: Output) -> None:
     _write_answer(output, model, table, "runs", *answers.scaling.speedup_charts(table))
 
 
-# Kind and digits of columns of ratios. All other numbers are in seconds.
+# Kind and digits of the columns that are ratios. All other numbers are in seconds.
 _RATIOS: dict[str, tuple[Kind, int]] = {
     **dict.fromkeys(("speed_up", "zero_latency", "infinite_speed"), ("decimal", 2)),
     "share": ("share", 1),
@@ -144,12 +144,13 @@ def _write_answer(
     key: str,
     *charts: answers.blocks.Chart,
 ) -> None:
-    """Write the constants and a table of seconds; warn of constants that may be zero."""
+    """Write the constants and a table of times; warn if a constant may be zero."""
     constants = asdict(model)
     constants["jobs"] = constants.pop("n_jobs")
+    # Long times need no milliseconds.
     seconds_digits = 0 if table.select_dtypes("number").abs().max().max() >= 1000 else 3
     columns = []
-    unused = ["base", *["kind"] * ("kind" in table and not table["kind"].any())]
+    unused = ["base"] if "kind" not in table or table["kind"].any() else ["base", "kind"]
     for column in Table(table.drop(columns=unused, errors="ignore")).visible_columns:
         if column.kind == "general":
             kind, digits = _RATIOS.get(column.name, ("decimal", seconds_digits))
@@ -170,6 +171,7 @@ def _write_answer(
 
 
 def _describe_constants(model: tc.scaling.Interconnect) -> list[str]:
+    """Return a line for alpha and for beta, and one for the residuals."""
     lines = []
     for name, value, (low, high), unit in (
         ("alpha", model.alpha, model.alpha_interval, "latencies per message"),

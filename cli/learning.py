@@ -22,7 +22,7 @@ from .mappings import stream_files
 from .options import PLUGIN_SET, SampleSourceOptions, TrafficOptions, WorkOptions, refuse_options
 from .output import Output
 from .problem import load_problem
-from .slow import metrics, training_application
+from .slow import training_application
 
 if TYPE_CHECKING:
     from toruscast.decision import RunModel
@@ -35,7 +35,7 @@ COVERAGE = 0.9
 def parse_features(
     text: str, plugin_features: tuple[str, ...] = (), known: Iterable[str] | None = None
 ) -> tuple[str, ...]:
-    """Return the features in a text of names and sets, joined by commas or plus signs."""
+    """Return the features of names and sets that are joined by commas or plus signs."""
     features = tuple(tc.FEATURES if known is None else known)
     own = {PLUGIN_SET: plugin_features} if plugin_features else {}
     sets = {**tc.training.FEATURE_SETS, **own}
@@ -54,7 +54,7 @@ def parse_features(
 
 
 def check_plugin_is_used(plugin_features: tuple[str, ...], selected: Iterable[str] | None) -> None:
-    """Raise if features are selected but none of the plugin's."""
+    """Raise if features are selected, but no feature of the plugin."""
     if plugin_features and selected is not None and not set(plugin_features) & set(selected):
         found = ", ".join(plugin_features)
         expected = f"--features with one, such as prior+{PLUGIN_SET}"
@@ -62,7 +62,7 @@ def check_plugin_is_used(plugin_features: tuple[str, ...], selected: Iterable[st
 
 
 def load_plugin(path: str | None) -> tuple[str, ...]:
-    """Run a Python file if one is given, and return the features that it registers."""
+    """Run a Python file, if any, and return the names of the features that it registers."""
     if path is None:
         return ()
     if not Path(path).is_file():
@@ -84,7 +84,7 @@ def load_plugin(path: str | None) -> tuple[str, ...]:
 
 @dataclass
 class LearningSession:
-    """Options of a command that learns, and methods that load its samples."""
+    """Options of a command that learns from samples, and methods that load them."""
 
     traffic: TrafficOptions
     source: SampleSourceOptions
@@ -156,16 +156,3 @@ class LearningSession:
             )
         run_model.model.provenance_ |= {"times": self.source.times}
         return run_model
-
-    def score_runs(self, run_model: RunModel, n_splits: int) -> pd.DataFrame:
-        """Return the scores of the model on held-out mappings of its runs, by random split."""
-        with self.output.progress("Measuring quality") as progress:
-            return tc.training.repeated_splits(
-                run_model.table.assign(time=run_model.runs.times),
-                run_model.model,
-                n_splits=n_splits,
-                seed=self.work.seed,
-                metrics=metrics.METRICS_OF_RUNS,
-                n_jobs=self.work.jobs,
-                progress=progress,
-            )

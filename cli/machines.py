@@ -53,8 +53,8 @@ class _MachineArguments:
 def command(arguments: _MachineArguments, output: Output) -> None:
     """List the machines that --torus accepts, or describe one with its sources.
 
-    A machine is written as its name, alone or with sizes. If the site or the job decides which
-    dimensions wrap, an m after a size makes that dimension a mesh; otherwise the sizes decide.
+    A machine is its name, alone or with sizes. On machines whose site or job decides which
+    dimensions wrap, an m after a size makes that dimension a mesh. On others, the sizes decide.
 
     \b
     toruscast machines
@@ -79,20 +79,21 @@ def command(arguments: _MachineArguments, output: Output) -> None:
 
 def _describe_machine(name: str, torus: tc.Torus) -> dict[str, Any]:
     """Return the JSON entries of a machine."""
-    machine = tc.Machine.from_name(name)
+    machine, axes = tc.Machine.from_name(name), zip(torus.axes, torus.wrap, strict=True)
     return {
         "machine": name,
         "torus": str(torus).replace(" ", ":"),
         "nodes": torus.n_nodes,
         "what": machine.title,
         "link_GBps": "/".join(f"{rate / 1e9:g}" for rate in dict.fromkeys(torus.bandwidth)),
-        "wraps": "".join("-" if not w else a for a, w in zip(torus.axes, torus.wrap, strict=True)),
+        "wraps": "".join(axis if wraps else "-" for axis, wraps in axes),
         "about": machine.about,
         "sources": [asdict(source) for source in machine.sources],
     }
 
 
 def _answer_machine(row: dict[str, Any], torus: tc.Torus, table: Table) -> answers.blocks.Answer:
+    """Return the answer that describes one machine with its sources."""
     network = torus.network
     bandwidths = ", ".join(
         f"{axis} {rate / 1e9:g}" for axis, rate in zip(torus.axes, torus.bandwidth, strict=True)
@@ -135,7 +136,7 @@ class _CalibrateOptions:
     target: str | None = option("Write the machine file.", "FILE.toml", "--write", group="Output")
     comm: tuple[str, ...] = multi_option(
         "Communication graph of a program that ran with --mappings. Its times show how probable "
-        "networks with different rules are, which microbenchmarks cannot distinguish.",
+        "networks with other rules are, which microbenchmarks do not show.",
         "FILE|NAME",
         group="Input",
         needs=("mappings",),
@@ -151,9 +152,9 @@ def calibrate(options: _CalibrateOptions, output: Output) -> None:
     Reads the output of OSU's latency, bandwidth and message-rate tests, IMB and nccom-test, and a
     CSV of source,destination,bytes,time. The hop latency needs times over several distances.
 
-    With --comm, --mappings and --times a second table weights networks with other rules (the FIFO
+    With --comm, --mappings and --times, a second table weights networks with other rules (the FIFO
     of a message, the order in which a node sends, flows) by how well they predict the times. The
-    machine file then states unknown rules, and predictions are means over these networks.
+    machine file then marks the rules as unknown, so predictions are means over these networks.
 
     \b
     toruscast calibrate times.csv --torus tpu_v5p:4x4x4 --check --write mine.toml
@@ -178,7 +179,7 @@ def calibrate(options: _CalibrateOptions, output: Output) -> None:
 def _weight_networks(
     fit: Calibration, workload: tc.Workload, options: _CalibrateOptions
 ) -> Calibration:
-    """Return the machine with unknown rules, and the probabilities of networks with other rules."""
+    """Return the fit with unknown rules, and with probabilities of networks by their rules."""
     torus = fit.torus.with_network(unknown_rules=RULES)
     mappings = tc.read_mappings(options.mappings or "", torus)
     networks = tc.rank(workload, torus, mappings, times=options.runs).networks

@@ -61,7 +61,7 @@ def stream_mappings(
 ) -> tuple[Iterator[TaskMapping], int | None]:
     """Return an iterator over the mappings of `load_mappings`, and their number if known.
 
-    The iterator does not store the mappings unless tasks are fixed, which may create duplicates.
+    The iterator stores the mappings only if tasks are fixed, because that may create duplicates.
     """
     n, capacity, fixed = candidates.candidates, candidates.tasks_per_node, candidates.fixed_nodes
     if candidates.mappings:
@@ -124,8 +124,8 @@ def check_seed(
 ) -> None:
     """Raise if a seed is given but nothing is drawn at random.
 
-    ``names`` are the mappings that the command loads; without names, it uses `load_mappings`.
-    ``is_drawn`` states that the command draws something else.
+    ``names`` are the mappings that the command loads. Without names, it uses `load_mappings`.
+    ``is_drawn`` states that the command draws other random numbers.
     """
     if is_default("seed") or is_drawn:
         return
@@ -175,12 +175,12 @@ def fix_tasks(
 
 
 def make_rank_orders(problem: MappingProblem, tasks_per_node: int | None) -> list[TaskMapping]:
-    """Return the rank orders that the launcher of the machine offers."""
+    """Return the mappings of all rank orders that the machine's launcher offers."""
     torus = problem.torus
     if torus.name == _FUGAKU and torus.ndim <= 3:
-        # The nodes of a job are those of the torus that it requests.
+        # A job has all nodes of the torus that it requests.
         orders = permute.job_mappings(problem.workload, torus.shape)[1].values()
-        return [tc.TaskMapping(each.node, torus, name=each.name) for each in orders]
+        return [tc.TaskMapping(order.node, torus, name=order.name) for order in orders]
     names = ["".join(letters) for letters in permutations(f"{torus.axes}T")]
     if not permute.parse_rank_order(names[0], torus):
         expected = "Fugaku or a Blue Gene, or --candidates N"
@@ -191,7 +191,7 @@ def make_rank_orders(problem: MappingProblem, tasks_per_node: int | None) -> lis
 def load_scattered_job(
     problem: MappingProblem, path: str
 ) -> tuple[list[TaskMapping], dict[str, TaskMapping]]:
-    """Return the rank orders on the nodes of a file, as `job_mappings` does."""
+    """Return the rank orders on the nodes in a file, for the simulation and for the launcher."""
     torus = problem.torus
     if torus.name != _FUGAKU:
         expected = "a job on Fugaku, such as --torus fugaku:4x6x8"
@@ -246,7 +246,7 @@ class MappingFile:
     def write_all(
         self, mappings: Sequence[tc.TaskMapping], torus: tc.Torus, hosts: str | None, output: Output
     ) -> None:
-        """Write mappings into the folder; warn of other mappings that a reader would find there."""
+        """Write mappings to the folder; warn about other mappings that are in it."""
         folder = self.out or ""
         tc.write_mappings(mappings, folder, self.folder_format, torus=torus, hosts=hosts)
         written = {f"{mapping.name}{self.suffix}" for mapping in mappings}
@@ -255,7 +255,7 @@ class MappingFile:
             output.message(f"{folder} also contains mappings not written by this run: {others}")
 
     def write(self, mapping: tc.TaskMapping, torus: tc.Torus, hosts: str | None = None) -> str:
-        """Write the mapping if a file is given; return a line on the file and how to use it."""
+        """Write the mapping if a file is given; return a line about the file and its use."""
         if self.out is None:
             return ""
         advice = tc.write_mapping(mapping, self.out, self.out_format, torus=torus, hosts=hosts)
@@ -277,7 +277,7 @@ class MappingFile:
 
 
 def check_format(path: str, name: str | None, hosts: str | None) -> None:
-    """Raise if no format is known for a mapping file, or if it needs a table of hosts."""
+    """Raise if the format of a mapping file is unknown, or needs a table of hosts."""
     dialect = format_registry.dialect_to_write("mapping", path, name)
     if dialect.on_hosts and hosts is None:
         expected = "add --hosts FILE, a CSV such as host,x,y,z"
@@ -293,7 +293,7 @@ def check_job(
 ) -> None:
     """Raise before the work if the format cannot represent any mapping of the job.
 
-    If mappings are ``given``, it must be able to represent one of them.
+    If mappings are ``given``, the format must be able to represent one of them.
     """
     if path is None or is_folder_path(path):
         return

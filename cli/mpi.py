@@ -32,7 +32,7 @@ from .slow import jobs, readers, task_mapping, tracer
 if TYPE_CHECKING:
     from toruscast.formats.jobs import BatchJob
 
-# Placements with a smaller gain are not used, because noise of the machine would exceed it.
+# Placements with a smaller relative gain are not used, because a machine's noise exceeds it.
 MIN_GAIN = 0.01
 TRACER = Path(__file__).parents[1] / "formats" / "tracer.c"
 
@@ -45,8 +45,8 @@ class _ProgramArguments:
 @dataclass(frozen=True)
 class _LaunchOptions(_ProgramArguments):
     hosts: str | None = option(
-        "Table of host names and nodes of the machine, such as a CSV host,x,y,z. Only the hosts of "
-        "the job are used, or all outside a job.",
+        "Table of host names and nodes of the machine, such as a CSV host,x,y,z. In a job, only "
+        "its hosts are used.",
         "FILE",
         group="Machine",
     )
@@ -55,8 +55,8 @@ class _LaunchOptions(_ProgramArguments):
     )
     seconds: float = search_time_option()
     out: str | None = option(
-        "File of the mapping.  [default: one that is removed after the run, or with --print the "
-        "launcher's usual one]",
+        "File of the mapping.  [default: a temporary file, or with --print the usual file of the "
+        "launcher]",
         "FILE",
         group="Output",
     )
@@ -69,16 +69,16 @@ class _LaunchOptions(_ProgramArguments):
 def launch(traffic: TrafficOptions, options: _LaunchOptions) -> int:
     """Start an MPI program with an optimised rank placement.
 
-    The placement is passed to the launcher by its own options, or by variables to a launcher that a
-    script starts. The nodes are those of the job in the variables of Slurm, PJM (Fugaku) or Flux.
-    If no placement saves 1 % of the time, the ranks fill the hosts in order.
+    The launcher gets the placement as options, or as environment variables if a script starts it.
+    Slurm, PJM (Fugaku) and Flux state the nodes of the job in their variables. If no placement
+    saves 1 % of the time, the ranks fill the hosts in order.
 
     \b
     toruscast launch --comm app.mpiP --torus 8x8x8 --hosts hosts.csv -- srun ./app input
     toruscast launch --comm app.mpiP --torus 4x6x8 -- mpiexec ./app input
     eval "$(toruscast launch --print --comm app.mpiP --torus 8x8 --hosts h.csv -- mpirun ./app)"
 
-    Exit status: that of the program.
+    The exit status is the program's.
     """  # noqa: D301
     words = options.words
     job = _read_job()
@@ -124,7 +124,7 @@ def run_program(words: Sequence[str], variables: Mapping[str, str]) -> int:
         with (
             subprocess.Popen(words, env=os.environ | variables) as process,
             on_signals(lambda number, _: process.send_signal(number)),
-            # On Ctrl-C, wait for the program, to which the terminal sends the signal too.
+            # On Ctrl-C, wait for the program, because the terminal sends it the signal too.
             on_signals(lambda *_: None, signal.SIGINT),
         ):
             code = process.wait()
@@ -148,6 +148,7 @@ def _read_launcher_version(launcher: str) -> str:
 
 
 def _read_job() -> BatchJob | None:
+    """Return the batch job that the environment variables describe."""
     hosts = ""
     if ("FLUX_JOB_ID" in os.environ or "FLUX_URI" in os.environ) and shutil.which("flux"):
         command = ["flux", "hostlist", "local"]
@@ -173,7 +174,7 @@ def _select_hosts(job: BatchJob | None, table: str | None, torus: tc.Torus) -> t
 def _search_placement(
     problem: tc.MappingProblem, hosts: tc.Hosts | None, per_host: int, seconds: float
 ) -> tuple[tc.TaskMapping, str]:
-    """Search from the order of the hosts; return a mapping and a report on it."""
+    """Search from the order of the hosts; return a mapping and a sentence about it."""
     torus, n_tasks = problem.torus, problem.n_tasks
     start = jobs.default_mapping(n_tasks, torus, hosts, per_host)
     nodes = None if hosts is None else sorted({*hosts.node.tolist()})
@@ -206,8 +207,8 @@ class _TraceOptions(_ProgramArguments):
         group="Output",
     )
     region: str = option(
-        "Part of the run to use as traffic: the repeated iteration, all, the part between "
-        "MPI_Pcontrol(1) and MPI_Pcontrol(0) (marked), or seconds such as 2.5-4.",
+        "Part of the run to use as traffic: iteration (the one that repeats), all, marked (between "
+        "MPI_Pcontrol(1) and MPI_Pcontrol(0)), or seconds such as 2.5-4.",
         default="iteration",
     )
     mpicc: str = option(
@@ -227,7 +228,7 @@ def trace(options: _TraceOptions) -> int:
     toruscast rank --comm trace --torus 4x4x4
 
     A small recorder is compiled for the MPI library and loaded before the program. All commands
-    read the folder as a graph with rounds. Exit status: that of the program; 1 if nothing was
+    read the folder as a graph with rounds. The exit status is the program's, or 1 if nothing was
     recorded.
     """  # noqa: D301
     words, folder, mpicc = options.words, options.folder, options.mpicc
@@ -250,6 +251,7 @@ def trace(options: _TraceOptions) -> int:
 
 
 def _make_trace_folder(folder: str) -> Path:
+    """Make the folder of a trace; its path must not contain separators of environment variables."""
     path = Path(folder).absolute()
     if separators := set(str(path)) & set(" :;\t\n"):
         expected = f"--out with a path without {' or '.join(map(repr, sorted(separators)))}"

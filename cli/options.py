@@ -39,7 +39,7 @@ MAPPING_HELP = (
 PLUGIN_SET = "mine"
 ORDERS = "orders"
 MAX_JOBS = 4096
-# Key of a click context whose help lists the rare options too.
+# Key in the metadata of a click context that makes its help list the rare options too.
 _ALL_OPTIONS = "toruscast.all_options"
 POSITIVE = click.FloatRange(min=0, min_open=True)
 PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)
@@ -57,9 +57,9 @@ CANDIDATE_COUNT = _CandidateCount(min=1)
 def option(help: str, metavar: str = "", *names: str, default: Any = None, **settings: Any) -> Any:
     """Declare a dataclass field as an option.
 
-    The option requires one of the fields in ``needs``, where ``name=value`` is a field with this
-    value. It cannot be combined with the fields in ``excludes``. Only --help-all lists a ``rare``
-    option. Other settings are passed to `click.Option`.
+    The option requires one of the options in ``needs``, where ``name=value`` requires this value.
+    It cannot be combined with the options in ``excludes``. Only --help-all lists a ``rare`` option.
+    Other settings are passed to `click.Option`.
     """
     metadata = {"names": names, "help": help, "metavar": metavar or None, **settings}
     if default is dict:
@@ -111,34 +111,38 @@ class _GroupedCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # click would use the last value of a repeated option.
         order = self.make_parser(ctx).parse_args(list(args))[2]
-        for each, times in Counter(order).items():
-            if times > 1 and isinstance(each, click.Option) and not (each.multiple or each.count):
-                raise click.UsageError(f"{each.opts[0]} may be given once, not {times} times", ctx)
+        for parameter, n in Counter(order).items():
+            is_single = isinstance(parameter, click.Option) and not parameter.multiple
+            if n > 1 and is_single and not parameter.count:
+                raise click.UsageError(f"{parameter.opts[0]} may be given once, not {n} times", ctx)
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        for each in self.params:
+        """Check required options and their combinations, then run the command."""
+        for parameter in self.params:
             # click does not check this in some versions.
-            if each.required and ctx.params.get(each.name or "") in (None, ()):
-                raise click.MissingParameter(ctx=ctx, param=each)
-        labels = {each.name: display_name(each) for each in self.params}
-        given = [each for each in self.params if not is_default(each.name, ctx)]
+            if parameter.required and ctx.params.get(parameter.name or "") in (None, ()):
+                raise click.MissingParameter(ctx=ctx, param=parameter)
+        labels = {parameter.name: display_name(parameter) for parameter in self.params}
+        given = [parameter for parameter in self.params if not is_default(parameter.name, ctx)]
         for first, second in permutations(given, 2):
             if second.name in getattr(first, "excludes", ()):
-                both = [labels[each.name] for each in given if each in (first, second)]
+                both = [labels[p.name] for p in given if p in (first, second)]
                 raise click.UsageError(f"{' and '.join(both)} exclude each other", ctx)
-        met = {each.name for each in given}
+        met = {parameter.name for parameter in given}
         met |= {f"{name}={value}" for name, value in ctx.params.items()}
-        for each in given:
+        for parameter in given:
+            needs = getattr(parameter, "needs", ())
             # A shared option may need options that this command does not have.
-            needs = [name for name in getattr(each, "needs", ()) if name.split("=")[0] in labels]
+            needs = [name for name in needs if name.split("=")[0] in labels]
             if needs and not met.intersection(needs):
                 parts = [name.partition("=") for name in needs]
                 needed = (f"{labels[name]} {value}".strip() for name, _, value in parts)
-                raise click.UsageError(f"{labels[each.name]} needs {' or '.join(needed)}", ctx)
+                raise click.UsageError(f"{labels[parameter.name]} needs {' or '.join(needed)}", ctx)
         return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the help of the options by group; rare ones only with --help-all."""
         groups: dict[str, list[tuple[str, str]]] = {title: [] for title in GROUPS}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
@@ -179,10 +183,12 @@ def sub_command(name: str, parent: click.Group | None = None) -> Callable[[Any],
     """Make a command from a function whose parameters are dataclasses of options."""
 
     def decorate(function: Callable[..., Any]) -> click.Command:
+        """Return a command with the options of all dataclasses in the signature."""
         hints = get_type_hints(function)
         classes: dict[str, Any] = {key: kind for key, kind in hints.items() if is_dataclass(kind)}
 
         def call(**values: Any) -> Any:
+            """Make each dataclass from the values of its options, and call the function."""
             groups: dict[str, Any] = {
                 key: kind(**{f.name: values[f.name] for f in fields(kind) if f.name in values})
                 for key, kind in classes.items()
@@ -195,15 +201,15 @@ def sub_command(name: str, parent: click.Group | None = None) -> Callable[[Any],
         parameters: dict[str, click.Parameter] = {}
         for kind in classes.values():
             types = get_type_hints(kind)
-            declared = {each.name: each for each in fields(kind) if each.metadata}
-            # The help lists the options of a class before those of its bases.
+            declared = {f.name: f for f in fields(kind) if f.metadata}
+            # The help lists the options of a class before the options of its bases.
             for owner in kind.__mro__:
                 group, rare = getattr(owner, "GROUP", "Answer"), vars(owner).get("RARE", False)
                 for field_name in inspect.get_annotations(owner):
-                    if each := declared.pop(field_name, None):
-                        made = _make_parameter(each, types[field_name], group, rare)
+                    if found := declared.pop(field_name, None):
+                        made = _make_parameter(found, types[field_name], group, rare)
                         parameters[field_name] = made
-        if any(getattr(each, "rare", False) for each in parameters.values()):
+        if any(getattr(parameter, "rare", False) for parameter in parameters.values()):
             parameters["help_all"] = _HELP_ALL
         text = (function.__doc__ or "").strip()
         command = _GroupedCommand(name, callback=call, params=[*parameters.values()], help=text)
@@ -249,7 +255,7 @@ def _make_parameter(declared: Field[Any], hint: Any, group: str, rare: bool) -> 
 
 
 def read_pair(text: str, option: str | None = None, form: str = "NAME=VALUE") -> tuple[str, str]:
-    """Read NAME=VALUE; errors state the expected ``form``."""
+    """Read NAME=VALUE; error messages give the expected ``form``."""
     name, _, value = (part.strip() for part in text.partition("="))
     if not (name and value):
         hint = None if option is None else f"'{option}'"
@@ -270,7 +276,7 @@ def read_pairs(_: click.Context, __: click.Parameter, text: str | None) -> dict[
 
 
 def collect_by_name(option: str, pairs: Sequence[tuple[str, Value]]) -> dict[str, Value]:
-    """Return the values of an option by name; raise if a name is repeated."""
+    """Return the values of an option by name; raise if a name occurs twice."""
     if names := repeated(name for name, _ in pairs):
         raise click.UsageError(f"{option} given twice for {names[0] or 'all loops'}")
     return dict(pairs)
@@ -363,7 +369,7 @@ def times_option(subject: str, **settings: Any) -> Any:
 
 @dataclass(frozen=True)
 class FormatOptions:
-    """Formats of files whose content does not identify them."""
+    """Formats of files that cannot be recognised by their content."""
 
     RARE: ClassVar = True
     form: tuple[str, ...] = multi_option(
@@ -382,10 +388,9 @@ class FormatOptions:
             kind, name = read_pair(text, "--format", form) if "=" in text else ("", text)
             if kind not in ("", "graph", "mapping"):
                 raise InputError("bad --format", found=text, expected=form)
-            names = {each.name for each in format_registry.dialects(holds)}
-            other: Literal["graph", "mapping"] = "graph" if holds == "mapping" else "mapping"
-            other_names = {each.name for each in format_registry.dialects(other)}
-            if kind == holds or (not kind and (name in names or name not in other_names)):
+            found = {each.holds for each in format_registry.dialects() if each.name == name}
+            is_other = holds not in found and not found.isdisjoint(("graph", "mapping"))
+            if kind == holds or (not kind and not is_other):
                 return name if name == "auto" else format_registry.find_dialect(name, holds).name
         return "auto"
 
@@ -408,23 +413,23 @@ class HloOptions:
     GROUP: ClassVar = "Input"
     RARE: ClassVar = True
     trips: tuple[tuple[str, int], ...] = multi_option(
-        "Iterations of all loops, or of the loop NAME, whose trip count is not in a compiled "
-        "program (HLO). The default is 1.",
+        "Iterations of the loop NAME, or of all loops, if a compiled program (HLO) does not state "
+        "them. The default is 1.",
         "[NAME=]N",
         type=read_named_count,
         needs=_PROGRAM_OPTIONS,
     )
     branches: tuple[tuple[str, int], ...] = multi_option(
         "Number of the branch (from 0) that the conditional NAME of a compiled program takes. "
-        "The default is the branch that sends most bytes.",
+        "The default is the branch that sends the most bytes.",
         "NAME=K",
         "--branch",
         type=read_named_count,
         needs=_PROGRAM_OPTIONS,
     )
     ragged_bytes: str | None = option(
-        "Bytes that each device sends in a ragged all-to-all of a compiled program, evenly "
-        "divided between all other devices. Without it, the operation is not counted.",
+        "Bytes that each device sends in a ragged all-to-all of a compiled program, in equal parts "
+        "to all other devices. Without it, the operation is not counted.",
         "SIZE",
         needs=_PROGRAM_OPTIONS,
     )
@@ -449,8 +454,8 @@ class GraphFileOptions(FormatOptions, HloOptions):
         "Part of Open MPI monitoring output to read.", default="all"
     )
     iterations: float | None = option(
-        "Number of application steps in the graph. The traffic is divided by it. The default is "
-        "1 for files, and known for shipped datasets.",
+        "Number of application steps in the graph, by which the traffic is divided. The default "
+        "is 1 for files. Shipped datasets state theirs.",
         "N",
         type=POSITIVE,
     )
@@ -469,8 +474,8 @@ class GraphFileOptions(FormatOptions, HloOptions):
         default=dict,
     )
     gathered: Literal["each", "whole"] = option(
-        "Whether the size of a gather in a Chakra trace is the contribution of each rank or the "
-        "whole result.",
+        "Whether the size of a gather in a Chakra trace is the size of each rank's contribution or "
+        "of the whole result.",
         default="each",
     )
 
@@ -502,8 +507,8 @@ class TorusOptions:
         "Set a constant of the network, such as overhead=1us, tie_break=random, "
         "bandwidth=1e9,2e9 (one per dimension), routing_order=1,0 or buffer_packets=8. If the "
         "rules of FIFOs, ties and arbitration are unknown, as for sizes such as 8x8x8, times are "
-        "means over plausible networks; known uses the rules of Blue Gene/Q, and unknown averages "
-        "for a named machine too.",
+        "means over plausible networks. 'known' uses the rules of Blue Gene/Q instead, and "
+        "'unknown' also averages for a named machine.",
         "KEY=VALUE",
         "--network",
         rare=True,
@@ -521,8 +526,8 @@ class AllocationOptions(TorusOptions):
         "FILE",
     )
     slow_links: str | None = option(
-        "Slow and missing links: one line link,bandwidth for each, in bytes per second, with 0 "
-        'for a missing link. A link is a number or a label such as "(0,2,1) +Z".',
+        "Slow and missing links: a line link,bandwidth for each, in bytes per second, or 0 for a "
+        'missing link. A link is a number or a label such as "(0,2,1) +Z".',
         "FILE.csv",
     )
 
@@ -553,8 +558,8 @@ class TrafficOptions(AllocationOptions, GraphFileOptions):
         "Tasks of the collective.  [default: one per node]", needs=("collective",), rare=True
     )
     dependent: bool = option(
-        "Treat the graphs as dependent rounds: a task waits for its own messages of a round, "
-        "instead of at a barrier.",
+        "Treat the graphs as dependent rounds: instead of a barrier, a task only waits for its own "
+        "messages of the round before.",
         default=False,
         rare=True,
     )
@@ -580,8 +585,8 @@ class MappingFileOptions(FormatOptions):
         "Maximum tasks per node.  [default: the number in the mapping file, or the minimum]", "N"
     )
     hosts: str | None = option(
-        "Table of host names and nodes, such as a CSV host,x,y,z. It is needed for mapping files "
-        "that name hosts, or that number them in the order of an allocation.",
+        "Table of host names and nodes, such as a CSV host,x,y,z. Mapping files need it if they "
+        "contain host names, or numbers of hosts in the order of an allocation.",
         "FILE",
         needs=("mappings", "mapping", "against", "out", "script"),
     )
@@ -625,9 +630,9 @@ class CandidateOptions(MappingFileOptions):
         "FILE|FOLDER",
     )
     candidates: int | Literal["orders"] | None = option(
-        "Instead of --mappings: N mappings, beginning with permutations of the dimensions and "
-        "placements by the traffic, then perturbed and random ones. Or orders: the rank orders "
-        "of the machine's launcher, such as rank-map-bynode on Fugaku.  [default: 84]",
+        "Instead of --mappings: N mappings, first permutations of the dimensions and placements "
+        "by the traffic, then perturbed and random ones. Or 'orders': the rank orders of the "
+        "machine's launcher, such as rank-map-bynode on Fugaku.  [default: 84]",
         f"N|{ORDERS}",
         type=CANDIDATE_COUNT,
         excludes=("mappings",),

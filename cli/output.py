@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 PLAIN_WIDTH = 120
 STDOUT = "-"
-# Options whose files contain text, so a suffix of a binary format is an error.
+# Options whose files contain text, so the suffix of a binary format is an error.
 _TEXT_OPTIONS = ("--json", "--csv", "--links", "--log-file", "--report", "--trace")
 # Options whose files do not contain the answer.
 _NO_ANSWER = {"--log-file", "--samples", "--times"}
 
 
 def _find_inputs() -> Iterator[tuple[str, Path]]:
-    """Yield the name and path of each parameter of the current command that names a file."""
+    """Yield the option and the path of each file that a parameter of the command names."""
     context = click.get_current_context(silent=True)
     for parameter in context.command.params if context is not None else ():
         value = context.params.get(parameter.name or "")  # type: ignore[union-attr]
@@ -54,7 +54,7 @@ def _find_inputs() -> Iterator[tuple[str, Path]]:
 
 
 def _is_read_with(source: str, folder: Path, file: Path) -> bool:
-    """Whether the option ``source``, which reads all files of a folder, would read ``file`` too."""
+    """Whether the option ``source`` would read ``file`` with all other files of ``folder``."""
     has_mappings = source == "--mappings"
     if source == "IN":
         has_mappings = bool(click.get_current_context().params.get("mapping"))
@@ -66,12 +66,12 @@ def _is_read_with(source: str, folder: Path, file: Path) -> bool:
 
 @dataclass(frozen=True)
 class Output:
-    """Where results are written. If a file is "-", stdout contains only that file."""
+    """Options for where results are written. If a file is "-", stdout has only that file."""
 
     GROUP: ClassVar = "Output"
     report: str | None = option("Write the answer with its charts as an HTML page.", "FILE.html")
     figures: str | None = option(
-        "Write the charts and the link map of the answer as files into FOLDER.", "FOLDER", rare=True
+        "Write the charts and the link map of the answer as files to FOLDER.", "FOLDER", rare=True
     )
     figure_format: Literal["svg", "png", "pdf"] = option(
         "File format of the figures.", default="svg", needs=("figures",), rare=True
@@ -102,7 +102,7 @@ class Output:
         """Raise before the work if a file cannot be written; start the log.
 
         ``files`` are further output files by option. ``others`` are files or folders that the
-        caller checks; here they must only differ from all other files.
+        caller checks itself; this method only checks that they differ from all other files.
         """
         files = {**(files or {}), "--report": self.report, "--log-file": self.log_path}
         others = {**(others or {}), "--figures": self.figures}
@@ -127,7 +127,7 @@ class Output:
             if _is_read_with(source, folder, file):
                 raise click.UsageError(f"{target} is a file of the folder that {source} reads")
         for name, path in checked.items():
-            # A log is appended to and never replaced, so it may be a device.
+            # A log may be a device, because it is never replaced.
             if name != "--log-file" or not Path(path).is_char_device():
                 check_target(path, text=name in _TEXT_OPTIONS)
         if self.report is not None:
@@ -231,7 +231,7 @@ def open_tables(
 ) -> Iterator[Callable[[pd.DataFrame], None]]:
     """Yield a function that appends rows to a CSV and a Parquet file.
 
-    The files are in place only after the block succeeds.
+    The files only appear if the block succeeds.
     """
     with ExitStack() as stack:
         stream = sys.stdout if csv_path == STDOUT else None
@@ -243,6 +243,7 @@ def open_tables(
         is_first = True
 
         def append(rows: pd.DataFrame) -> None:
+            """Append rows to both files; the first call writes the header."""
             nonlocal writer, is_first
             if stream is not None:
                 stream.write(answers.table.csv_text(rows, header=is_first))

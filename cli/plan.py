@@ -75,12 +75,12 @@ class _RunOptions:
 @dataclass(frozen=True)
 class _ScriptOptions(MappingFile):
     out: str | None = option(
-        "Write the next mappings into this folder, or the best one when the runs suffice.", "FOLDER"
+        "Write the next mappings to this folder, or the best one if the runs suffice.", "FOLDER"
     )
     script: str | None = option(
-        f"RUNS THIS COMMAND for each chosen mapping. {map} is replaced by the mapping file, and "
-        "needs no quotes. The last line that the command prints is its time in seconds, such as "
-        "1.25, which is appended to --times at once. A repeated command resumes from --times.",
+        "RUNS THIS COMMAND for each chosen mapping. {map} is replaced by the mapping file, and "
+        "needs no quotes. The last line that the command prints must be its time in seconds, such "
+        "as 1.25, which is appended to --times at once. A repeated command resumes from --times.",
         "'CMD {map}'",
         "--run",
         group="Work",
@@ -123,7 +123,7 @@ class _ScriptOptions(MappingFile):
     def write_into(
         self, mapping: tc.TaskMapping, name: str, folder: Path, hosts: str | None
     ) -> tuple[Path, str]:
-        """Write a mapping into a folder; return its file and advice on its use."""
+        """Write a mapping to a folder; return its file and advice on its use."""
         with folder_to_fill(folder):
             file = folder / f"{name}{self.suffix}"
             return file, tc.write_mapping(mapping, file, self.folder_format, hosts=hosts)
@@ -136,7 +136,7 @@ class _ScriptOptions(MappingFile):
         options: _RunOptions,
         output: Output,
     ) -> None:
-        """Run the script until the runs suffice, with a message after each."""
+        """Run the script until the runs suffice, with a message after each run."""
         max_runs = _DEFAULT_RUNS if options.runs is None else options.runs
         with output.progress("Running") as progress:
 

@@ -73,9 +73,9 @@ def read_range(text: str) -> tuple[str, float, float]:
 def command() -> None:
     """Fit scaling models to measured values, predict with them, compose them, and plan runs.
 
-    FILE is in Extra-P's text, JSON or JSON-lines format, an Extra-P project, in TaLPas's format, a
-    folder of Cube profiles, or a CSV table with a row per repetition, a column "value", one for
-    each parameter, and optional columns "callpath" and "metric"; "-" is stdin. All commands
+    FILE is an Extra-P file (text, JSON or JSON lines), an Extra-P project, a TaLPas file, a folder
+    of Cube profiles, or a CSV table; "-" is stdin. The table has a row per repetition, a column
+    "value", a column for each parameter, and optional columns "callpath" and "metric". All commands
     write their tables with --json and --csv.
 
     \b
@@ -117,11 +117,11 @@ class _ComposeOptions:
 
 @sub_command("compose", command)
 def compose(options: _ComposeOptions, output: Output) -> None:
-    """Compose models of sequential tasks into those of task pools and pipelines.
+    """Compose models of sequential tasks into models of task pools and pipelines.
 
     EXPRESSION is a task, tpool_T(EXPRESSION) for a pool of T workers, pipe(EXPRESSION, ...), or a
     pattern in which T workers share an item of size n: scan_T(SCAN, COMBINE) or dac_T(DIVIDE,
-    SOLVE, MERGE). Times are per item in the steady state; the latency is the time of one item
+    SOLVE, MERGE). Times are per item in the steady state, and the latency is the time of one item
     without waiting. --csv has the last printed table.
 
     \b
@@ -156,7 +156,7 @@ def compose(options: _ComposeOptions, output: Output) -> None:
                 row = {"from": piece.low, "to": piece.high, "slowest": str(piece.stage)}
                 tables["pieces"].append(name | row | {"formula": piece.stage.formula()})
         elif options.at:
-            tables["predictions"] += [_predict(program, at, reference) for at in options.at]
+            tables["predictions"] += [_predict_point(program, at, reference) for at in options.at]
         if options.workers is not None:
             values = _select_values(fixed, program)
             better, steps = tc.scaling.replicate(program, options.workers, values)
@@ -182,9 +182,10 @@ def _read_model(name: str, text: str) -> str | tc.scaling.Formula:
     return formulas[matching[0]]
 
 
-def _predict(
+def _predict_point(
     program: tc.scaling.Expression, point: Point, reference: tc.scaling.Expression | None
 ) -> dict[str, Any]:
+    """Return the row of a composed model at a point, with its error relative to another."""
     text, values = point
     own = _select_values(values, program)
     row: dict[str, Any] = {"expression": str(program), "at": text}
@@ -218,13 +219,13 @@ class _FitOptions:
         "Distribution of the noise of repetitions.", default="auto"
     )
     select: Literal["evidence", "loo", "kfold"] = option(
-        "Criterion for the choice of a model: its evidence, or its error in leave-one-out or "
-        "five-fold cross-validation.",
+        "Criterion for choosing a model: its evidence, or its error in leave-one-out or five-fold "
+        "cross-validation.",
         default="evidence",
     )
     negative: float = option(
-        "Prior probability (at most 0.5) of a negative coefficient in the evidence. It is low "
-        "because costs add up. Logarithms have either sign with equal probability.",
+        "Prior probability (at most 0.5) of a negative coefficient, for the evidence. It is low "
+        "because costs add up. Coefficients of logarithms have either sign with equal probability.",
         "P",
         default=0.05,
     )
@@ -238,20 +239,20 @@ class _FitOptions:
 class _MeasurementOptions:
     GROUP: ClassVar = "Input"
     file: str = argument("FILE")
-    callpath: str | None = option("Only call paths whose name contains this.", "TEXT")
+    callpath: str | None = option("Only call paths that contain this.", "TEXT")
     value: tuple[str, ...] = multi_option(
         "Column with the measured values, or 'rep*' or several columns for repetitions in one "
         "row. For Caliper or Thicket: the metric of the profiles.  [default: value]",
         "COLUMN",
     )
     parameter: tuple[str, ...] = multi_option(
-        "Entry in the metadata of Caliper or Thicket profiles that is a parameter, such as "
+        "Entry in the metadata of Caliper or Thicket profiles to use as a parameter, such as "
         "p=mpi.world.size.",
         "[P=]NAME",
     )
     absent: Literal["merge", "omit", "zero"] | None = option(
-        "How to treat a call path that some runs lack: merge it into its parent, omit these "
-        "points, or count 0.  [default: merge for profiles, else omit]"
+        "What to do if some runs lack a call path: merge it into its parent, omit these points, or "
+        "count 0.  [default: merge for profiles, else omit]"
     )
     reduce: Literal["mean", "max", "sum"] | None = option(
         "Aggregate over the processes of a run, in profiles and in tables with a column process.  "
@@ -331,8 +332,8 @@ def fit(
                 summary[k]["terms"] = formula.describe_terms(models.terms(k), names)
             rows.append({**summary[k], "notes": notes[k]})
     has_methods = any(row["predicts_by"] != "formula" for row in table)
-    columns = ["callpath", "metric", "formula", *["predicts_by"] * has_methods]
-    columns += ["smape", "adjusted_r2"]
+    methods = ["predicts_by"] if has_methods else []
+    columns = ["callpath", "metric", "formula", *methods, "smape", "adjusted_r2"]
     worst = max(rows, key=lambda row: row["smape"])
     title = f"{counted(len(rows), 'scaling formula')}, error at most "
     error = percent(worst["smape"] / 100, digits=3)
@@ -367,9 +368,9 @@ def predict(
 ) -> None:
     """Fit FILE, and predict every call path and metric at other points.
 
-    A prediction is the value of the formula that fit prints. If no formula fits the points, which
-    "predicts by" states, the prediction also follows the nearest points: it is the smaller of the
-    power law through them and the formula scaled to them.
+    A prediction is the value of the formula that 'fit' prints. If no formula fits the points, the
+    prediction is the smaller of a power law through the nearest points and the formula scaled to
+    them. "predicts by" states the method.
 
     \b
     toruscast pmnf predict times.txt --at p=1024,n=9000 --interval 0.9
@@ -393,7 +394,8 @@ def predict(
             )
         elif options.interval:
             point_notes = [*point_notes, f"too few points for an interval: {len(data.points)}"]
-        for low, high, k in zip(*bounds.tolist(), selected, strict=True):
+        lows, highs = bounds.tolist()
+        for low, high, k in zip(lows, highs, selected, strict=True):
             name = {"callpath": data.callpaths[k], "metric": data.metrics[k]}
             method = {"predicts_by": methods[k]}
             all_notes = notes[k] + point_notes
@@ -404,10 +406,11 @@ def predict(
     has_methods = any(row["predicts_by"] != "formula" for row in rows)
     columns = [name for name in rows[0] if has_methods or name != "predicts_by"]
     content = {"predictions": rows, "models": summaries}
-    # The first metric at the first point.
-    same = [row for row in rows if all(row[key] == rows[0][key] for key in ("metric", "at"))]
-    largest = max(same, key=lambda row: row["prediction"])
-    title = "Largest: " * (len(same) > 1) + printable(largest["callpath"])
+    # The headline compares the call paths by the first metric at the first point.
+    first = (rows[0]["metric"], rows[0]["at"])
+    compared = [row for row in rows if (row["metric"], row["at"]) == first]
+    largest = max(compared, key=lambda row: row["prediction"])
+    title = ("Largest: " if len(compared) > 1 else "") + printable(largest["callpath"])
     title += f", {printable(largest['metric'])} {rounded(largest['prediction'])} at {largest['at']}"
     frame, badge = pd.DataFrame(rows), "extrapolated"
     _write_table(output, frame, content, columns, table_size.top, title=title, badge=badge)
@@ -426,7 +429,7 @@ def _order_points(points: Sequence[Point], parameters: Sequence[str]) -> list[li
 
 
 def _print_notes(output: Output, models: Sequence[dict[str, Any]]) -> None:
-    """Print each kind of note once, with the number of models and the first note."""
+    """Print each kind of note once, with the number of models that have it and an example."""
     by_kind: dict[str, list[str]] = {}
     for model in models:
         for note in model["notes"]:
@@ -434,7 +437,7 @@ def _print_notes(output: Output, models: Sequence[dict[str, Any]]) -> None:
             kind, _, _ = note.partition(": ")
             by_kind.setdefault(kind, []).append(note if len(models) == 1 else text)
     for notes in by_kind.values():
-        several = f"{len(notes)} of {len(models)} models, such as " * (len(models) > 1)
+        several = f"{len(notes)} of {len(models)} models, such as " if len(models) > 1 else ""
         output.message(f"{several}{notes[0]}")
 
 
@@ -455,14 +458,16 @@ def _write_table(
 def _make_columns(frame: Frame, names: Sequence[str] | None = None) -> list[Column]:
     """Return the columns of a frame with units in their headings, and with priorities."""
     table = Table(frame)
-    columns = {each.name: each for each in table.visible_columns}
+    columns = {column.name: column for column in table.visible_columns}
     priorities = {"smape": 1, "adjusted_r2": 2}
-    # A narrow terminal leaves out a constant metric or point first.
-    priorities |= {n: 3 for n in ("metric", "at") if n in columns and len({*table.values[n]}) < 2}
+    for name in ("metric", "at"):
+        # A narrow terminal leaves out a constant column first.
+        if name in columns and len({*table.values[name]}) < 2:
+            priorities[name] = 3
     headings = {"smape": "smape, %", "error": "error, %"}
     return [
-        replace(columns[n], heading=headings.get(n, ""), priority=priorities.get(n, 0))
-        for n in names or columns
+        replace(columns[name], heading=headings.get(name, ""), priority=priorities.get(name, 0))
+        for name in names or columns
     ]
 
 
@@ -498,21 +503,21 @@ def variation(measured: _MeasurementOptions, table_size: _TopOptions, output: Ou
 def errors(measured: _MeasurementOptions, search: _FitOptions, output: Output) -> None:
     """Fit FILE, and count the measured points by the error of their model.
 
-    Errors are those of the models, and of the same terms fitted to all points but one.
+    "left out" is the error at a point if the same terms are fitted to all other points.
 
     \b
     toruscast pmnf errors times.txt
     """  # noqa: D301
     output.check()
     fitted = measured.fit(search)
-    ends = [0, *ERROR_CLASSES]
-    names = [f"{low} to {high}" for low, high in pairwise(ends)] + [f"over {ends[-1]}"]
+    limits = [0, *ERROR_CLASSES]
+    names = [f"{low} to {high}" for low, high in pairwise(limits)] + [f"over {limits[-1]}"]
     table = pd.DataFrame({"error, %": names})
     for kind, left_out in (("fitted", False), ("left_out", True)):
-        sizes = [
+        percents = [
             100 * np.abs(models.errors(left_out)[selected]).ravel() for models, selected in fitted
         ]
-        classes = np.searchsorted(ERROR_CLASSES, np.concatenate(sizes))
+        classes = np.searchsorted(ERROR_CLASSES, np.concatenate(percents))
         table[kind] = np.bincount(classes, minlength=len(names))
         table[f"{kind}_share"] = table[kind] / classes.size
     _write_table(output, table, {"classes": records(table)})
@@ -545,8 +550,8 @@ def plan(options: _PlanOptions, output: Output) -> None:
     """Choose the runs to make.
 
     Without FILE: list sets of runs with their cost, from the minimum for a model to the whole grid,
-    and choose the largest within --budget. With FILE: list the next points to measure, by the
-    reduction of the uncertainty at --at per cost.
+    and choose the largest within --budget. With FILE: list the next points to measure, first those
+    that reduce the uncertainty at --at most for their cost.
 
     \b
     toruscast pmnf plan --values p=12,24,36,48,60 --values n=2e3,3e3,4e3,5e3,6e3 --cost p
@@ -585,6 +590,7 @@ def _plan_grid(options: _PlanOptions) -> tuple[pd.DataFrame, pd.DataFrame, str]:
 
 
 def _plan_next_runs(options: _PlanOptions, file: str) -> pd.DataFrame:
+    """Return the next points to measure, by the reduction of uncertainty per cost."""
     fitted = _MeasurementOptions(file).fit(_FitOptions())
     if len(fitted) > 1:
         raise click.UsageError(

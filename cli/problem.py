@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from toruscast.mapping import MappingProblem, TaskMapping, Torus, Workload
     from toruscast.validation import Routing
 
-# Times of the network of at least this many seconds must be given with a unit.
+# Times of the network need a unit if they are at least this many seconds.
 _LONG_TIME = 1e-3
 # Keys of --network that are fields of `Torus` instead of `Network`.
 _TORUS_KEYS = ("tie_break", "bandwidth", "routing_order", "zones")
@@ -36,17 +36,17 @@ _SIZE_KEYS = (
     *("bandwidth", "memory_bandwidth", "payload", "header"),
     *("eager_limit", "short_limit", "deterministic_limit"),
 )
-# The summary reports bytes in edges without a whole message from this share of all bytes on.
+# The summary reports the bytes in edges without a whole message, if their share is at least this.
 _MIN_REPORTED_SHARE = 0.001
 
 
 def read_traffic(comm: str, include: Include, **arguments: Any) -> tuple[Workload, float | None]:
-    """Return the traffic of a file or dataset, and the iterations that a dataset covers.
+    """Return the traffic of a file or dataset, and the iterations of a dataset if known.
 
-    ``arguments`` are those of `read_workload`.
+    ``arguments`` are passed to `read_workload`.
     """
     shipped = datasets.names()
-    # A folder of results may have the name of the dataset that was simulated.
+    # A folder of results may have the same name as the dataset that was simulated.
     if path_exists(comm) and not (comm in shipped and Path(comm).is_dir()):
         return _read_workload(comm, include, arguments), None
     if comm in shipped:
@@ -106,8 +106,8 @@ def _load_collective(traffic: TrafficOptions, text: str) -> LoadedTraffic:
 class LoadedTraffic:
     """Traffic of one iteration of an application.
 
-    ``sources`` are the files, the datasets or the collective. The traffic of the files was divided
-    by ``iterations``, unless that is None.
+    ``sources`` are the files, the datasets or the collective. The traffic of files was divided by
+    ``iterations``, unless it is None.
     """
 
     workload: Workload
@@ -178,12 +178,21 @@ def load_application(traffic: TrafficOptions, *, simulated: bool = True) -> Load
         raise InputError("communication graph without a message", file=parts[0].source)
     is_single = len(parts) == 1 and not traffic.dependent
     application = parts[0] if is_single else _join_phases(parts, traffic)
-    if simulated:
-        check_messages(application.workload, application.source)
+    workload = application.workload
+    if simulated and not any(phase.whole_messages.any() for phase in workload):
+        maximum = max(float(phase.n_messages.max(initial=0.0)) for phase in workload)
+        raise InputError(
+            "no edge has more than half a message per iteration",
+            file=application.source,
+            found=f"at most {maximum:.2g}",
+            expected="1 or more; a smaller --iterations raises it, and edges without a fourth "
+            "column have one message in all",
+        )
     return application
 
 
 def _join_phases(parts: Sequence[LoadedTraffic], traffic: TrafficOptions) -> LoadedTraffic:
+    """Return the graphs of several files as phases, or as rounds with --dependent."""
     for part in parts[1:]:
         if part.workload.n_tasks != parts[0].workload.n_tasks:
             found = " and ".join(f"{p.workload.n_tasks} in {p.source}" for p in (parts[0], part))
@@ -203,16 +212,17 @@ def _join_phases(parts: Sequence[LoadedTraffic], traffic: TrafficOptions) -> Loa
     iterations = {part.iterations for part in parts}
     workload = tc.Workload(
         phases,
-        ", ".join(names),
-        traffic.dependent,
-        any(part.workload.summed for part in parts),
-        [each for part in parts for each in part.workload.omitted],
+        name=", ".join(names),
+        dependent=traffic.dependent,
+        summed=any(part.workload.summed for part in parts),
+        omitted=[omission for part in parts for omission in part.workload.omitted],
     )
     common = iterations.pop() if len(iterations) == 1 else None
     return LoadedTraffic(workload, tuple(traffic.comms), traffic.include, common)
 
 
 def _read_application(comm: str, traffic: TrafficOptions) -> LoadedTraffic:
+    """Return the traffic of one --comm, divided by its iterations."""
     workload, known = read_traffic(comm, traffic.include, **traffic.reader_arguments)
     iterations = known if traffic.iterations is None else traffic.iterations
     workload = divide_by_iterations(workload, iterations)
@@ -226,25 +236,12 @@ def _read_application(comm: str, traffic: TrafficOptions) -> LoadedTraffic:
 
 
 def divide_by_iterations(workload: Workload, iterations: float | None) -> Workload:
-    """Divide traffic by the number of iterations that it covers, if that is known."""
+    """Divide traffic by the number of iterations that it covers, if known."""
     if iterations is None or iterations == 1:
         return workload
     if not math.isfinite(iterations):
         raise InputError("bad --iterations", found=iterations, expected="a finite number")
     return replace(workload, phases=[phase.scaled(1 / iterations) for phase in workload])
-
-
-def check_messages(workload: Workload, file: str) -> None:
-    """Raise unless an edge has a whole message, which a simulation needs."""
-    if not any(phase.whole_messages.any() for phase in workload):
-        maximum = max(float(phase.n_messages.max(initial=0.0)) for phase in workload)
-        raise InputError(
-            "no edge has more than half a message per iteration",
-            file=file,
-            found=f"at most {maximum:.2g}",
-            expected="1 or more; a smaller --iterations raises it, and edges without a fourth "
-            "column count as one message in all",
-        )
 
 
 def format_graph(facts: Mapping[str, Any]) -> str:
@@ -266,12 +263,12 @@ def read_time(text: str, name: str) -> float:
 
 
 def change_network(torus: Torus, changes: Sequence[str], unused: Collection[str] = ()) -> Torus:
-    """Return the torus with the constants set that ``changes`` give as ``KEY=VALUE``.
+    """Return the torus with the constants in ``changes``, each as ``KEY=VALUE``.
 
     A key is a field of `Network`, or one of ``routing_order=1,0``, ``zones=0,1/2`` (groups of
     dimensions, or ``bluegene_q``), ``tie_break=random`` and ``bandwidth=1e9`` or
     ``bandwidth=1e9,2e9``. The words ``unknown`` and ``known`` state whether the rules of the
-    network are known. Keys in ``unused`` raise an error because they have no effect in flows.
+    network are known. Keys in ``unused`` raise an error, because they have no effect on flows.
     """
     keys = [field.name for field in fields(tc.Network)] + list(_TORUS_KEYS)
     known = [key for key in keys if key not in unused]
@@ -292,15 +289,16 @@ def change_network(torus: Torus, changes: Sequence[str], unused: Collection[str]
         texts[key] = text
     try:
         values = {key: _parse_constant(key, text) for key, text in texts.items()}
-        of_torus = {key: values.pop(key) for key in _TORUS_KEYS if key in values}
+        torus_values = {key: values.pop(key) for key in _TORUS_KEYS if key in values}
         torus = torus.with_network(**values)
-        torus = replace(torus, network=torus.network.with_known(*of_torus))
-        return replace(torus, **of_torus)  # type: ignore[arg-type]
+        torus = replace(torus, network=torus.network.with_known(*torus_values))
+        return replace(torus, **torus_values)  # type: ignore[arg-type]
     except InputError as error:
         raise error.replace(f"--network: {error.message}") from None
 
 
 def _parse_constant(key: str, text: str) -> object:
+    """Return the value of a network constant: a time, size, number, tuple or word."""
     if key in _TIME_KEYS:
         return read_time(text, key)
     if key == "unknown_rules":
@@ -327,8 +325,8 @@ def _parse_constant(key: str, text: str) -> object:
 def restrict_nodes(torus: Torus, path: str) -> Torus:
     """Return the torus with only the nodes in a file.
 
-    The file is a list with the number or the coordinates of a node on each line, a CSV with a
-    column ``node``, or a table of hosts.
+    Each line of the file is the number or the coordinates of a node. The file may also be a CSV
+    with a column ``node``, or a table of hosts.
     """
     text = format_source.read_text(path)
     lines = list(text.lines())
@@ -356,6 +354,7 @@ def restrict_nodes(torus: Torus, path: str) -> Torus:
 
 
 def _parse_node(torus: Torus, words: Sequence[str]) -> int | None:
+    """Return the node with this number or these coordinates, or None if there is none."""
     with suppress(InputError):
         if all(re.fullmatch("[0-9]{1,9}", word) for word in words):
             numbers = [int(word) for word in words]
@@ -365,7 +364,7 @@ def _parse_node(torus: Torus, words: Sequence[str]) -> int | None:
 
 
 def change_links(torus: Torus, path: str) -> Torus:
-    """Return the torus with the link bandwidths of a CSV; a bandwidth of 0 removes the link."""
+    """Return the torus with the link bandwidths in a CSV file; 0 removes a link."""
     text = format_source.read_text(path)
     names = ["link", "bandwidth"]
     _, rows = tables.read_words(text, text.lines(), lambda header: header == names, names)
@@ -380,7 +379,7 @@ def change_links(torus: Torus, path: str) -> Torus:
                 raise InputError("bad bandwidth", found=value, expected=expected) from None
             if link in bandwidths:
                 raise InputError("duplicate link", found=label, expected="each link once")
-            # Check each link alone, because errors then state its line.
+            # Check each link by itself, because an error then states its line.
             torus.with_links({link: bandwidth}) if bandwidth else torus.without(links=[link])
             bandwidths[link] = bandwidth
     slow = {link: bandwidth for link, bandwidth in bandwidths.items() if bandwidth}
@@ -388,7 +387,7 @@ def change_links(torus: Torus, path: str) -> Torus:
 
 
 def load_torus(options: TorusOptions, unused: Collection[str] = ()) -> Torus:
-    """Read a torus and change its network; keys in ``unused`` must not be set."""
+    """Read a torus and change its network; --network must not set keys in ``unused``."""
     if options.torus is None:
         raise click.UsageError("missing --torus")
     torus = tc.torus(options.torus)
@@ -447,7 +446,7 @@ def load_problem(
     *,
     simulated: bool = True,
 ) -> LoadedProblem:
-    """Read the traffic and the torus; network keys in ``unused`` must not be set."""
+    """Read the traffic and the torus; --network must not set keys in ``unused``."""
     application = load_application(traffic, simulated=simulated)
     torus = load_torus(traffic, unused)
     problem = tc.MappingProblem(application.workload, torus, routing)
@@ -455,7 +454,7 @@ def load_problem(
 
 
 class Occupancy:
-    """Range of the tasks on a used node, and of the number of used nodes.
+    """Range of the number of tasks on a used node, and of the number of used nodes.
 
     `add` counts the mappings of a stream without storing them.
     """

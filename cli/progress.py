@@ -18,7 +18,7 @@ from toruscast import __version__
 from toruscast.errors import InputError
 from toruscast.text import one_line, plain
 
-# Seconds over which rich averages the speed. They are many because a step may take minutes.
+# Seconds over which rich averages the speed. The period is long because a step may take minutes.
 _SPEED_PERIOD = 600.0
 LOGGER = logging.getLogger("toruscast")
 _STANDARD_FIELDS = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
@@ -32,9 +32,9 @@ def show_progress(
 ) -> Iterator[Callable[..., None]]:
     """Yield a function of (stage, done, total) that moves a progress bar on stderr.
 
-    The bar shows ``text`` or that of the stage, ``count(done, total)``, or ``done`` alone if
-    ``total`` is None, and the elapsed and remaining time. It hides the count after the last step of
-    a stage. There is no bar with --quiet or without a terminal.
+    The bar shows ``text`` or the text of the stage, the count of steps, and the elapsed and the
+    remaining time. The count is ``count(done, total)``, ``done`` alone if ``total`` is None, and
+    nothing after the last step. There is no bar with --quiet or without a terminal.
     """
     if _is_quiet() or not sys.stderr.isatty():
         yield lambda stage, done, total: None
@@ -55,9 +55,11 @@ def show_progress(
         task = bar.add_task(text, total=None, count="")
 
         def move(stage: str, done: int, total: int | None) -> None:
+            """Show ``done`` of ``total`` steps of a stage."""
             is_open = total is None or done < total
-            amount = str(done) if total is None else count(done, total) * is_open
+            amount = str(done) if total is None else count(done, total)
             description = _STAGES.get(stage, text) if is_open else text
+            amount = amount if is_open else ""
             bar.update(task, description=description, completed=done, total=total, count=amount)
             if not is_open:
                 # rich moves a bar without a total back and forth.
@@ -70,6 +72,7 @@ class _JsonFormatter(logging.Formatter):
     """Format a record as one line of JSON with the fields of its event."""
 
     def format(self, record: logging.LogRecord) -> str:
+        """Return the record as one line of JSON."""
         line = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -82,7 +85,7 @@ class _JsonFormatter(logging.Formatter):
 
 
 class _LogFile(logging.FileHandler):
-    """A log file that is given up after the first error of writing."""
+    """A log file that is closed after the first error of writing to it."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
         reason = getattr(sys.exception(), "strerror", None) or sys.exception()
@@ -101,7 +104,7 @@ class _StderrHandler(logging.Handler):
 
 
 def start_log(verbose: bool, path: str | None, quiet: bool = False) -> None:
-    """Log to a file and, unless ``quiet``, print warnings; with ``verbose`` print all records."""
+    """Log to the file ``path``; print warnings unless ``quiet``, and all records if ``verbose``."""
     if path is not None:
         if Path(path).is_fifo():
             expected = "a file, or -v for messages on stderr"

@@ -29,7 +29,7 @@ from .options import (
 from .output import Output
 from .problem import LoadedProblem, load_problem
 
-# A message announces simulations that take longer.
+# A message announces simulations that take more minutes than this.
 _LONG_MINUTES = 2.0
 
 
@@ -81,9 +81,9 @@ class _RankOptions:
     )
     top: int = top_option(10)
     coords: str | None = option(
-        "Nodes of a non-contiguous job on Fugaku: a line X Y Z a b c for each node, with the "
-        "last dimension of --torus fastest. The candidates are then the rank orders of the "
-        "launcher.",
+        "Nodes of a non-contiguous job on Fugaku: a line X Y Z a b c for each node, in the order "
+        "in which the last dimension of --torus varies fastest. The candidates are then the rank "
+        "orders of the launcher.",
         "FILE",
         group="Machine",
         rare=True,
@@ -179,7 +179,7 @@ def _limit_budget(
     n_jobs: int,
     output: Output,
 ) -> tc.Budget:
-    """Return the budget; announce long simulations, and limit their time to what is announced."""
+    """Return the budget; announce long simulations, and limit their time to the announced time."""
     max_simulations = 0 if limits.no_simulation else limits.simulations
     budget = tc.Budget(max_simulations, limits.seconds, limits.rcc)
     n_simulations, seconds = budget.limits(limits.goal, len(mappings))
@@ -201,6 +201,7 @@ def _limit_budget(
 
 
 def _describe_ranking(loaded: LoadedProblem, ranking: tc.Ranking, options: _RankOptions) -> str:
+    """Return the question in one line, with the source of the times."""
     names = {"adaptive": "adaptive routing; ", "by_size": "routing by message size; "}
     routing = names.get(ranking.problem.routing, "")
     n_measured = ranking.cost.measured

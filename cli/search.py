@@ -60,9 +60,9 @@ def command(
     best: MappingFile,
     output: Output,
 ) -> None:
-    """Search for a mapping that is faster than yours and those of all strategies.
+    """Search for a mapping that is faster than yours and the mappings of all strategies.
 
-    Simulated annealing of the loads of links, FIFOs and receivers finds candidates. The best are
+    Simulated annealing reduces the loads of links, FIFOs and receivers. The best mappings are
     compared as in 'toruscast rank', and the winners are simulated.
 
     \b
@@ -118,8 +118,8 @@ def explain(
 ) -> None:
     """Explain the time of a mapping.
 
-    Reports the busiest links, the task pairs that load them, the weights of the model, and the swap
-    of two blocks of nodes that would help most.
+    Lists the busiest links, the task pairs that load them, the effect of each feature on the
+    predicted time, and the swap of two blocks of nodes that would help most.
 
     \b
     toruscast explain --comm lammps-droplet-128 --torus 4x4x8 --mapping random

@@ -55,11 +55,12 @@ PACKET_KEYS = (
     "escape",
 )
 _FLOW_NOTE = (
-    "Flows have unlimited buffers. Where routers wait for full buffers, packets take longer "
-    "(simulate without --flows)."
+    "Flows have unlimited buffers. If buffers fill up, packets take longer (simulate without "
+    "--flows)."
 )
+# Default relative error of times simulated with flows.
 _FLOW_ERROR = 0.01
-# Files of --out. The last two are always written and identify such a folder.
+# Files of --out. The last two are always written, so they identify a folder of results.
 _TABLES = ("messages", "tasks", "phases", "links", "fifos", "series")
 _ALWAYS_WRITTEN = ("summary.json", "trace.json")
 _FILES = (*(f"{name}.csv" for name in _TABLES), *_ALWAYS_WRITTEN)
@@ -86,15 +87,15 @@ class _MappingOptions(CandidateOptions):
     top: int = top_option(10)
 
     def check(self, packets: _PacketOptions) -> None:
-        """Raise if no mapping is given, or if an option has no effect."""
+        """Raise if no mapping is given, or if an option would have no effect."""
         if not (self.mapping or self.mappings or self.candidates or packets.flows):
             raise click.UsageError("missing --mapping, or --mappings or --candidates for many")
-        of_one = ("interval", "out", "trace", "links_path", "report", "figures")
+        single_outputs = ("interval", "out", "trace", "links_path", "report", "figures")
         if packets.flows:
-            names = (*of_one, "coarsening", "repeat", "routing")
+            names = (*single_outputs, "coarsening", "repeat", "routing")
             refuse_options("cannot be used with --flows", *names)
         elif self.mapping is None:
-            refuse_options("needs --mapping, which simulates one", *of_one)
+            refuse_options("needs --mapping, which simulates one", *single_outputs)
         else:
             refuse_options("needs --mappings or --candidates", "top", "jobs")
 
@@ -103,8 +104,8 @@ class _MappingOptions(CandidateOptions):
 class _PacketOptions:
     GROUP: ClassVar = "Work"
     flows: bool = option(
-        "Simulate flows that share links instead of packets. The duration of the simulation then "
-        "does not depend on the bytes. Routes are in dimension order, and buffers are unlimited.",
+        "Simulate flows that share the bandwidth of links, instead of packets. Long messages then "
+        "take no longer to simulate. Routes are in dimension order, and buffers are unlimited.",
         default=False,
         group="Answer",
     )
@@ -122,7 +123,7 @@ class _PacketOptions:
     )
     repeat: int = option(
         "Repeat the application N times without a barrier: a task starts the next iteration when "
-        "its messages have arrived. The time is the mean of all iterations but the first.",
+        "its messages have arrived. The time is the mean of all iterations except the first.",
         default=1,
         group="Answer",
         rare=True,
@@ -155,6 +156,7 @@ class _RecordOptions:
     trace: str | None = option("Timeline for ui.perfetto.dev or chrome://tracing.", "FILE.json")
 
     def interval_seconds(self) -> float | None:
+        """Return --interval in seconds, or None if it is not given."""
         if self.interval is None:
             return None
         interval = read_time(self.interval, "--interval")
@@ -222,6 +224,7 @@ def _simulate_one(
     interval: float | None,
     output: Output,
 ) -> None:
+    """Simulate one mapping with packets, and write its answer and result files."""
     problem = loaded.problem
     torus = problem.torus
     if interval is not None:
@@ -270,6 +273,7 @@ def _rank_mappings(
     top: int,
     output: Output,
 ) -> None:
+    """Simulate every mapping with the workers, and write the ranking by time."""
     problem = loaded.problem
     metadata: dict[str, Any]
     task: Task[RankedRow]
@@ -319,6 +323,7 @@ def _simulate_packets(
     settings: Mapping[str, Any],
     item: tuple[tc.TaskMapping, ReportProgress],
 ) -> RankedRow:
+    """Simulate a mapping with packets; ``item`` also has a function that reports progress."""
     (mapping, report), torus = item, problem.torus
     result = simulator.simulate(
         problem,
@@ -338,6 +343,7 @@ def _simulate_packets(
 def _simulate_flows(
     problem: tc.mapping.MappingProblem, error: float, item: tuple[tc.TaskMapping, ReportProgress]
 ) -> RankedRow:
+    """Simulate a mapping with flows; ``item`` also has a function that reports progress."""
     mapping, report = item
     result = flows.simulate_flows(
         problem, mapping=mapping, error=error, progress=lambda _stage, done, _total: report(done)
@@ -346,8 +352,9 @@ def _simulate_flows(
 
 
 def _describe_coarsening(rows: Sequence[RankedRow], error: float | None) -> str:
+    """Return how many real packets each simulated packet represents, and why."""
     coarsening = [row["coarsening"] for row, _ in rows]
-    n_coarse = sum(each > 1 for each in coarsening)
+    n_coarse = sum(n_packets > 1 for n_packets in coarsening)
     packets = f"each simulated packet represents up to {max(coarsening)} real ones"
     if n_coarse == len(coarsening):
         return f"{packets.capitalize()}."
@@ -360,7 +367,7 @@ def _describe_coarsening(rows: Sequence[RankedRow], error: float | None) -> str:
 
 
 class _SummedProgress:
-    """Progress summed over all mappings. Copies in other processes do nothing."""
+    """Progress in messages or hops, summed over mappings. Copies in other processes do nothing."""
 
     def __init__(
         self, sizes: Sequence[int] = (), progress: Callable[[str, int, int], None] | None = None
@@ -379,11 +386,11 @@ class _SummedProgress:
 
 
 def _check_result_folder(folder: str) -> None:
-    """Raise before the work if files would replace others than those of an earlier simulation."""
+    """Raise before the work if the folder has files of these names that are not ours."""
     check_output_folder(folder)
     existing = [name for name in _FILES if (Path(folder) / name).exists()]
     if existing and not set(_ALWAYS_WRITTEN).issubset(existing):
-        expected = "--out with a new folder, or that of an earlier simulation"
+        expected = "--out with a new folder, or the folder of an earlier simulation"
         raise InputError("would be replaced", file=Path(folder) / existing[0], expected=expected)
 
 
@@ -392,8 +399,8 @@ def write_folder(
 ) -> None:
     """Write every table as CSV, ``summary.json`` and ``trace.json``, or nothing on an error.
 
-    New files replace those of an earlier run after all of them are written. A time series of an
-    earlier run is removed if this run has none. Other files of the folder are kept.
+    New files replace those of an earlier run after all of them are written. If this run has no
+    time series, an earlier one is removed. All other files in the folder are kept.
     """
     target = Path(os.path.realpath(folder))
     # Files can only be moved into the target from a folder on the same file system.

@@ -21,23 +21,23 @@ from .options import (
     sub_command,
 )
 from .output import Output
-from .slow import training_application
+from .slow import metrics, training_application
 
 
 @dataclass(frozen=True)
 class _TrainOptions:
     out: str = option("The model file.", "FILE.npz", required=True, group="Output")
     features: str = option(
-        "Feature set or features to train on. By default all columns, if a table lacks the "
-        "default set.",
+        "Feature set or features to train on. If a table lacks the default set, the default is "
+        "all its columns.",
         "SET|NAME,NAME",
         "--features",
         default="coarse",
     )
     plugin: str | None = plugin_option()
     target: Literal["correction", "slowdown", "time"] | None = option(
-        "Quantity to predict: the ratio of the time to that of a coarse simulation (correction) "
-        "or to its lower bound (slowdown), or the time. The ratios also apply to other sizes.  "
+        "Quantity to predict: the time, or its ratio to the time of a coarse simulation "
+        "(correction) or to its lower bound (slowdown). The ratios also apply to other sizes.  "
         "[default: correction with features of the coarse simulation, slowdown with the set "
         "'relative', else time]"
     )
@@ -99,12 +99,21 @@ def _learn_runs(session: LearningSession, names: tuple[str, ...], options: _Trai
     """Learn from measured times, and save the model with the best held-out score."""
     run_model = session.learn_runs(names)
     session.output.message(f"measuring quality on {options.splits} splits")
-    quality = tc.training.summarise(session.score_runs(run_model, options.splits))
+    with session.output.progress("Measuring quality") as progress:
+        scores = tc.training.repeated_splits(
+            run_model.table.assign(time=run_model.runs.times),
+            run_model.model,
+            n_splits=options.splits,
+            seed=session.work.seed,
+            metrics=metrics.METRICS_OF_RUNS,
+            n_jobs=session.work.jobs,
+            progress=progress,
+        )
     tc.save_predictor(run_model.model, options.out, run_model.model.provenance_)
     setting = _describe_model(run_model.model, options.out)
-    session.write_answer(
-        answers.learned.answer(run_model, quality=quality, setting=setting, file=options.out)
-    )
+    quality = tc.training.summarise(scores)
+    answer = answers.learned.answer(run_model, quality=quality, setting=setting, file=options.out)
+    session.write_answer(answer)
 
 
 def _describe_model(model: tc.TimePredictor, file: str) -> str:

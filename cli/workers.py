@@ -24,7 +24,7 @@ _CLUSTER_CLASSES = {
 }
 _INSTALL = "pip install 'toruscast[dask]'"
 _MAX_FILE_BYTES = 100_000
-# Seconds to wait for a scheduler.
+# Seconds to wait for a scheduler or its first worker.
 _TIMEOUT = 6
 
 
@@ -43,12 +43,12 @@ def start_workers(work: Any) -> Iterator[Any]:
 
 @contextmanager
 def _connect_cluster(address_or_file: str) -> Iterator[int]:
-    """Connect to a cluster, or start the one of a file; yield its number of threads."""
+    """Connect to a cluster, or start one from a file; yield its number of threads."""
     try:
         from distributed import Client
     except ModuleNotFoundError:
         raise InputError("--cluster needs dask.distributed", expected=_INSTALL) from None
-    # Errors of the connection are reported below, in one line.
+    # Silence dask, because connection errors are reported below in one line.
     for name in ("distributed", "distributed.client", "distributed.core"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     cluster = None
@@ -68,7 +68,7 @@ def _connect_cluster(address_or_file: str) -> Iterator[int]:
 
 
 def _check_scheduler(address: str) -> None:
-    """Raise unless a scheduler answers within the timeout, because a client would wait forever."""
+    """Raise if no scheduler answers in time, because a client would wait for it forever."""
     from distributed import rpc
 
     async def request_identity() -> Any:

@@ -34,7 +34,7 @@ def test_a_gain_lies_within_the_range_that_is_stated(time, than, wide, wider):
 def test_times_from_different_sources_give_a_range():
     ends = [(80.0, 80.0), (100.0, 160.0)]
     same, apart = (
-        CandidateRanking(["a", "b"], [80.0, 120.0], 1, sources=sources, ends=ends)
+        CandidateRanking(["a", "b"], [80.0, 120.0], 1, sources=sources, intervals=ends)
         for sources in (["", ""], ["", " predicted"])
     )
     assert "33 % less than the default order of tasks (b, 120 s)" in str(same.headline())

@@ -12,7 +12,7 @@ import toruscast as tc
 from toruscast._features import RoutedTraffic
 from toruscast.answers.links import (
     BARS,
-    PAIRS,
+    MAX_PAIRS,
     Candidate,
     LinkMap,
     draw_heat_lines,
@@ -69,8 +69,8 @@ def test_pairs_behind_links_are_those_of_the_routing(found):
     mapping = several[0].mapping
     packed = data["pairs"][0]
     links = unpacked(packed["links"], "<i4")
-    ends = unpacked(packed["ends"], "<i4").reshape(-1, PAIRS, 2)
-    amount = unpacked(packed["bytes"], "<f4").reshape(-1, PAIRS)
+    ends = unpacked(packed["ends"], "<i4").reshape(-1, MAX_PAIRS, 2)
+    amount = unpacked(packed["bytes"], "<f4").reshape(-1, MAX_PAIRS)
     over = {}
     first, crossed = routes(torus, mapping.node[comm.src], mapping.node[comm.dst])
     for edge in range(comm.n_edges):
@@ -78,7 +78,7 @@ def test_pairs_behind_links_are_those_of_the_routing(found):
             over.setdefault(link, []).append(float(comm.nbytes[edge]))
     assert set(links.tolist()) == set(over)
     for row, link in enumerate(links.tolist()):
-        most = sorted(over[link], reverse=True)[:PAIRS]
+        most = sorted(over[link], reverse=True)[:MAX_PAIRS]
         assert amount[row][: len(most)].tolist() == most
         assert (ends[row][len(most) :] == -1).all()
 
