@@ -68,7 +68,7 @@ def repeated_splits(
         Features and the column ``time``, a row per mapping. Take the median of repeated runs first,
         because runs of one mapping in both training and test set inflate the scores.
     predictors : TimePredictor, or dict of str to predictor
-        All are scored on the same splits, the first of which is the published single split.
+        All are scored on the same splits. The first split is the published single split.
     n_jobs : int, optional
         Number of processes.
     metrics : dict of str to callable, optional
@@ -185,10 +185,10 @@ def random_splits(
 def summarise(scores: pd.DataFrame) -> pd.DataFrame:
     """Return mean, 95 % interval and first split of each metric, for every predictor.
 
-    ``low`` and ``high`` are the 2.5 and 97.5 percentiles over the splits, which is the spread of
-    single splits and not the error of the mean; NaN for fewer than `INTERVAL_SPLITS` splits. Splits
-    in which a metric is undefined (tau-b of equal times) are left out. ``first_split`` is the score
-    of one split, as in the publication.
+    ``low`` and ``high`` are the 2.5 and 97.5 percentiles over the splits; NaN for fewer than
+    `INTERVAL_SPLITS` splits. They describe the spread of single splits and not the error of the
+    mean. Splits in which a metric is undefined (tau-b of equal times) are left out. ``first_split``
+    is the score of one split, as in the publication.
 
     Examples
     --------
@@ -211,7 +211,7 @@ def summarise(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def single_features(table: pd.DataFrame, features: Sequence[str] | None = None) -> pd.DataFrame:
-    """Score the ranking by each single feature, larger values meaning slower; best first.
+    """Score the rankings by single features, the best first. Larger values mean slower mappings.
 
     A pair that is tied in only the feature or only the time counts half (`rcc_ties_halved`).
 
@@ -238,7 +238,7 @@ def rcc_gains(
 ) -> pd.DataFrame:
     """Return the gain in RCC of each predictor over the first one, or over ``over``.
 
-    Scores are paired by the columns ``by``. Splits share mappings, so their interval is that of the
+    Scores are paired by the columns ``by``. Splits share mappings, so their interval comes from the
     corrected resampled t-test (Nadeau and Bengio, Machine Learning 52, 2003), which multiplies the
     variance by 1/n + n_test/n_train. Pairs by other columns count as independent.
     """
@@ -330,7 +330,7 @@ def hold_out(
     n_jobs: int | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> pd.DataFrame:
-    """Hold out each application, kind or torus: train on the others and score its predictions.
+    """Hold out each application, kind or torus in turn, and score its predictions by the others.
 
     By size, only the largest workload is held out.
     """
@@ -422,17 +422,17 @@ def predict_held_out(samples: pd.DataFrame, model: TimePredictor) -> Floats:
 
 
 def learning_curve(result: Training) -> pd.DataFrame:
-    """Return the RCC by the number of training samples, as a row of `summarise` for each.
+    """Return the RCC for a quarter, half and all of the training samples, a `summarise` row each.
 
-    All numbers have the splits of ``result``, whose own scores are the last row.
+    The number of splits and the seed are those of ``result``, whose scores are the last row.
     """
     rows = []
-    for part in (4, 2):
+    for divisor in (4, 2):
         scores = repeated_splits(
             result.samples,
             result.model,
             n_splits=result.n_splits,
-            train_share=PUBLISHED_SHARE / part,
+            train_share=PUBLISHED_SHARE / divisor,
             seed=result.seed,
         )
         n_train = int(scores["n_train"].iloc[0])
@@ -523,7 +523,7 @@ def evaluate_metrics(
         report(next(n_done), 2 * len(blocks))
     by_block = pd.DataFrame(rows)
     by_base = {
-        str(base): _average_gains(rows) for base, rows in by_block.groupby("base", sort=False)
+        str(base): _average_gains(gains) for base, gains in by_block.groupby("base", sort=False)
     }
     gains = pd.DataFrame.from_dict(by_base, orient="index").rename_axis("base")
     return MetricEvaluation(tuple(metrics), n_splits, best, by_block, gains)
@@ -556,7 +556,7 @@ def _score_sets(
 
 
 def _average_gains(blocks: pd.DataFrame) -> dict[str, float]:
-    """Return the mean gain over blocks with its 95 % interval; of one block, over its splits."""
+    """Return the mean gain over blocks with its 95 % interval; a single block has its own one."""
     n = len(blocks)
     gain = _mean_gain(blocks["gain"]) if n > 1 else blocks.iloc[0][["gain", "low", "high"]]
     higher = int((blocks["gain"] > 0).sum())

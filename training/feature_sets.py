@@ -272,7 +272,7 @@ def seconds_of(table: object, name: str) -> Floats:
 
 
 def node_counts(table: object) -> Floats:
-    """Return the nodes of each sample's torus; empty without a column of readable tori."""
+    """Return the number of nodes of each sample's torus; empty if tori are unknown."""
     if not isinstance(table, pd.DataFrame) or "torus" not in table:
         return np.empty(0)
     names, index = np.unique(table["torus"].to_numpy(dtype=str), return_inverse=True)
