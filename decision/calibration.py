@@ -23,11 +23,10 @@ from toruscast.formats.tables import read_words
 from toruscast.mapping import Torus
 from toruscast.mapping.machines import TorusLike, as_torus
 from toruscast.notebook import Result
+from toruscast.scaling.noise import MAD_TO_STD
 from toruscast.text import counted, joined, percent, shown_name
 from toruscast.typing import Floats
 from toruscast.validation import SECONDS, check_type, real_number
-
-from .runs import MAD_TO_STD
 
 Kind = Literal["message", "stream", "collective"]
 Mask = NDArray[np.bool_]
@@ -51,6 +50,24 @@ _COLUMN_NAMES = {
 }
 # Seconds in the unit of each time column.
 _TIME_UNITS = {"time": 1.0, "seconds": 1.0} | {f"time_{unit}": x for unit, x in SECONDS.items()}
+Lines = list[tuple[int, str]]
+Endpoints = tuple[int, int]
+# Line, endpoints, bytes, seconds, kind and concurrent streams of a measured transfer.
+Rows = Iterator[tuple[int, Endpoints, float, float, Kind, int]]
+CONSTANTS = ("start", "overhead", "hop_latency", "bandwidth")
+# Index of each fitted constant. The bandwidth is fitted as its inverse.
+_START, _OVERHEAD, _HOP_LATENCY, _SECONDS_PER_BYTE = range(4)
+_UNITS = {"bandwidth": "bytes/s"}
+# Outliers exceed this number of robust standard deviations and this relative residual. If more than
+# this share of the rows are outliers, the model is wrong, and the rows are kept.
+_OUTLIER_SCALES, _MIN_OUTLIER, _MAX_OUTLIER_SHARE = 5.0, 1e-6, 0.2
+# Outliers among the held-out rows exceed this multiple of the median error, and this error.
+_HELD_OUT_RATIO, _MIN_HELD_OUT_ERROR = 10.0, 0.5
+# A note warns of a poor fit if the median relative error is larger.
+_POOR_FIT = 0.1
+_COVERAGE, _MAX_FITS = 0.9, 20
+# One row of each group of this size is held out for a check.
+_CHECK_STRIDE = 5
 
 
 @dataclass(frozen=True)
@@ -68,12 +85,6 @@ class MeasuredTransfer:
     """Concurrent streams between the two nodes."""
     place: str
     """File and line."""
-
-
-Lines = list[tuple[int, str]]
-Endpoints = tuple[int, int]
-# Line, endpoints, bytes, seconds, kind and concurrent streams of a measured transfer.
-Rows = Iterator[tuple[int, Endpoints, float, float, Kind, int]]
 
 
 def read_microbenchmark(
@@ -195,23 +206,6 @@ def _parse_numbers(text: TextFile, number: int, line: str, min_count: int) -> li
     if len(values) < min_count or not all(math.isfinite(x) and x >= 0 for x in values):
         raise text.fault("bad row", number, line.strip()[:60], f"{min_count} numbers, 0 or more")
     return values
-
-
-CONSTANTS = ("start", "overhead", "hop_latency", "bandwidth")
-# Index of each fitted constant. The bandwidth is fitted as its inverse.
-_START, _OVERHEAD, _HOP_LATENCY, _SECONDS_PER_BYTE = range(4)
-_UNITS = {"bandwidth": "bytes/s"}
-# Outliers exceed this number of robust standard deviations and this relative residual. If more than
-# this share of the rows are outliers, the model is wrong, and the rows are kept.
-_OUTLIER_SCALES, _MIN_OUTLIER, _MAX_OUTLIER_SHARE = 5.0, 1e-6, 0.2
-# Outliers among the held-out rows exceed this multiple of the median error, and this error.
-_HELD_OUT_RATIO, _MIN_HELD_OUT_ERROR = 10.0, 0.5
-# Median relative error above which a note warns of a poor fit.
-_POOR_FIT = 0.1
-_MAX_FITS = 20
-_COVERAGE = 0.9
-# One row of each group of this size is held out for a check.
-_CHECK_STRIDE = 5
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,6 @@ from toruscast.text import factor, percent
 from toruscast.training.feature_sets import (
     FEATURE_SETS,
     REFERENCES,
-    describe_reference,
     feature_set,
     references_to_try,
     with_references,
@@ -236,10 +235,7 @@ def _mean_rcc(predicted: Floats, times: Floats) -> float:
 
 
 def _is_correlated(forecast: Floats, times: Floats, n_tests: int) -> bool:
-    """Return whether times increase significantly with a forecast.
-
-    Kendall's tau is tested, with the Bonferroni correction for ``n_tests`` forecasts.
-    """
+    """Test Kendall's tau between a forecast and times, Bonferroni-corrected for several tests."""
     if np.ptp(forecast) == 0:
         return False
     p_value = n_tests * scipy.stats.kendalltau(forecast, times, alternative="greater").pvalue
@@ -313,7 +309,7 @@ def _warn_of_slope(learned: RunModel) -> None:
     slope = learned.line.slope
     if not slope or 1 / _MAX_SLOPE < slope < _MAX_SLOPE:
         return
-    reference = describe_reference(learned.model.reference)
+    reference = REFERENCES.get(learned.model.reference, learned.model.reference)
     message = f"differences of measured times are {factor(slope)} those of {reference}"
     question = "are they in seconds, and is the bandwidth that of the machine?"
     warnings.warn(InputWarning(f"{message}: {question}"), stacklevel=3)

@@ -54,7 +54,6 @@ from toruscast.validation import (
 if TYPE_CHECKING:
     from toruscast.mapping.problem import Mappings, ProblemLike, TorusLike
 
-
 COVERAGE = 0.9
 """Probability that a mapping's time is between ``low`` and ``high``."""
 # Mappings are indistinguishable if they differ by less than this number of noise deviations.
@@ -457,8 +456,8 @@ def plan(
     A measured time includes computation, software and noise. The time of the network is simulated
     or predicted by the model. The runs determine the constant added to it, its factor, the error of
     each mapping and the noise of a run. `Plan.ask` returns the mapping whose run is expected to
-    improve the choice most (knowledge gradient: Frazier, Powell and Dayanik, INFORMS Journal on
-    Computing 21, 2009), and `Plan.observe` adds its time.
+    improve the choice most (knowledge gradient: Frazier, Powell and Dayanik, 2009), and
+    `Plan.observe` adds its time.
 
     Parameters
     ----------

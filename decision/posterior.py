@@ -41,8 +41,7 @@ _MIN_REMAINING = 0.1
 # Variances that keep covariances of exact observations positive definite.
 _JITTER, _NUGGET = 1e-18, 1e-9
 # Exponent of the evidence in the weights of networks. No plausible network is exactly the network
-# of the machine, so a few runs should not exclude all but one. Chosen on four programs; 0.1 is as
-# good.
+# of the machine, so a few runs should not exclude all but one. Chosen on four programs.
 _NETWORK_SHARE = 0.25
 # Grid points are dropped below this share of the largest weight.
 _MIN_WEIGHT = 1e-3
@@ -407,10 +406,7 @@ class Posterior:
     def _covariance(
         self, points: Indices, rows: Indices, row_source: Any, columns: Indices, column_source: Any
     ) -> Floats:
-        """Return the prior covariance of log times, ``(n_points, n_rows, n_columns)``.
-
-        ``rows`` and ``columns`` are candidates, whose times have one source or one each.
-        """
+        """Return the prior covariance of log times by source, ``(n_points, n_rows, n_columns)``."""
         total = np.zeros((points.size, rows.size, columns.size))
         for name, error in self.errors.items():
             row_std = self._error_std(points, name, rows, row_source)

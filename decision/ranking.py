@@ -343,10 +343,7 @@ def _widen_intervals(summary: PosteriorSummary, times: Floats) -> PosteriorSumma
 def _rank_by_networks(
     candidates: CandidateSet, simulator: CandidateSimulator, runs: Runs, coverage: float
 ) -> Ranking:
-    """Return the ranking by runs on a machine that may have any of several networks.
-
-    Networks on which the simulated times agree better with the runs have larger weights.
-    """
+    """Return the ranking by runs on a machine, which weigh the networks that it may have."""
     measured = find_measured(candidates.mappings, runs)
     if len(runs.names) >= MIN_MAPPINGS:
         check_enough(runs)

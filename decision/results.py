@@ -35,8 +35,9 @@ once (`python -m studies run real_mpi`)."""
 MIN_RIVAL_PROBABILITY = 0.01
 """A candidate is a rival if it is the fastest with at least this probability."""
 
-
 Kind = Literal["proved", "sure", "indistinguishable", "not_worth_more", "undecided"]
+# Default mappings of the launcher of Fugaku.
+_FUGAKU_DEFAULTS = tuple(f"rank-map-bynode={'XYZ'[:n]}" for n in (1, 2, 3))
 
 
 @dataclass(frozen=True)
@@ -252,10 +253,6 @@ class Ranking(Result):
         if omissions := describe_omissions(self.problem.workload.omitted):
             facts.append(("left out", omissions))
         return facts
-
-
-# Default mappings of the launcher of Fugaku.
-_FUGAKU_DEFAULTS = tuple(f"rank-map-bynode={'XYZ'[:n]}" for n in (1, 2, 3))
 
 
 def default_order(

@@ -22,6 +22,7 @@ from toruscast.mapping import TaskMapping
 
 from .planning import Plan
 
+logger = logging.getLogger(__name__)
 PLACEHOLDER = "{map}"
 """Placeholder in a command for the file of the mapping."""
 # A path that every shell reads as one word, inside and outside quotes.
@@ -148,9 +149,6 @@ def _kill_session(process: subprocess.Popen[bytes]) -> None:
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout)
             return
-
-
-logger = logging.getLogger(__name__)
 
 
 def run_folder(runs_file: str | os.PathLike[str]) -> Path:

@@ -19,6 +19,7 @@ from toruscast.errors import InputError
 from toruscast.formats.times import MAPPING, MeasuredRun, read_runs
 from toruscast.mapping import TaskMapping
 from toruscast.notebook import NotebookCard
+from toruscast.scaling.noise import MAD_TO_STD
 from toruscast.text import counted, factor, percent, seconds
 from toruscast.typing import Floats
 
@@ -34,8 +35,6 @@ Times = Any
 _UNIT_RATIO = 100.0
 # Runs are outliers beyond this number of robust standard deviations, and this relative residual.
 _OUTLIER_SCALES, _OUTLIER_SHARE = 6.0, 0.05
-MAD_TO_STD = 1.4826
-"""Standard deviation of normal values over their median absolute deviation."""
 # Standard error of the median over that of the mean, by the number of normal values.
 _MEDIAN_FACTORS = np.array([1.0, 1.0, 1.0, 1.16, 1.09, 1.20, 1.14, 1.2])
 # Degrees of freedom of the pooled variance in the shrunken variance of a mapping.
@@ -311,10 +310,7 @@ def tied_share(runs: Runs) -> float:
 
 
 def _compare_pairs(runs: Runs) -> tuple[NDArray[np.int64], Floats, Floats]:
-    """Compare the pairs of a sample of mappings.
-
-    Returns the indices of the sample, and the log difference of each pair with its standard error.
-    """
+    """Return sampled mappings, and the log difference of each pair with its standard error."""
     n = len(runs.names)
     sample = np.linspace(0, n - 1, min(n, _MAX_PAIRED)).astype(np.int64)
     logs, errors = np.log(runs.times)[sample], runs.errors[sample]

@@ -1,9 +1,8 @@
 """Simulation of candidates: possible networks, cost in packet-hops, and error of coarse packets.
 
-A coarse simulation merges several real packets into one and is faster by about that factor. Where
-the rules of the network are not public (`Network.rules`), each candidate is simulated on several
-networks that the machine may have, and the geometric mean is used: the FIFO of a message, the order
-in which a node feeds its messages and the arbitration of packets matter as much as the routes.
+A coarse simulation merges several real packets into one and is faster by about that factor. If
+rules of the network are unknown (`Network.rules`), each candidate is simulated on several networks,
+and the geometric mean is used, because these rules matter as much as the routes.
 
 Costs are packet-hops and never wall-clock seconds, so that the same input gives the same answer.
 """

@@ -37,6 +37,8 @@ REQUIREMENTS = {
     "loads_stores": "loads and stores",
     "stack_distance": "stack distance",
 }
+# Maximum number of bytes of a file.
+_MAX_TOML, _MAX_JSON = 1_000_000, 50_000_000
 
 
 class InsufficientMemoryError(InputError):
@@ -173,10 +175,6 @@ def check_positive(**values: Any) -> None:
         if not 0 < number < math.inf:
             found = f"{value if math.isnan(number) else number}"
             raise InputError(f"bad {name}", found=found, expected="a finite number above 0")
-
-
-# Maximum number of bytes of a file.
-_MAX_TOML, _MAX_JSON = 1_000_000, 50_000_000
 
 
 @cache
@@ -466,10 +464,7 @@ def _fill_memory(application: Application, system: System) -> tuple[float, str]:
 
 
 def _time_problem(application: Application, system: System, size: float) -> tuple[float, str, str]:
-    """Return the wall time (s) of a problem, its slowest requirement, and a reason without them.
-
-    ``size`` is the size of the whole problem; NaN if no problem fits every system.
-    """
+    """Return the wall time (s) and slowest requirement of a problem, and a reason if unknown."""
     if math.isnan(size):
         return math.nan, "", "the smallest problem does not fit every system"
     n = size / system.processes
@@ -528,8 +523,7 @@ def share_system(
             row = {"share": share, "application": app.name}
             n, reason = _fill_memory(app, partition)
             n_alone, reason_alone = _fill_memory(app, system)
-            if reason or reason_alone:
-                reason = reason or reason_alone
+            if reason := reason or reason_alone:
                 rows.append({**row, of: getattr(partition, of), "reason": reason})
                 continue
             time, bound = partition.wall_time(app, n)

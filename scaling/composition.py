@@ -36,6 +36,18 @@ from .stages import (
 
 MAX_NESTING = 100
 MAXIMA = ("point", "asymptotic")
+MAX_WORKERS = 2**53
+MAX_STAGES = 10_000
+_WORKERS = "number of workers"
+# Tasks of the patterns in which workers share an item.
+PATTERNS = {"scan": ("scan", "combine"), "dac": ("divide", "solve", "merge")}
+_MAX_NEW_WORKERS = 100_000
+_STEP_COLUMNS = ["stage", "workers", "time", "speed_up", "gain"]
+_MAX_CHARACTERS = 10_000
+_POOL = re.compile(r"tpool(?:_(\d+))?")
+# Conversions of very long numbers are slow.
+_MAX_DIGITS = 20
+_PATTERN = re.compile(rf"({'|'.join(PATTERNS)})_(\d{{1,{_MAX_DIGITS}}})")
 
 
 class Expression:
@@ -137,8 +149,7 @@ class Expression:
         one_of(maximum, "maximum", MAXIMA)
         columns = broadcast_values(self.stages, at)
         stages = self.slowest() if maximum == "asymptotic" else tuple(dict.fromkeys(self._normal))
-        times: Floats = np.max([stage.values(columns) for stage in stages], axis=0)
-        return times
+        return np.asarray(np.max([stage.values(columns) for stage in stages], axis=0))
 
     def pieces(
         self, parameter: str, low: float, high: float, at: Mapping[str, float] | None = None
@@ -159,17 +170,7 @@ class Expression:
         expected = reference._compute_times(at)
         if (expected == 0).any():
             raise InputError("the reference is 0, so the relative error is undefined")
-        error: Floats = np.abs(self._compute_times(at) - expected) / np.abs(expected)
-        return error
-
-
-MAX_WORKERS = 2**53
-MAX_STAGES = 10_000
-_WORKERS = "number of workers"
-
-
-# Tasks of the patterns in which workers share an item.
-PATTERNS = {"scan": ("scan", "combine"), "dac": ("divide", "solve", "merge")}
+        return np.asarray(np.abs(self._compute_times(at) - expected) / np.abs(expected))
 
 
 def _list_steps(pattern: str, workers: int) -> list[tuple[int, int, float]]:
@@ -324,10 +325,6 @@ def _check_name(name: str) -> None:
         raise InputError("a task cannot have the name of a pattern", found=name)
 
 
-_MAX_NEW_WORKERS = 100_000
-_STEP_COLUMNS = ["stage", "workers", "time", "speed_up", "gain"]
-
-
 def replicate(
     program: Expression, workers: int, at: Mapping[str, ArrayLike], fixed: Sequence[str] = ()
 ) -> tuple[Expression, pd.DataFrame]:
@@ -388,13 +385,6 @@ def _join_stages(stages: tuple[Stage, ...]) -> Expression:
     """Return the pipeline of stages, or the only stage."""
     text = ", ".join(map(str, stages))
     return Expression(text if len(stages) == 1 else f"pipe({text})", stages)
-
-
-_MAX_CHARACTERS = 10_000
-_POOL = re.compile(r"tpool(?:_(\d+))?")
-# Conversions of very long numbers are slow.
-_MAX_DIGITS = 20
-_PATTERN = re.compile(rf"({'|'.join(PATTERNS)})_(\d{{1,{_MAX_DIGITS}}})")
 
 
 def composed(text: str, tasks: Mapping[str, Expression]) -> Expression:

@@ -28,6 +28,15 @@ logger = logging.getLogger(__name__)
 # Larger arrays would not fit in the processor's cache.
 _MAX_ELEMENTS = 80_000
 _MAX_PARAMETERS = 4
+# Levels of the quantiles that represent the hypotheses of one draw.
+_QUANTILES = [(k + 0.5) / 20 for k in range(20)]
+# Maximum relative misfit that is drawn, and maximum logarithm of its factor on predictions.
+_MAX_MISFIT = 1.0
+_MAX_LOG_FACTOR = 50.0
+# A misfit is not extrapolated if noise alone causes it with at least this probability (F test).
+_SIGNIFICANCE = 0.1
+# Relative increase of the misfit at a distance of one measured range from the points.
+_GROWTH_PER_RANGE = 4.0
 
 
 def fit_many(
@@ -59,9 +68,10 @@ def fit_many(
     points = measurements.points[:, active]
     space = TermSpace.from_exponents(options.space)
     spaces = [space.above(column.min()) for column in points.T]
+    n_paths = measurements.n_paths
     if active:
-        n_paths, n_terms = measurements.n_paths, [space.n_terms for space in spaces]
-        step = max(1, _MAX_ELEMENTS // count_combinations(points, n_terms))
+        n_combinations = count_combinations(points, [space.n_terms for space in spaces])
+        step = max(1, _MAX_ELEMENTS // n_combinations)
         chunks = []
         for start in range(0, n_paths, step):
             report(start, n_paths)
@@ -72,11 +82,8 @@ def fit_many(
         ranked = RankedHypotheses._make(np.concatenate(arrays) for arrays in fields)
     else:
         ranked = _fit_constants(estimates.centre)
-    amounts = {
-        "call_paths": measurements.n_paths,
-        "points": len(measurements.points),
-        "seconds": time.perf_counter() - began,
-    }
+    seconds = time.perf_counter() - began
+    amounts = {"call_paths": n_paths, "points": len(points), "seconds": seconds}
     text = "fitted %(call_paths)d call paths at %(points)d points, in %(seconds).3g s"
     logger.info(text, amounts, extra={"event": "fitted", **amounts})
     return Models(measurements, dict(zip(active, spaces, strict=True)), ranked, estimates)
@@ -110,17 +117,6 @@ def _select_parameters(points: Floats, centre: Floats) -> list[int]:
     effects = np.abs(y @ logs).sum(axis=0)
     largest = np.sort(np.argsort(-effects, kind="stable")[:_MAX_PARAMETERS])
     return [varied[k] for k in largest]
-
-
-# Levels of the quantiles that represent the hypotheses of one draw.
-_QUANTILES = [(k + 0.5) / 20 for k in range(20)]
-# Maximum relative misfit that is drawn, and maximum logarithm of its factor on predictions.
-_MAX_MISFIT = 1.0
-_MAX_LOG_FACTOR = 50.0
-# A misfit is not extrapolated if noise alone causes it with at least this probability (F test).
-_SIGNIFICANCE = 0.1
-# Relative increase of the misfit at a distance of one measured range from the points.
-_GROWTH_PER_RANGE = 4.0
 
 
 def predict_intervals(

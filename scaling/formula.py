@@ -1,8 +1,7 @@
 """Formulas of scaling models, in the syntax that all commands read and print.
 
 A formula is arithmetic over named parameters, such as ``5 + 0.1 n^(3/2) log2(p)``. Operators have
-the precedence of Python; adjacent factors are multiplied, and ``^`` is a power. Formulas consist of
-numbers, names, arithmetic and a few functions, and are parsed without executing code.
+the precedence of Python. Formulas are parsed without executing code.
 """
 
 from __future__ import annotations
@@ -474,12 +473,11 @@ def evaluate_terms(terms: Sequence[Term], X: ArrayLike) -> Floats:
 
 
 def evaluate_term(polynomial: ArrayLike, logarithm: ArrayLike, x: ArrayLike) -> Floats:
-    """Return x^i log2(x)^j, broadcast, with logarithms of x < 1 as 0."""
+    """Return x^i log2(x)^j, broadcast; logarithms of x < 1 count as 0."""
     x = np.asarray(x, dtype=float)
     j = np.asarray(logarithm, dtype=float)
     logs = np.log2(np.maximum(x, 1.0))
-    value: Floats = x ** np.asarray(polynomial, dtype=float) * np.where(j == 0, 1.0, logs**j)
-    return value
+    return np.asarray(x ** np.asarray(polynomial, dtype=float) * np.where(j == 0, 1.0, logs**j))
 
 
 def _format_power(name: str, exponent: float) -> str:

@@ -45,6 +45,9 @@ _PLAUSIBLE_RANGES = {
     "latency": (0.0, 1e-3, "less than 0.001"),
     "bandwidth": (1e6, math.inf, "1e6 or more"),
 }
+# With a smaller relative singular value, the costs of latency and bandwidth are collinear. With a
+# smaller relative difference between the runs of jobs, one of the costs is unknown.
+_MIN_SINGULAR_VALUE, _MIN_DIFFERENCE = 1e-6, 1e-12
 
 
 def read_jobs(path: PathLike, units: Mapping[str, str] | None = None) -> pd.DataFrame:
@@ -145,11 +148,6 @@ def check_jobs(
                 message = f"interconnect {net} has more than one {name}"
                 raise fault(message, found=found, expected=expected)
     return checked
-
-
-# With a smaller relative singular value, the costs of latency and bandwidth are collinear. With a
-# smaller relative difference between the runs of jobs, one of the costs is unknown.
-_MIN_SINGULAR_VALUE, _MIN_DIFFERENCE = 1e-6, 1e-12
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,15 @@ MIN_VALUE = 1e-50
 MAX_PARAMETER = 1e20
 _PARAMETER_RANGE = f"0 or {1 / MAX_PARAMETER:g} to {MAX_PARAMETER:g}"
 _TOO_LARGE = "a value is too large to fit; use another unit"
+_UNSUPPORTED = {
+    "value": ("has no columns to choose from", "a table"),
+    "parameters": ("has no metadata to choose from", "profiles of Caliper or Thicket"),
+    "reduce": ("has no values of single processes", "profiles, or a table of them"),
+    "merge": ("has no call trees of runs", "profiles, whose values exclude called functions"),
+}
+# Columns that are not parameters.
+_RESERVED = ("value", "callpath", "metric", "repetition")
+_ROW = "a row needs a value in each column"
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,8 +142,7 @@ def check_points(points: Floats, parameters: Sequence[str]) -> None:
 
 def log_points(points: Floats) -> Floats:
     """Return the logarithms of points, after `replace_zeros`."""
-    logs: Floats = np.log(replace_zeros(points, points))
-    return logs
+    return np.asarray(np.log(replace_zeros(points, points)))
 
 
 def replace_zeros(points: Floats, places: Floats) -> Floats:
@@ -393,25 +401,12 @@ class ReadOptions:
         return float(REDUCTIONS[self.reduce or "mean"](values))
 
 
-_UNSUPPORTED = {
-    "value": ("has no columns to choose from", "a table"),
-    "parameters": ("has no metadata to choose from", "profiles of Caliper or Thicket"),
-    "reduce": ("has no values of single processes", "profiles, or a table of them"),
-    "merge": ("has no call trees of runs", "profiles, whose values exclude called functions"),
-}
-
-
 def enumerate_lines(content: str) -> Iterator[tuple[int, str]]:
     """Yield the numbers and texts of lines that are not empty."""
     # `splitlines` would also split names that contain line separators such as U+2028.
     for line, text in enumerate(content.split("\n"), 1):
         if text.strip():
             yield line, text.strip()
-
-
-# Columns that are not parameters.
-_RESERVED = ("value", "callpath", "metric", "repetition")
-_ROW = "a row needs a value in each column"
 
 
 def find_separator(header: str) -> str:

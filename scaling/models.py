@@ -1,5 +1,7 @@
 """Fitted models of many call paths, and notes on the limits of their measurements."""
 
+# p = call paths, h = hypotheses, m = places to predict, q = parameters
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -22,6 +24,7 @@ from .search import find_lines, is_grid
 from .select import RankedHypotheses
 from .terms import TermSpace
 
+Term = formula.Term
 # Parameters are confounded along eigenvectors of their correlation matrix with eigenvalues below
 # this limit. Smaller entries of the projector on these vectors are rounding errors.
 _MAX_EIGENVALUE = 1e-6
@@ -45,6 +48,8 @@ PRIOR_DECIDED = (
     "alone prefer one"
 )
 NEGATIVE_VALUE = "the formula is negative here: times and counts are not"
+# Hypotheses are compared at this multiple of the largest measured values.
+_FAR_FACTOR = 4.0
 
 
 def describe_points(names: Sequence[str], points: Floats, active: Sequence[int]) -> list[str]:
@@ -61,9 +66,8 @@ def describe_points(names: Sequence[str], points: Floats, active: Sequence[int])
             terms = f"no logarithm and no falling power of parameter {names[q]}"
             notes.append(f"{terms} was searched: it has the value 0")
         elif minimum < 1:
-            notes.append(
-                f"no logarithm of parameter {names[q]} was searched: it has values below 1"
-            )
+            terms = f"no logarithm of parameter {names[q]}"
+            notes.append(f"{terms} was searched: it has values below 1")
     if not active:
         notes.append("no parameter was varied: the model is a constant")
     left_out = [name for q, name in enumerate(names) if q not in active and counts[q] > 1]
@@ -159,14 +163,6 @@ def find_confounded(points: Floats) -> list[list[int]]:
     _, group = scipy.sparse.csgraph.connected_components(is_linked, directed=False)
     groups = (np.flatnonzero(group == k).tolist() for k in range(group.max() + 1))
     return [columns for columns in groups if len(columns) > 1]
-
-
-# p = call paths, h = hypotheses, m = places to predict, q = parameters
-
-Term = formula.Term
-
-# Hypotheses are compared at this multiple of the largest measured values.
-_FAR_FACTOR = 4.0
 
 
 class Models:

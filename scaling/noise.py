@@ -1,5 +1,7 @@
 """Estimates of values and their errors from repetitions, and predictions from nearby points."""
 
+# p = call paths, n = points, m = places to predict, q = parameters
+
 from __future__ import annotations
 
 import math
@@ -33,7 +35,15 @@ _MAX_OUTLIER_SHARE = 0.2
 # Minimum deviation of an outlier over the largest deviation at the other points.
 _OUTLIER_GAP = 2.0
 # Standard deviation of normal noise over its median absolute deviation.
-_MAD_TO_STD = 1.4826
+MAD_TO_STD = 1.4826
+# Factor by which the weight of a point decreases with each step of the measured grid, in the power
+# law and in the correction of a formula.
+_POWER_LAW_DECAY = 1000.0
+_RATIO_DECAY = 100.0
+# Limit on the logarithm of predictions, because the exponent through close points is arbitrary.
+_MAX_LOG = 690.0
+# Ridge penalty of an exponent, relative to the variance of the parameter's logarithm.
+_RIDGE = 1e-3
 
 
 class PointEstimates(NamedTuple):
@@ -202,7 +212,7 @@ def find_outliers(values: Floats) -> Bools:
     if paths.size:
         # The deviation of the median repetition is always 0.
         others = np.sort(deviation[paths], axis=2)[:, :, 1:].reshape(paths.size, -1)
-        std = _MAD_TO_STD * np.nanmedian(others, axis=1)
+        std = MAD_TO_STD * np.nanmedian(others, axis=1)
         ranked = np.sort(farthest[paths], axis=1)[:, ::-1]
         max_outliers = max(1, int(_MAX_OUTLIER_SHARE * ranked.shape[1]))
         has_inliers = max_outliers < ranked.shape[1]
@@ -212,18 +222,6 @@ def find_outliers(values: Floats) -> Bools:
         is_farthest = deviation[paths] == farthest[paths][:, :, None]
         is_outlier[paths] = is_far[:, :, None] & is_farthest
     return is_outlier
-
-
-# p = call paths, n = points, m = places to predict, q = parameters
-
-# Factor by which the weight of a point decreases with each step of the measured grid, in the power
-# law and in the correction of a formula.
-_POWER_LAW_DECAY = 1000.0
-_RATIO_DECAY = 100.0
-# Limit on the logarithm of predictions, because the exponent through close points is arbitrary.
-_MAX_LOG = 690.0
-# Ridge penalty of an exponent, relative to the variance of the parameter's logarithm.
-_RIDGE = 1e-3
 
 
 def predict_by_neighbours(
@@ -245,8 +243,7 @@ def predict_by_neighbours(
     minimum = np.where(scaled > 0, np.minimum(power_law, scaled), power_law)
     median = np.median([power_law, scaled, formula], axis=0)
     is_beyond = (places > points.max(axis=0)).any(axis=1)
-    result: Floats = np.where(is_beyond, minimum, median)
-    return result
+    return np.where(is_beyond, minimum, median)
 
 
 def predict_power_law(points: Floats, centre: Floats, places: Floats) -> Floats:
@@ -285,5 +282,4 @@ def _weigh_neighbours(points: Floats, places: Floats, decay: float) -> Floats:
             unit = np.log(levels[-1] / levels[0]) / (levels.size - 1)
             distance += np.abs(np.log(places[:, q])[:, None] - np.log(points[:, q])) / unit
     weight = decay ** -(distance - distance.min(axis=1, keepdims=True))
-    normalised: Floats = weight / weight.sum(axis=1, keepdims=True)
-    return normalised
+    return np.asarray(weight / weight.sum(axis=1, keepdims=True))

@@ -32,6 +32,17 @@ _MAX_BYTES = 2**28
 _NUMBERS = ("double", "int", "uint")
 # Attributes with the number of the process.
 _RANKS = ("mpi.rank", "rank")
+MAX_PROFILE_BYTES = 256 * 2**20
+# Signatures of gzip, bzip2 and xz.
+_PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ")
+# Start of a member that is packed in chunks, and bytes of a chunk in its table.
+_DATA, _ENTRY_BYTES = b"ZCUBEX.DATA", 24
+_CHUNK = 2**20
+# The repetition, the prefix, and a parameter with its value in the name of a folder.
+_RUN = re.compile(r"\.r\d+$")
+_PREFIX = re.compile(r"^[^.]*[^.\d]\.")
+_PAIR = re.compile(r"([^\d.,]+)(\d+(?:[.,]\d+)?)[.,]?")
+_EXAMPLE = "app.p64.n100.r1"
 
 
 @dataclass
@@ -199,19 +210,6 @@ def map_to_parents(trees: Sequence[Iterable[str]], choice: ReadOptions) -> dict[
         message = f"call paths that some runs lack are part of their parent: {found}"
         warnings.warn(message, ScalingWarning, stacklevel=2)
     return result
-
-
-MAX_PROFILE_BYTES = 256 * 2**20
-# Signatures of gzip, bzip2 and xz.
-_PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ")
-# Start of a member that is packed in chunks, and bytes of a chunk in its table.
-_DATA, _ENTRY_BYTES = b"ZCUBEX.DATA", 24
-_CHUNK = 2**20
-# The repetition, the prefix, and a parameter with its value in the name of a folder.
-_RUN = re.compile(r"\.r\d+$")
-_PREFIX = re.compile(r"^[^.]*[^.\d]\.")
-_PAIR = re.compile(r"([^\d.,]+)(\d+(?:[.,]\d+)?)[.,]?")
-_EXAMPLE = "app.p64.n100.r1"
 
 
 def parse_cube(folder: Path, choice: ReadOptions) -> Records:

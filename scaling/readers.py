@@ -43,6 +43,21 @@ _FORMATS = (
     "Extra-P's text, JSON, JSON lines or project, TaLPas's lines, a CSV table, Thicket's JSON, or "
     "a folder of Cube or Caliper profiles"
 )
+_EXTRAP_JSON = "document in Extra-P's JSON format"
+_PARAMETERS = ("params", "parameters")
+_EXAMPLE = 'an object such as {"params": {"p": 2}, "value": 1.5}'
+_TEXT_OR_SEMICOLON = re.compile(r'"(?:[^"\\]|\\.)*"|;')
+# An object at the start of a line; an indented JSON document has only one.
+_OBJECT = re.compile(r'^\{[ \t]*"', re.MULTILINE)
+_FIRST = re.compile(r'\s*\{\s*"(?:params"|parameters"\s*:\s*\{)')
+FIELDS = ("PARAMETER", "POINTS", "METRIC", "REGION", "DATA")
+# A point in brackets; its coordinates may be in brackets too.
+_POINT = re.compile(r"\((?:[^()]|\([^()]*\))*\)")
+_ONCE = "each once; a DATA line contains all repetitions of a point"
+# Members may be compressed by a factor of 1000, so their unpacked size is limited.
+MAX_MEMBER_BYTES = 64 * 2**20
+_CONTENT = "experiment.json"
+_INDEX, _VALUES = b"Extra-P INDEX\0\0\0", b"Extra-P VALUES\0\0"
 
 
 def read_measurements(
@@ -127,9 +142,8 @@ def _parse_file(path: Path, choice: ReadOptions) -> Records:
         choice.refuse(path, "value", "parameters", "reduce", "merge")
         return parse_project(raw, path)
     content = as_string(raw, path)
-    # The first line that is not a comment.
     lines = (text for text in content.split("\n") if text.strip() and text.lstrip()[0] != "#")
-    line = next(lines, "nothing")
+    line = next(lines, "nothing")  # the first line that is not a comment
     word = line.split()[0]
     start = word[0]
     document = None
@@ -185,17 +199,6 @@ def read_formulas(path: PathLike) -> dict[tuple[str, str], Formula]:
             raise InputError("two models of one call path", file=path, found=" ".join(key))
         result[key] = formula
     return result
-
-
-# Extra-P's files: JSON, text and projects.
-
-_EXTRAP_JSON = "document in Extra-P's JSON format"
-_PARAMETERS = ("params", "parameters")
-_EXAMPLE = 'an object such as {"params": {"p": 2}, "value": 1.5}'
-_TEXT_OR_SEMICOLON = re.compile(r'"(?:[^"\\]|\\.)*"|;')
-# An object at the start of a line; an indented JSON document has only one.
-_OBJECT = re.compile(r'^\{[ \t]*"', re.MULTILINE)
-_FIRST = re.compile(r'\s*\{\s*"(?:params"|parameters"\s*:\s*\{)')
 
 
 def parse_document(document: Any, file: PathLike) -> Records:
@@ -321,12 +324,6 @@ def _check_name(name: object, what: str, records: Records, line: int | None = No
         raise records.fault(f"bad {what}", line, repr(name), "text")
 
 
-FIELDS = ("PARAMETER", "POINTS", "METRIC", "REGION", "DATA")
-# A point in brackets; its coordinates may be in brackets too.
-_POINT = re.compile(r"\((?:[^()]|\([^()]*\))*\)")
-_ONCE = "each once; a DATA line contains all repetitions of a point"
-
-
 def parse_text(content: str, file: PathLike) -> Records:
     """Parse a text file of Extra-P.
 
@@ -400,12 +397,6 @@ def _parse_points(text: str, records: Records, line: int) -> list[Point]:
     return [records.point(point.split(), line) for point in inside]
 
 
-# Members may be compressed by a factor of 1000, so their unpacked size is limited.
-MAX_MEMBER_BYTES = 64 * 2**20
-_CONTENT = "experiment.json"
-_INDEX, _VALUES = b"Extra-P INDEX\0\0\0", b"Extra-P VALUES\0\0"
-
-
 def parse_project(content: bytes, file: PathLike) -> Records:
     """Parse a project of Extra-P, a zip that may contain only the median of each point.
 
@@ -449,10 +440,7 @@ def parse_project(content: bytes, file: PathLike) -> Records:
 
 
 def _read_stored_array(index: bytes, stored: bytes, number: int) -> list[Any]:
-    """Return the array ``number`` of a project from two members.
-
-    ``stored`` has arrays in NumPy's format, and ``index`` the offset of each in ``stored``.
-    """
+    """Return array ``number`` of ``stored``, in NumPy's format; ``index`` gives its offset."""
     if number < 0 or not index.startswith(_INDEX) or not stored.startswith(_VALUES):
         raise ValueError(f"no Extra-P values {number}")
     (start,) = struct.unpack_from("<Q", index, len(_INDEX) + 8 * (number + 1))

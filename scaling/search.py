@@ -218,8 +218,7 @@ def log_fit(residual: Floats, n_columns: Index | int, n: int, known: Bools) -> F
         log_gamma = np.array([lgamma((k + _PRIOR_WEIGHT) / 2) for k in range(n + 1)])[df]
         scale = (residual[unknown] + _PRIOR_WEIGHT * EXPECTED_ERROR**2) / 2
         fit[unknown] = log_gamma - (df + _PRIOR_WEIGHT) / 2 * np.log(scale)
-    result: Floats = fit + 0.5 * log(2 * pi) * np.asarray(n_columns, dtype=float)
-    return result
+    return np.asarray(fit + 0.5 * log(2 * pi) * np.asarray(n_columns, dtype=float))
 
 
 def max_residual(n: int) -> float:

@@ -1,9 +1,7 @@
 """Exact fits and ranking of the best hypotheses of the search.
 
 The criterion is the evidence of a hypothesis, or its error in leave-one-out or five-fold
-cross-validation. The prior of the evidence makes negative coefficients improbable, because costs
-of a program add up. Coefficients of logarithms may have either sign, because times may decrease
-logarithmically [Shudler18].
+cross-validation.
 """
 
 # p = call paths, n = points, h = hypotheses, k = columns, q = parameters, t = terms
@@ -85,7 +83,8 @@ class FitOptions:
         cross-validation.
     negative : float
         Prior probability of a negative coefficient in the evidence, above 0 and at most 0.5. It is
-        small because costs add up. Coefficients of logarithms may have either sign.
+        small because costs add up. Coefficients of logarithms may have either sign, because times
+        may decrease logarithmically [Shudler18].
     """
 
     space: TermSpace | str | Iterable[tuple[float, float]] = "default"
@@ -160,13 +159,13 @@ def rank_hypotheses(
     peak = [v.max(axis=1, keepdims=True) for v in terms]
     is_free = estimates.mixed | (options.select != "evidence")
     problem = Problem(
-        points,
-        [v / m for v, m in zip(terms, peak, strict=True)],
-        [np.log(space.prior) for space in spaces],
-        estimates.centre / reference,
-        np.maximum(error, _COARSE * scale),
-        known,
-        np.where(is_free, 0.0, log(1 / options.negative - 1)),
+        points=points,
+        terms=[v / m for v, m in zip(terms, peak, strict=True)],
+        log_prior=[np.log(space.prior) for space in spaces],
+        target=estimates.centre / reference,
+        error=np.maximum(error, _COARSE * scale),
+        known=known,
+        penalty=np.where(is_free, 0.0, log(1 / options.negative - 1)),
     )
     # If a constant and a single term leave the residual expected from the noise, a second term is
     # not needed.

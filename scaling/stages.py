@@ -19,6 +19,14 @@ from . import formula
 from .formula import Powers, align_terms, evaluate_term, sum_by_key
 from .measurements import as_real_array, to_float
 
+# The coefficient of each term x^i log2(x)^j of one parameter, by (i, j).
+TermSum = dict[tuple[float, float], float]
+# Number of points at which signs are compared, and of further points at log(x) halved repeatedly.
+_N_GRID = 2**14
+_N_HALVINGS = 40
+# Relative rounding error of a sum.
+_ROUNDING = 1e-14
+
 
 @dataclass(frozen=True, order=True)
 class Stage:
@@ -167,15 +175,6 @@ def _grows_faster(a: Powers, b: Powers) -> bool:
         for name in pairs_a.keys() | pairs_b.keys()
     ]
     return all(x >= y for x, y in pairs) and any(x > y for x, y in pairs)
-
-
-# The coefficient of each term x^i log2(x)^j of one parameter, by (i, j).
-TermSum = dict[tuple[float, float], float]
-# Number of points at which signs are compared, and of further points at log(x) halved repeatedly.
-_N_GRID = 2**14
-_N_HALVINGS = 40
-# Relative rounding error of a sum.
-_ROUNDING = 1e-14
 
 
 @dataclass(frozen=True)

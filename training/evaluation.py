@@ -47,6 +47,15 @@ PUBLISHED_SHARE = 56 / 84
 """Share of the mappings to train on: 56 of 84, as published."""
 INTERVAL_SPLITS = 5
 """Minimum number of splits for an interval from percentiles."""
+HoldOut = Literal["application", "kind", "torus", "size"]
+PLURALS = {"application": "applications", "kind": "kinds", "torus": "tori", "size": "sizes"}
+BOUNDS = {"release_bound": "release bound", "lower_bound": "lower bound"}
+"""Columns that rank without learning, the better one first, and their labels."""
+BASELINES = {"coarse_time": "coarse simulation", **BOUNDS}
+COVERAGE = 0.9
+PRIOR = "prior"
+# Select the best set on other splits than those that score the metrics.
+_SELECTION_SPLITS, _SELECTION_SEED = 2, 1_000_003
 
 
 def repeated_splits(
@@ -314,14 +323,6 @@ def problem_sizes(table: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-HoldOut = Literal["application", "kind", "torus", "size"]
-PLURALS = {"application": "applications", "kind": "kinds", "torus": "tori", "size": "sizes"}
-BOUNDS = {"release_bound": "release bound", "lower_bound": "lower bound"}
-"""Columns that rank without learning, the better one first, and their labels."""
-BASELINES = {"coarse_time": "coarse simulation", **BOUNDS}
-COVERAGE = 0.9
-
-
 def hold_out(
     table: pd.DataFrame,
     predictors: Mapping[str, TimePredictor | PMNFBaseline],
@@ -440,11 +441,6 @@ def learning_curve(result: Training) -> pd.DataFrame:
     rows.append(result.table.assign(n_train=round(PUBLISHED_SHARE * len(result.samples))))
     curve = pd.concat(rows, ignore_index=True)
     return curve[curve["metric"] == "rcc"]
-
-
-PRIOR = "prior"
-# Select the best set on other splits than those that score the metrics.
-_SELECTION_SPLITS, _SELECTION_SEED = 2, 1_000_003
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,16 @@ from .residuals import (
     TargetTransform,
 )
 
+# Relative increase of intervals per doubling of the nodes beyond the training sizes. Chosen for
+# models of 64 and 128 nodes that predict times on 1,024; not confirmed on other applications.
+_WIDENING = 1 / 2
+# Times are within a factor of about 10 of coarse times and lower bounds, but a wrong unit changes
+# them by a factor of 1000.
+_UNIT_RATIO = 100
+# A feature is far from the training values if it exceeds them by this factor and, if dimensionless,
+# also by this difference.
+_FAR_FACTOR, _FAR_DIFFERENCE = 2.0, 0.05
+
 
 class FittedModel:
     """The part of a fitted `TimePredictor` that predictions need, without scikit-learn.
@@ -145,20 +155,8 @@ class FittedModel:
 
     def _normalise(self, matrix: Floats) -> Floats:
         """Return features in the normalised units of the trees."""
-        normalised: Floats = (matrix - self.feature_shift_) / self.feature_scale_
-        # Trees use single precision, where larger values would overflow.
-        return np.clip(normalised, -1e30, 1e30)
-
-
-# Relative increase of intervals per doubling of the nodes beyond the training sizes. Chosen for
-# models of 64 and 128 nodes that predict times on 1,024; not confirmed on other applications.
-_WIDENING = 1 / 2
-# Times are within a factor of about 10 of coarse times and lower bounds, but a wrong unit changes
-# them by a factor of 1000.
-_UNIT_RATIO = 100
-# A feature is far from the training values if it exceeds them by this factor and, if dimensionless,
-# also by this difference.
-_FAR_FACTOR, _FAR_DIFFERENCE = 2.0, 0.05
+        # Trees use single precision, in which larger values would overflow.
+        return np.clip((matrix - self.feature_shift_) / self.feature_scale_, -1e30, 1e30)
 
 
 Model = DefaultModel | FittedModel

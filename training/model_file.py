@@ -30,7 +30,6 @@ from .store import changed_features, feature_marks
 if TYPE_CHECKING:
     from .predictor import TimePredictor
 
-
 FORMAT = "toruscast predictor"
 VERSION = 4
 MAX_BYTES = 256 * 2**20

@@ -245,10 +245,7 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
 def _score_held_out(
     X: Any, y: Floats, held_out: Floats, groups: ArrayLike | None
 ) -> dict[str, Any]:
-    """Return the mean RCC over groups of held-out predictions and of the release bound.
-
-    The result is empty if the table has no release bound or no group with different times.
-    """
+    """Return the mean RCC over groups of held-out predictions and of the bound, if it is known."""
     if feature_sets.BOUND not in getattr(X, "columns", ()):
         return {}
     bound = X[feature_sets.BOUND].to_numpy()

@@ -35,6 +35,16 @@ logger = logging.getLogger(__name__)
 _PART_SECONDS, _PART_SHARE = 5.0, 0.01
 _BATCH_SIZE = 8
 Case = tuple[Workload | CommGraph, Torus, TaskMapping | Sequence[TaskMapping]]
+# Minimum number of rows to select from a block, regardless of `max_messages`.
+_MIN_ROWS = 24
+_HopCheck = Callable[[NDArray[np.int32], NDArray[np.float64]], float]
+_CHECKS: dict[str, _HopCheck] = {
+    "hop_bytes": lambda hops, nbytes: float((hops * nbytes).sum()),
+    "avg_dilation": lambda hops, nbytes: float(hops.mean()),
+    "max_dilation": lambda hops, nbytes: float(hops.max()),
+}
+"""Features that identify a mapping, computed from hops and bytes of the edges. They are fast to
+compute and do not depend on the tie rule of routes."""
 
 
 def build_samples(
@@ -205,18 +215,6 @@ def compute_batch(
     values = tabulate(routed, batch.features, TIME_COLUMN if batch.timed else None)
     labels = store.SampleSet(problem, batch.mappings, batch.keys).labels()
     return pd.concat([labels, values.reset_index(drop=True)], axis="columns")
-
-
-# Minimum number of rows to select from a block, regardless of `max_messages`.
-_MIN_ROWS = 24
-_HopCheck = Callable[[NDArray[np.int32], NDArray[np.float64]], float]
-_CHECKS: dict[str, _HopCheck] = {
-    "hop_bytes": lambda hops, nbytes: float((hops * nbytes).sum()),
-    "avg_dilation": lambda hops, nbytes: float(hops.mean()),
-    "max_dilation": lambda hops, nbytes: float(hops.max()),
-}
-"""Features that identify a mapping, computed from hops and bytes of the edges. They are fast to
-compute and do not depend on the tie rule of routes."""
 
 
 @dataclass(frozen=True, eq=False)

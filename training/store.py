@@ -45,6 +45,13 @@ CHANGED: dict[str, int] = {
     for aggregate in ("avg", "max", "sum", "count", "std", "median", "q90", "q99")
     for suffix in ("", "_AO", "_TO")
 }
+FORMAT = "toruscast samples"
+VERSION = 1
+_KEY = b"toruscast"
+# Estimated bytes of memory for a cell; most cells are text.
+_CELL_BYTES = 64
+_EXPECTED = "a file of toruscast train, evaluate or python -m studies build"
+LABELS = ("workload", "torus", "mapping", "key")
 
 
 class SampleOptions(NamedTuple):
@@ -160,15 +167,6 @@ def digest(*values: object) -> str:
             hasher.update(repr(value).encode())
         hasher.update(b"\0")
     return hasher.hexdigest()[:24]
-
-
-FORMAT = "toruscast samples"
-VERSION = 1
-_KEY = b"toruscast"
-# Estimated bytes of memory for a cell; most cells are text.
-_CELL_BYTES = 64
-_EXPECTED = "a file of toruscast train, evaluate or python -m studies build"
-LABELS = ("workload", "torus", "mapping", "key")
 
 
 def write_samples(
