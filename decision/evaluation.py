@@ -162,7 +162,7 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate how well feature sets predict the times of held-out mappings.
 
-    Repeatedly, two thirds of the mappings train and one third tests.
+    Models are trained on two thirds of the mappings and tested on one third, repeatedly.
 
     Parameters
     ----------

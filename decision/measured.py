@@ -87,7 +87,7 @@ class RunModel(Result):
         features if they help.
     held_out : DataFrame
         A row per tried model, indexed by its name: ``miss`` (mean relative error of held-out
-        times), and ``offered`` for the selected model.
+        times), and ``offered``, which is true for the selected model.
     predicted : ndarray, shape (n_rounds, n)
         Held-out predictions of the selected model, seconds.
     problem : MappingProblem or None

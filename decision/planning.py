@@ -453,9 +453,9 @@ def plan(
 ) -> Plan:
     """Plan the runs of mappings on a machine: which mapping is next, and when runs are enough.
 
-    A measured time includes computation, software and noise. The time of the network is simulated
-    or predicted by the model. The runs determine the constant added to it, its factor, the error of
-    each mapping and the noise of a run. `Plan.ask` returns the mapping whose run is expected to
+    A measured time includes computation, software and noise. It is modelled as a constant plus a
+    factor times the simulated or predicted time of the network. The runs determine both, the error
+    of each mapping and the noise of a run. `Plan.ask` returns the mapping whose run is expected to
     improve the choice most (knowledge gradient: Frazier, Powell and Dayanik, 2009), and
     `Plan.observe` adds its time.
 

@@ -115,7 +115,7 @@ class Cost(NamedTuple):
     """Simulations and runs behind an answer."""
 
     simulated: int
-    """Candidates simulated with real packets before the decision; with runs, with any packets."""
+    """Candidates simulated before the decision: with real packets, or with any if runs decide."""
     candidates: int
     is_coarse: bool
     """Whether the model needs a coarse simulation of every candidate."""
@@ -128,7 +128,7 @@ class Cost(NamedTuple):
 
 
 class ReleaseBoundRanking(NamedTuple):
-    """The ranking by the release bound, for comparison with a model of the user's own."""
+    """The ranking by the release bound, for comparison with the user's own model."""
 
     first: str
     """The candidate with the smallest bound."""

@@ -97,8 +97,8 @@ FEATURE_SETS = MappingProxyType(
     }
 )
 """Feature names by set: ``prior`` and ``H1`` to ``H6`` of Jain et al., SC'13, table 3; ``analytic``
-needs no simulation; ``relative`` needs none either and is dimensionless, so its models transfer to
-other sizes, graphs and machines; ``coarse`` adds the time of a coarse simulation, which costs at
+needs no simulation; ``relative`` is also dimensionless, so its models transfer to other sizes,
+graphs and machines; ``coarse`` adds the time of a coarse simulation, which costs at
 most a quarter of a full one."""
 
 COARSE_FEATURES = frozenset({"coarse_time", "coarse_slowdown"})

@@ -354,7 +354,7 @@ class SampleFiles:
         with self._lock(), files.temporary_beside(self._table) as temporary:
             parquet.write_table(content, temporary)
             self._folder.mkdir(exist_ok=True)
-            # The order of names is the order of time.
+            # Names are sorted by time.
             temporary.rename(self._folder / f"{time.time_ns():020}-{temporary.stem[1:9]}.parquet")
 
     def _read_by_path(self) -> dict[Path, pd.DataFrame]:
