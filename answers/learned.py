@@ -14,7 +14,7 @@ from toruscast._features import FEATURES
 from toruscast._lazy import LazyModule
 from toruscast._slow import pandas as pd
 from toruscast.text import counted, number, percent, shown_name, time_unit
-from toruscast.training.feature_sets import describe_reference
+from toruscast.training.feature_sets import REFERENCES
 
 from . import svg
 from .blocks import Answer, Block, Chart, Headline, Section, Sentence
@@ -86,7 +86,7 @@ def _describe_line(result: RunModel) -> str:
     """Return a sentence on the fit of measured times to constant + slope x reference."""
     median = float(np.median(result.runs.times))
     scale, unit = time_unit([median])
-    reference = describe_reference(result.model.reference)
+    reference = REFERENCES.get(result.model.reference, result.model.reference)
     if not result.line.slope:
         return f"The times are not correlated with {reference}."
     constant, slope = number(result.line.constant / scale), number(result.line.slope)

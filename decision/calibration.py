@@ -23,6 +23,7 @@ from toruscast.formats.tables import read_words
 from toruscast.mapping import Torus
 from toruscast.mapping.machines import TorusLike, as_torus
 from toruscast.notebook import Result
+from toruscast.scaling.noise import MAD_TO_STD
 from toruscast.text import counted, joined, percent, shown_name
 from toruscast.typing import Floats
 from toruscast.validation import SECONDS, check_type, real_number
@@ -49,6 +50,24 @@ _COLUMN_NAMES = {
 }
 # Seconds in the unit of each time column.
 _TIME_UNITS = {"time": 1.0, "seconds": 1.0} | {f"time_{unit}": x for unit, x in SECONDS.items()}
+Lines = list[tuple[int, str]]
+Endpoints = tuple[int, int]
+# Line, endpoints, bytes, seconds, kind and concurrent streams of a measured transfer.
+Rows = Iterator[tuple[int, Endpoints, float, float, Kind, int]]
+CONSTANTS = ("start", "overhead", "hop_latency", "bandwidth")
+# Index of each fitted constant. The bandwidth is fitted as its inverse.
+_START, _OVERHEAD, _HOP_LATENCY, _SECONDS_PER_BYTE = range(4)
+_UNITS = {"bandwidth": "bytes/s"}
+# Outliers exceed this number of robust standard deviations and this relative residual. If more than
+# this share of the rows are outliers, the model is wrong, and the rows are kept.
+_OUTLIER_SCALES, _MIN_OUTLIER, _MAX_OUTLIER_SHARE = 5.0, 1e-6, 0.2
+# Outliers among the held-out rows exceed this multiple of the median error, and this error.
+_HELD_OUT_RATIO, _MIN_HELD_OUT_ERROR = 10.0, 0.5
+# A note warns of a poor fit if the median relative error is larger.
+_POOR_FIT = 0.1
+_COVERAGE, _MAX_FITS = 0.9, 20
+# One row of each group of this size is held out for a check.
+_CHECK_STRIDE = 5
 
 
 @dataclass(frozen=True)
@@ -66,12 +85,6 @@ class MeasuredTransfer:
     """Concurrent streams between the two nodes."""
     place: str
     """File and line."""
-
-
-Lines = list[tuple[int, str]]
-Endpoints = tuple[int, int]
-# Line, endpoints, bytes, seconds, kind and concurrent streams of a measured transfer.
-Rows = Iterator[tuple[int, Endpoints, float, float, Kind, int]]
 
 
 def read_microbenchmark(
@@ -195,15 +208,6 @@ def _parse_numbers(text: TextFile, number: int, line: str, min_count: int) -> li
     return values
 
 
-CONSTANTS = ("start", "overhead", "hop_latency", "bandwidth")
-_UNITS = {"bandwidth": "bytes/s"}
-# Residuals beyond this number of robust standard deviations are outliers.
-_OUTLIER_SCALES = 5.0
-_COVERAGE = 0.9
-# One row of each group of this size is held out for a check.
-_CHECK_STRIDE = 5
-
-
 @dataclass(frozen=True, eq=False)
 class Calibration(Result):
     """Constants of a network, estimated from microbenchmarks; made by `calibrate`.
@@ -221,8 +225,8 @@ class Calibration(Result):
     notes : tuple of str
         Constants that the times do not determine, and limits of the model.
     networks : dict of str to float
-        Probability of each network, if the rules are unknown and runs of a program weighed the
-        networks that the machine may have.
+        Probability of each network that the machine may have, conditioned on runs of a program;
+        empty if the rules are known.
     """
 
     torus: Torus
@@ -364,32 +368,32 @@ class _TransferModel:
         """
         matrix = np.zeros((len(self.rows), 4))
         is_message = self.kind == "message"
-        matrix[is_message, :2] = 1
-        matrix[is_message, 2] = self.hops[is_message]
-        matrix[is_message, 3] = self.wire_bytes[is_message]
+        matrix[is_message, _START] = matrix[is_message, _OVERHEAD] = 1
+        matrix[is_message, _HOP_LATENCY] = self.hops[is_message]
+        matrix[is_message, _SECONDS_PER_BYTE] = self.wire_bytes[is_message]
         is_stream = self.kind == "stream"
-        is_software_bound = values[1] > self.stream_bytes * values[3]
-        matrix[is_stream & is_software_bound, 1] = 1
+        is_software_bound = values[_OVERHEAD] > self.stream_bytes * values[_SECONDS_PER_BYTE]
+        matrix[is_stream & is_software_bound, _OVERHEAD] = 1
         is_wire_bound = is_stream & ~is_software_bound
-        matrix[is_wire_bound, 3] = self.stream_bytes[is_wire_bound]
+        matrix[is_wire_bound, _SECONDS_PER_BYTE] = self.stream_bytes[is_wire_bound]
         is_collective = self.kind == "collective"
-        matrix[is_collective, 0] = 1
-        matrix[is_collective, 3] = self.nbytes[is_collective]
+        matrix[is_collective, _START] = 1
+        matrix[is_collective, _SECONDS_PER_BYTE] = self.nbytes[is_collective]
         return matrix
 
     def fit(self, is_used: Mask) -> _ConstantFit:
-        """Fit the used rows, and repeat without outliers until the outliers stay the same."""
+        """Fit the used rows, and fit again without outliers until these do not change."""
         outlier = np.zeros(len(self.rows), dtype=bool)
         values = self._initial_values(is_used)
         fit = _ConstantFit(values, np.zeros(4), 0, outlier, ())
-        for _ in range(20):
+        for _ in range(_MAX_FITS):
             fit = self._solve_least_squares(is_used & ~outlier, fit.values)
             error = self.time / (self.design_matrix(fit.values) @ fit.values) - 1
             median = np.median(error[is_used])
-            scale = 1.4826 * float(np.median(np.abs(error[is_used] - median)))
-            far = is_used & (np.abs(error - median) > max(_OUTLIER_SCALES * scale, 1e-6))
-            # If more than a fifth of the rows are outliers, the model is wrong. Keep the rows.
-            if far.sum() > is_used.sum() / 5:
+            scale = MAD_TO_STD * float(np.median(np.abs(error[is_used] - median)))
+            limit = max(_OUTLIER_SCALES * scale, _MIN_OUTLIER)
+            far = is_used & (np.abs(error - median) > limit)
+            if far.sum() > _MAX_OUTLIER_SHARE * is_used.sum():
                 far = outlier
             if (far == outlier).all() and np.allclose(fit.values, values, rtol=1e-9):
                 break
@@ -400,19 +404,19 @@ class _TransferModel:
         """Estimate the bandwidth from the longest transfer, and the overhead from streams."""
         values = self.initial.copy()
         largest = int(np.argmax(np.where(is_used, self.stream_bytes, 0)))
-        values[3] = self.time[largest] / self.stream_bytes[largest]
+        values[_SECONDS_PER_BYTE] = self.time[largest] / self.stream_bytes[largest]
         is_stream = is_used & (self.kind == "stream")
         if is_stream.any():
-            values[1] = float(self.time[is_stream].min())
+            values[_OVERHEAD] = float(self.time[is_stream].min())
         return values
 
-    def _solve_least_squares(self, is_used: Mask, start: Floats) -> _ConstantFit:
+    def _solve_least_squares(self, is_used: Mask, initial: Floats) -> _ConstantFit:
         """Fit non-negative constants by weighted least squares.
 
-        ``start`` gives the weights, which make errors relative, and decides whether overhead or
-        bandwidth limits each stream.
+        The constants ``initial`` give the weights, which make errors relative, and determine
+        whether overhead or bandwidth limits each stream.
         """
-        matrix = self.design_matrix(start)[is_used]
+        matrix = self.design_matrix(initial)[is_used]
         notes: list[str] = []
         free = list(range(4))
         values = self.initial.copy()
@@ -421,12 +425,13 @@ class _TransferModel:
             if constant in free:
                 free.remove(constant)
                 notes.append(note)
-                if constant == 0 and is_message.any():
+                if constant == _START and is_message.any():
                     values[constant] = 0.0
         if len(free) >= is_used.sum():
             expected = f"more than {len(free)} times"
             raise InputError("too few times", found=int(is_used.sum()), expected=expected)
-        weight = 1 / np.maximum(matrix @ start, self.time[is_used] * 1e-3)
+        weight = 1 / np.maximum(matrix @ initial, self.time[is_used] * 1e-3)
+        # Subtract the part of the times that the fixed constants explain.
         target = (self.time[is_used] - matrix @ values + matrix[:, free] @ values[free]) * weight
         scaled = matrix[:, free] * weight[:, None]
         norms = np.linalg.norm(scaled, axis=0)
@@ -444,32 +449,31 @@ class _TransferModel:
 
         ``matrix`` is the design matrix of the used rows, and ``is_message`` their kind.
         """
-        hops, wire_bytes = matrix[is_message, 2], matrix[:, 3]
-        has_start = (matrix[:, 0] > 0)[~is_message].any()
+        hops, wire_bytes = matrix[is_message, _HOP_LATENCY], matrix[:, _SECONDS_PER_BYTE]
+        has_start = (matrix[~is_message, _START] > 0).any()
         if not is_message.any():
-            yield 2, "hop_latency is kept because there is no single message"
+            yield _HOP_LATENCY, "hop_latency is kept because there is no single message"
         elif np.ptp(hops) == 0:
-            yield 2, f"hop_latency is kept because all messages take {hops[0]:.0f} hops"
-        if not (matrix[:, 1] > 0)[~is_message].any():
+            reason = f"all messages take {hops[0]:.0f} hops"
+            yield _HOP_LATENCY, f"hop_latency is kept because {reason}"
+        if not (matrix[~is_message, _OVERHEAD] > 0).any():
             reason = "start and overhead cannot be separated without a stream of short messages"
-            if self.initial[0] > 0 or has_start:
-                yield 1, f"{reason}; overhead is kept, start is their sum minus overhead"
+            if self.initial[_START] > 0 or has_start:
+                yield _OVERHEAD, f"{reason}; overhead is kept, start is their sum minus overhead"
             else:
-                yield 0, f"{reason}; start is set to 0, overhead is their sum"
+                yield _START, f"{reason}; start is set to 0, overhead is their sum"
         elif not is_message.any() and not has_start:
-            yield 0, "start is kept because there is no single message"
+            yield _START, "start is kept because there is no single message"
         if np.unique(wire_bytes[wire_bytes > 0]).size < 2:
-            yield 3, "bandwidth is kept because all messages have one size"
+            yield _SECONDS_PER_BYTE, "bandwidth is kept because all messages have one size"
 
     def calibration(self, fit: _ConstantFit, is_held_out: Mask) -> Calibration:
-        """Return the calibrated torus, its constants, the residuals of the times, and notes.
-
-        The constants are start, overhead, hop latency and seconds per byte, in this order.
-        """
+        """Return the calibrated torus, its constants, the residuals of the times, and notes."""
         predicted = self.design_matrix(fit.values) @ fit.values
         error = self.time / predicted - 1
         median = float(np.median(np.abs(error[~is_held_out & ~fit.is_outlier])))
-        outlier = fit.is_outlier | (is_held_out & (np.abs(error) > max(10 * median, 0.5)))
+        limit = max(_HELD_OUT_RATIO * median, _MIN_HELD_OUT_ERROR)
+        outlier = fit.is_outlier | (is_held_out & (np.abs(error) > limit))
         notes = list(fit.notes)
         # Small packets with large headers fit the same times as a slow link.
         if self.torus.network.header:
@@ -482,20 +486,20 @@ class _TransferModel:
                 "for a collective, the bandwidth counts the bytes that each rank sends; start is "
                 "the time that does not grow with bytes, summed over all rounds"
             )
-        if median > 0.1:
+        if median > _POOR_FIT:
             notes.append(
                 f"the model is off by {percent(median)} or more for half the times: sizes may use "
                 "several protocols (give those of one), or several messages may share a link"
             )
         network = replace(
             self.torus.network,
-            start=float(fit.values[0]),
-            overhead=float(fit.values[1]),
-            hop_latency=float(fit.values[2]),
+            start=float(fit.values[_START]),
+            overhead=float(fit.values[_OVERHEAD]),
+            hop_latency=float(fit.values[_HOP_LATENCY]),
         )
         torus = replace(self.torus, network=network)
-        if not np.isnan(fit.std_errors[3]):
-            factor = (1 / fit.values[3]) / max(self.torus.bandwidth)
+        if not np.isnan(fit.std_errors[_SECONDS_PER_BYTE]):
+            factor = (1 / fit.values[_SECONDS_PER_BYTE]) / max(self.torus.bandwidth)
             torus = replace(torus, bandwidth=tuple(b * factor for b in self.torus.bandwidth))
             if len({*self.torus.bandwidth}) > 1:
                 notes.append("bandwidths of all dimensions are scaled by the same factor")
@@ -507,7 +511,7 @@ class _TransferModel:
 
 
 def _tabulate_constants(fit: _ConstantFit) -> pd.DataFrame:
-    """Return the table of `Calibration`, with intervals of Student's t distribution."""
+    """Return the constants with their intervals by Student's t distribution, a row each."""
     rows = []
     quantile = float(stats.t.ppf((1 + _COVERAGE) / 2, max(fit.df, 1)))
     for index, name in enumerate(CONSTANTS):

@@ -1,4 +1,4 @@
-"""How well feature sets predict held-out mappings, and the gain by metrics of the user."""
+"""Evaluation of feature sets on held-out mappings, and of metrics that the user adds."""
 
 from __future__ import annotations
 
@@ -76,16 +76,16 @@ class Evaluation(Result):
     sets : dict of str to tuple of str
         The features of each set.
     scores : DataFrame
-        A row per predictor and split, as of `repeated_splits`; with ``hold_out``, a row per
+        A row per predictor and split, as `repeated_splits` returns; with ``hold_out``, a row per
         predictor and held-out workload and torus.
     metrics : tuple of str
         The user's own metrics.
     hold_out : str or None
         The kind of groups that were held out; None for random mappings.
     added : MetricEvaluation or None
-        Gain by the metrics over two sets, if no sets were given.
+        Gain of the metrics over two sets, if no sets were given.
     small_to_large : DataFrame or None
-        Scores on the largest size by predictors trained on the smaller ones, with a baseline.
+        With a baseline, scores on the largest size of predictors trained on the smaller sizes.
     baselines : DataFrame or None
         RCC of rankings without learning, on the same splits.
     learned : RunModel or None
@@ -106,9 +106,10 @@ class Evaluation(Result):
     def table(self) -> pd.DataFrame:
         """A row per feature set: the mean of each metric, and two 95 % intervals.
 
-        ``rcc_low`` to ``rcc_high`` is that of RCC over the splits, ``gain_low`` to ``gain_high``
-        that of the mean ``gain`` in RCC over the first set. With ``hold_out`` the table is
-        ``scores``; with metrics alone, their gain in each workload and torus.
+        ``rcc_low`` to ``rcc_high`` is the interval of RCC over the splits, and ``gain_low`` to
+        ``gain_high`` the interval of the mean ``gain`` in RCC over the first set. With
+        ``hold_out``, the table is ``scores``; with metrics alone, it is their gain in each workload
+        and torus.
         """
         if self.added is not None:
             return self.added.blocks
@@ -161,7 +162,7 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate how well feature sets predict the times of held-out mappings.
 
-    Repeatedly, two thirds of the mappings train and one third tests.
+    Models are trained on two thirds of the mappings and tested on one third, repeatedly.
 
     Parameters
     ----------
@@ -233,7 +234,7 @@ def evaluate(
         if comm is None:
             raise InputError("nothing to evaluate on", expected="comm and torus, or samples=")
         if times is not None:
-            more_features = names or [each.name for each in select_features(None, min_level)]
+            more_features = names or [item.name for item in select_features(None, min_level)]
             learned = learn_runs(
                 comm, torus, mappings, times, more=more_features, routing=routing, **work
             )
@@ -283,7 +284,7 @@ def _evaluate_runs(
     metrics: tuple[str, ...],
     options: Mapping[str, Any],
 ) -> Evaluation:
-    """Evaluate a line in a reference time, and its corrections by each feature set, on runs."""
+    """Score a line in a reference time, and its corrections by each set, on measured times."""
     table, reference = learned.table.assign(time=learned.runs.times), learned.model.reference
     sets = _check_sets(sets, table)
     models = {f"line in {reference}": make_line_model(reference)}
@@ -324,7 +325,7 @@ def _parse_sets(
 def _check_sets(
     sets: dict[str, tuple[str, ...]], table: pd.DataFrame
 ) -> dict[str, tuple[str, ...]]:
-    """Return the sets, by default all that the table contains; raise if features are missing."""
+    """Return the sets, by default all in the table; raise `InputError` if features are missing."""
     columns = set(table.columns)
     if not sets:
         sets = {name: names for name, names in FEATURE_SETS.items() if columns.issuperset(names)}

@@ -4,12 +4,12 @@ To find the fastest candidate:
 
 1. Simulate the candidate with the best prediction and the default order with real packets.
 2. If few rivals remain, simulate them all, which proves the answer.
-3. Otherwise simulate all rivals with coarse packets once, then those likeliest to be the fastest
-   with real packets.
+3. Otherwise simulate all rivals once with coarse packets. Then simulate the rivals that are
+   likeliest to be the fastest with real packets.
 4. Stop when the best is proved or sure to be the fastest, or the budget is spent.
 
-To find the order, simulate all candidates with coarse packets, then those whose pairs are likeliest
-to be in the wrong order with real packets.
+To find the order, simulate all candidates with coarse packets. Then use real packets for the
+candidates whose pairs are likeliest to be in the wrong order.
 
 The default order is always simulated in the same way as the winner, because answers compare the
 two. Only a budget in seconds may prevent it. This budget is per core, so more cores simulate more.
@@ -70,7 +70,7 @@ class Budget:
         or 10 on three plausible networks, and all to find the order.
     seconds : float, optional
         Maximum seconds of simulation per core, estimated from packet-hops, so that the limit does
-        not depend on the load of the machine. Infinity is no limit. Default: no limit to find the
+        not depend on the load of the machine; may be infinite. Default: no limit to find the
         fastest, 30 to find the order.
     rcc : float
         Expected RCC at which the search for the order stops.
@@ -88,7 +88,7 @@ class Budget:
             real_number(self.seconds, "seconds", 0)
 
     def limits(self, goal: Goal, n: int, n_networks: int = 1) -> tuple[int, float]:
-        """Return the maximum number of simulations of ``n`` candidates, and the maximum seconds."""
+        """Return the maximum number of simulated candidates of ``n``, and the maximum seconds."""
         one_of(goal, "goal", get_args(Goal))
         default = (n, _ORDER_SECONDS)
         if goal == "fastest":
@@ -193,7 +193,7 @@ class Decision:
             return 1.0
         rivals, chances = self.likely_rivals(REGRET)
         loss = self.posterior.sample(np.concatenate([[self.fastest], rivals])).loss(self.fastest)
-        # Rivals without draws are each faster with the probability in `chances`.
+        # Add the separate probabilities that rivals without draws are faster.
         chance_of_others = float(chances[rivals.size :].sum())
         return max(0.0, float((loss <= np.log1p(REGRET)).mean()) - chance_of_others)
 
@@ -226,10 +226,10 @@ class Decision:
         return np.argsort(np.maximum(mean, bounds), kind="stable")
 
     def likely_rivals(self, share: float = 0.0) -> tuple[Indices, Floats]:
-        """Return at most 200 rivals, the likeliest first, and the probabilities of all rivals.
+        """Return at most 200 rivals, and the probabilities of all rivals, the likeliest first.
 
-        The probability is that of being faster than the best simulated time by over ``share``, a
-        relative difference. Probabilities are sorted, the largest first.
+        It is the probability that a rival is faster than the best simulated time by more than
+        ``share``, a relative difference.
         """
         rivals, threshold = self.rivals(), self.best_time / (1 + share)
         mean, std = self.posterior.marginal(rivals)
@@ -278,7 +278,7 @@ class Decision:
         self.report("swept")
 
     def max_affordable(self, coarsening: int) -> int:
-        """Return how many candidates can be simulated in the remaining seconds."""
+        """Return how many candidates can be simulated in the remaining seconds, at most 2^31."""
         return int(min(self.hops_left / max(self.simulator.hops(coarsening), 1.0), 2**31))
 
     def report(self, event: str) -> None:
@@ -341,7 +341,7 @@ def _choose_sweep_coarsening(decision: Decision, n: int) -> int:
 
 
 def _find_order(decision: Decision) -> None:
-    """Simulate all candidates with coarse packets, then the likeliest in a wrong pair with real."""
+    """Simulate all candidates with coarse packets, then those in doubtful pairs with real ones."""
     decision.simulate_coarse(decision.sort_by_time(), _choose_order_coarsening(decision))
     while not decision.is_decided():
         candidates, wrong = misorder_probabilities(decision.posterior)
@@ -352,7 +352,10 @@ def _find_order(decision: Decision) -> None:
 
 
 def _choose_order_coarsening(decision: Decision) -> int:
-    """Return the coarsest level expected to reach the RCC, else the finest affordable, or 1."""
+    """Return the coarsest packets that are expected to reach the RCC.
+
+    If none reach it, return the finest affordable packets, or 1 if all are too slow.
+    """
     n, simulator = decision.posterior.n, decision.simulator
     levels = [m for m in simulator.levels if n * simulator.hops(m) <= decision.hops_left]
     times = np.exp(decision.posterior.marginal()[0])

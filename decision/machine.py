@@ -28,10 +28,10 @@ from .simulations import HOPS_PER_SECOND, MAX_HOPS, CandidateSimulator, coarse_e
 # simulated time, from .07 within 5 % to .15 beyond 40 % (`studies/real_mpi`,
 # `studies/emulated_torus`).
 _MACHINE_STD, _SLOPE = 0.07, 0.35
-_MACHINE_KERNEL = Kernel(0.0, 0.05, 0.95)
-# Standard deviation between the log time on one network and the mean over several.
-_NETWORK_STD, _NETWORK_KERNEL = 0.1, Kernel(0.5, 0.1, 0.4)
-# Grid of hyperparameters.
+_MACHINE_KERNEL = Kernel(common=0.0, smooth=0.05, independent=0.95)
+# Error of the log time on one network as a prediction of the mean over several.
+_NETWORK_STD, _NETWORK_KERNEL = 0.1, Kernel(common=0.5, smooth=0.1, independent=0.4)
+# Values of the hyperparameters on the grid.
 _CONSTANTS, _MACHINE_SCALES = (0.0, 0.3, 1.0, 3.0, 10.0), (0.5, 1.0, 2.0)
 _NOISES = (0.005, 0.01, 0.02, 0.04, 0.08)
 # Median and geometric standard deviation of the log-normal prior of the noise.
@@ -69,8 +69,9 @@ def machine_posterior(
     """Return the posterior of times on a machine before any run.
 
     With a ``coarsening``, the times in ``simulator`` replace the prior means, with a row per
-    network. Candidates without them keep their prior means, shifted by the median difference of the
-    others. ``noise`` is the relative standard deviation of a run; by default, a grid of values.
+    network. Candidates without simulated times keep their prior means, shifted by the median
+    difference at the other candidates. ``noise`` is the relative standard deviation of a run; by
+    default, a grid of values.
     """
     errors, means = dict(prior.errors), prior.prior_means
     if simulator is not None and coarsening is not None:
@@ -83,7 +84,7 @@ def machine_posterior(
         errors["prior"] = ErrorComponent(std, prior.errors["prior"].kernel)
     errors[MACHINE] = ErrorComponent(np.full(prior.n, _MACHINE_STD), _MACHINE_KERNEL)
     errors["slope"] = ErrorComponent.from_distance(means.mean(axis=0), _SLOPE)
-    # The slope of the machine replaces the narrower one of a prediction, "distance".
+    # The slope of the machine replaces "distance", the narrower slope of a prediction.
     names = ("prior", MACHINE, "slope")
     noises = _NOISES if noise is None else (noise,)
     # Runs show how wrong a forecast is, so they set the scale of its errors.

@@ -26,7 +26,6 @@ from toruscast.text import factor, percent
 from toruscast.training.feature_sets import (
     FEATURE_SETS,
     REFERENCES,
-    describe_reference,
     feature_set,
     references_to_try,
     with_references,
@@ -52,15 +51,20 @@ from .runs import (
 if TYPE_CHECKING:
     from toruscast.mapping.problem import Mappings, ProblemLike, TorusLike
 
-# Minimum relative reduction of the held-out error for which features are used.
+# Features are used if they reduce the held-out error by at least this share.
 _MIN_GAIN = 0.1
 # Errors below the usual precision of written times count as 0.
 _EXACT = 1e-5
-# Small leaves correct a poor reference; large leaves are robust to noise.
+# Trees with small leaves can correct a poor reference time. Trees with large leaves are robust to
+# noise.
 _SMALL_LEAF, _LARGE_LEAF = 1, 5
 _N_FOLDS, _N_ROUNDS = 5, 2
-# Number of mappings from which one round of cross-validation is precise enough.
+# With this number of mappings or more, one round of cross-validation is precise enough.
 _ONE_ROUND = 1000
+# Maximum number of trees in the cross-validation; more hardly improve predictions.
+_N_TREES_HELD_OUT = 40
+# Minimum rank correlation of times with their order in the file for a hint at a drift.
+_MIN_TREND = 0.8
 # Maximum slope of measured over reference times. Models of a network are off by a small factor, but
 # a wrong unit is a factor of a thousand.
 _MAX_SLOPE = 30.0
@@ -83,7 +87,7 @@ class RunModel(Result):
         features if they help.
     held_out : DataFrame
         A row per tried model, indexed by its name: ``miss`` (mean relative error of held-out
-        times), and ``offered`` for the selected model.
+        times), and ``offered``, which is true for the selected model.
     predicted : ndarray, shape (n_rounds, n)
         Held-out predictions of the selected model, seconds.
     problem : MappingProblem or None
@@ -112,9 +116,9 @@ class RunModel(Result):
     def scores(self) -> dict[str, float]:
         """Scores of the held-out predictions.
 
-        ``rcc`` of the pairs whose times differ; ``rcc_possible``, the maximum RCC under the noise;
-        ``tied``, the share of pairs whose difference is within the noise; ``r2``; the mean relative
-        errors ``miss`` and, of the line alone, ``miss_of_line``; ``regret_1``.
+        ``rcc`` over the pairs whose times differ; ``rcc_possible``, the maximum RCC under the
+        noise; ``tied``, the share of pairs whose difference is within the noise; ``r2``; the mean
+        relative errors ``miss`` and, for the line alone, ``miss_of_line``; ``regret_1``.
         """
         times, predicted = self.runs.times, self.predicted
         return {
@@ -153,11 +157,12 @@ def fit_run_model(
     # scikit-learn accepts 32 bits.
     seeds = [(seed + i) % 2**32 for i in range(n_rounds)]
     n_folds = min(_N_FOLDS, len(measured))
-    rounds = [KFold(n_folds, shuffle=True, random_state=each) for each in seeds]
+    rounds = [KFold(n_folds, shuffle=True, random_state=state) for state in seeds]
     predicted: dict[str, Floats] = {}
     errors: dict[str, float] = {}
 
     def hold_out(models: Mapping[str, TimePredictor | DummyRegressor]) -> None:
+        """Add the held-out predictions of models, and their mean errors."""
         for name, model in models.items():
             predicted[name] = _predict_held_out(model, measured, times, rounds)
             errors[name] = _mean_error(predicted[name], times)
@@ -165,11 +170,11 @@ def fit_run_model(
     hold_out({"median": DummyRegressor(strategy="median")})
     lines = {name: make_line_model(name) for name in REFERENCES if name in table.columns}
     hold_out(lines)
-    # The sort is stable, so among equal errors the fastest reference comes first.
+    # The sort is stable, so the reference that is fastest to compute comes first at equal errors.
     line, *others = sorted(lines, key=lambda name: errors[name])
     names = feature_set(features) if features else tuple(map(str, table.columns))
     base = TimePredictor(names, "measured", random_state=seeds[0], n_jobs=n_jobs)
-    leaves = [*((name, _SMALL_LEAF) for name in (line, *others)), (line, _LARGE_LEAF)]
+    leaves = [(name, _SMALL_LEAF) for name in (line, *others)] + [(line, _LARGE_LEAF)]
     trees = {
         f"{name} and features, leaves of {leaf}": clone(base).set_params(
             reference=name, min_samples_leaf=leaf
@@ -213,8 +218,7 @@ def _predict_held_out(
 ) -> Floats:
     """Return the predictions of each round of cross-validation, seconds, ``(n_rounds, n)``."""
     if isinstance(model, TimePredictor):
-        # Few trees predict nearly as well.
-        n_trees = min(model.n_estimators, 40)
+        n_trees = min(model.n_estimators, _N_TREES_HELD_OUT)
         model = clone(model).set_params(calibration_folds=0, n_estimators=n_trees)
     predicted = [cross_val_predict(model, table, times, cv=folds) for folds in rounds]
     return np.array(predicted, dtype=np.float64)
@@ -231,7 +235,7 @@ def _mean_rcc(predicted: Floats, times: Floats) -> float:
 
 
 def _is_correlated(forecast: Floats, times: Floats, n_tests: int) -> bool:
-    """Return whether times increase with a forecast, by Kendall's tau, Bonferroni-corrected."""
+    """Test Kendall's tau between a forecast and times, Bonferroni-corrected for several tests."""
     if np.ptp(forecast) == 0:
         return False
     p_value = n_tests * scipy.stats.kendalltau(forecast, times, alternative="greater").pvalue
@@ -239,10 +243,10 @@ def _is_correlated(forecast: Floats, times: Floats, n_tests: int) -> bool:
 
 
 def _no_model_error(runs: Runs, median_error: float, min_error: float) -> NothingToLearnError:
-    """Return the error of runs that no model predicts, which mentions a drift in their order."""
+    """Return an error for runs that no model predicts, with a hint if their times drift."""
     tau = float(scipy.stats.kendalltau(np.arange(runs.times.size), runs.times).statistic)
-    trend = "; they increase from row to row" if tau > 0.8 else ""
-    trend = "; they decrease from row to row" if tau < -0.8 else trend
+    direction = "increase" if tau > 0 else "decrease"
+    trend = f"; they {direction} from row to row" if abs(tau) > _MIN_TREND else ""
     return NothingToLearnError(
         "nothing to learn: no model predicts held-out times significantly better than the median "
         f"of the others (error {percent(min_error, digits=2)} against "
@@ -273,8 +277,8 @@ def learn_runs(
     times : path, dict of names to seconds, DataFrame or Runs
         Measured times, see `Runs.from_times`.
     simulate : int, optional
-        Maximum number of mappings to simulate. If the measured mappings are no more, simulated
-        times are reference times besides the bounds. No limit by default; 0 for none.
+        Maximum number of mappings to simulate. If there are no more measured mappings, simulated
+        times are tried as reference times besides the bounds. No limit by default; 0 for none.
     features : sequence of str, optional
         Features for corrections; by default, analytic and relative ones, and the reference times.
     more : sequence of str
@@ -301,11 +305,11 @@ def learn_runs(
 
 
 def _warn_of_slope(learned: RunModel) -> None:
-    """Warn if the slope of measured over reference times is that of another unit."""
+    """Warn if the slope of measured over reference times suggests times in different units."""
     slope = learned.line.slope
     if not slope or 1 / _MAX_SLOPE < slope < _MAX_SLOPE:
         return
-    reference = describe_reference(learned.model.reference)
+    reference = REFERENCES.get(learned.model.reference, learned.model.reference)
     message = f"differences of measured times are {factor(slope)} those of {reference}"
     question = "are they in seconds, and is the bandwidth that of the machine?"
     warnings.warn(InputWarning(f"{message}: {question}"), stacklevel=3)

@@ -54,18 +54,17 @@ from toruscast.validation import (
 if TYPE_CHECKING:
     from toruscast.mapping.problem import Mappings, ProblemLike, TorusLike
 
-
 COVERAGE = 0.9
 """Probability that a mapping's time is between ``low`` and ``high``."""
 # Mappings are indistinguishable if they differ by less than this number of noise deviations.
 _NOISE_WIDTHS = 1.5
-# Minimum number of runs of a mapping for which `Runs.is_outlier` finds the disturbed ones.
+# `Runs.is_outlier` finds disturbed runs of mappings that ran at least this often.
 _MIN_REPEATED = 3
 # Number of runs after which the best mapping is run again if the noise is unknown.
 _RUNS_BEFORE_REPEAT = 4
-# Minimum expected gain, as a share of the time, for which the next run is chosen by its gain.
+# The next run is chosen by its expected gain if that is at least this share of the time.
 _MIN_GAIN = 1e-4
-# Minimum probability of being faster than the best for which a mapping is a rival.
+# A mapping is a rival if it is faster than the best with at least this probability.
 _RIVAL_PROBABILITY = 0.05
 # Log prior probability that a run is disturbed, one in twenty. The log delay of such a run has a
 # density of about 1, so it does not change the evidence.
@@ -77,8 +76,8 @@ _MIN_RUNS, _N_SUSPECTS = 4, 24
 class Plan(Result):
     """A sequential plan of runs: ask for the next mapping, run it, and observe its time.
 
-    `plan` makes it and documents its parameters. ``prior`` is the posterior of the times on the
-    machine before any run; ``is_simulated`` tells whether its means come from simulations.
+    `plan` makes it and documents its parameters. ``prior`` is the distribution of the times on the
+    machine before any run. ``is_simulated`` is true if its means come from simulations.
     """
 
     def __init__(
@@ -178,7 +177,7 @@ class Plan(Result):
     def verdict(self) -> Verdict:
         """Confidence in the best mapping after the observed runs."""
         loss, tolerance = self._loss, self._tolerance
-        # The draws omit unlikely mappings, which are the fastest with at most this probability.
+        # Upper bound of the probability that one of the mappings without draws is the fastest.
         omitted = self._omitted_probability()
         certainty = max(0.0, float((loss <= np.log1p(tolerance)).mean()) - omitted)
         kind: Kind = "sure" if certainty >= SURE else "undecided"
@@ -186,7 +185,7 @@ class Plan(Result):
         if kind == "undecided" and self.noise_from != "nothing" and omitted <= 1 - SURE:
             max_loss = np.quantile(loss, SURE + omitted, method="inverted_cdf")
             is_hidden = max_loss <= np.log1p(_NOISE_WIDTHS * self.noise_share)
-            # By default, stop also where all further runs have a small expected gain.
+            # By default, stop also if the expected gain of all further runs is small.
             if self.tolerance is None and (is_hidden or self.mean_gain + omitted <= tolerance):
                 kind = "indistinguishable" if rivals.size else "not_worth_more"
                 tolerance = float(np.expm1(max_loss))
@@ -257,8 +256,8 @@ class Plan(Result):
 
     @lazy
     def _best(self) -> int:
-        ran = np.isin(self._likely, self._run_candidates) | (self.runs is None)
-        return int(self._likely[np.where(ran, self._joint[0], np.inf).argmin()])
+        is_allowed = np.isin(self._likely, self._run_candidates) | (self.runs is None)
+        return int(self._likely[np.where(is_allowed, self._joint[0], np.inf).argmin()])
 
     @lazy
     def _loss(self) -> Floats:
@@ -270,8 +269,8 @@ class Plan(Result):
         logs = self._draws.logs
         probability = (logs < logs[:, self._likely == self._best]).mean(axis=0)
         order = np.argsort(-probability, kind="stable")
-        order = order[probability[order] >= _RIVAL_PROBABILITY]
-        return np.asarray(self._likely[order[self._likely[order] != self._best]])
+        rivals = self._likely[order[probability[order] >= _RIVAL_PROBABILITY]]
+        return np.asarray(rivals[rivals != self._best])
 
     @lazy
     def table(self) -> pd.DataFrame:
@@ -367,7 +366,7 @@ class Plan(Result):
     def _omitted_probability(self) -> float:
         """Return an upper bound of the probability that a candidate without draws is the fastest.
 
-        It is the sum of the probabilities that each of them is faster than the best.
+        It is the sum of their separate probabilities of being faster than the best.
         """
         if self.runs is None or self._likely.size == len(self.names):
             return 0.0
@@ -420,10 +419,10 @@ def best_batch(
 def _resolved_probability(
     mean: Floats, covariance: Floats, variance: float, tolerance: float
 ) -> Floats:
-    """Return, for a run of each mapping, the resolved probability that another is the fastest.
+    """Return how much a run of each mapping is expected to confirm or refute the best one.
 
-    The probability that mapping j is faster than the best counts with the share of the variance of
-    their difference that the run explains.
+    This is the sum over the other mappings of the probability that one is faster than the best,
+    times the share of the variance of their difference that the run explains.
     """
     best = int(mean.argmin())
     own_variance = covariance.diagonal()
@@ -454,11 +453,11 @@ def plan(
 ) -> Plan:
     """Plan the runs of mappings on a machine: which mapping is next, and when runs are enough.
 
-    A measured time includes computation, software and noise. The time of the network is simulated
-    or predicted by the model. The runs determine the constant added to it, its factor, the error of
-    each mapping and the noise of a run. `Plan.ask` returns the mapping whose run is expected to
-    improve the choice most (knowledge gradient: Frazier, Powell and Dayanik, INFORMS Journal on
-    Computing 21, 2009), and `Plan.observe` adds its time.
+    A measured time includes computation, software and noise. It is modelled as a constant plus a
+    factor times the simulated or predicted time of the network. The runs determine both, the error
+    of each mapping and the noise of a run. `Plan.ask` returns the mapping whose run is expected to
+    improve the choice most (knowledge gradient: Frazier, Powell and Dayanik, 2009), and
+    `Plan.observe` adds its time.
 
     Parameters
     ----------

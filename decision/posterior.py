@@ -34,14 +34,14 @@ N_DRAWS = 4000
 N_TOGETHER = 200
 """Maximum number of candidates that are drawn together: those likeliest to be the fastest."""
 _MACHINE_SOURCES = (RUN, MACHINE)
-# Variance of the logarithm of the factor between measured and simulated times: a flat prior.
+# Prior variance of the logarithm of the factor between measured and simulated times: nearly flat.
 _FACTOR_VARIANCE = 3.0**2
 # Minimum share of an expected time that remains when a negative constant is added.
 _MIN_REMAINING = 0.1
 # Variances that keep covariances of exact observations positive definite.
 _JITTER, _NUGGET = 1e-18, 1e-9
-# Exponent of the evidence in the weights of networks. No plausible network is exactly that of the
-# machine, so a few runs should not exclude all but one. Chosen on four programs; .1 is as good.
+# Exponent of the evidence in the weights of networks. No plausible network is exactly the network
+# of the machine, so a few runs should not exclude all but one. Chosen on four programs.
 _NETWORK_SHARE = 0.25
 # Grid points are dropped below this share of the largest weight.
 _MIN_WEIGHT = 1e-3
@@ -76,7 +76,7 @@ class ErrorComponent(NamedTuple):
     @classmethod
     def from_distance(cls, mean: Floats, slope: float) -> Self:
         """Return an error that is proportional to the distance of ``mean`` from its minimum."""
-        return cls(slope * (mean - mean.min()), Kernel(1.0, 0.0, 0.0))
+        return cls(slope * (mean - mean.min()), Kernel(common=1.0, smooth=0.0, independent=0.0))
 
 
 class Hyperparameters(NamedTuple):
@@ -156,8 +156,8 @@ class Posterior:
     grid, grid_weights
         Hyperparameters, and their prior weights.
     target : {"time", "machine", "averaged"}
-        Source of the times to predict. ``averaged``: the times on a machine, of which the mean over
-        several networks is simulated.
+        Source of the times to predict. ``averaged``: times on a machine that is simulated by the
+        mean over several networks.
     """
 
     prior_means: Floats
@@ -205,17 +205,17 @@ class Posterior:
     ) -> Self:
         """Return the posterior conditioned on further times of one source.
 
-        ``variance`` is that of their logarithms, in addition to the errors of the source and the
-        noise of the grid. All runs of a mapping must be given in one call.
+        ``variance`` is the variance of the logarithms of the times, in addition to the errors of
+        the source and the noise of the grid. All runs of a mapping must be given in one call.
         """
         if not len(candidates):
             return self
         logs, old = np.log(times), self.observations
-        each, index = np.unique(candidates, return_inverse=True)
+        observed, index = np.unique(candidates, return_inverse=True)
         counts = np.bincount(index)
         means = np.bincount(index, logs) / counts
         variances = np.bincount(index, np.broadcast_to(variance, logs.shape)) / counts**2
-        added = each, np.full(each.size, source, "U8"), means, variances, counts
+        added = observed, np.full(observed.size, source, "U8"), means, variances, counts
         arrays = (np.concatenate(pair) for pair in zip(old[:-1], added, strict=True))
         scatter = old.scatter + float(((logs - means[index]) ** 2).sum())
         return replace(self, observations=Observations._make([*arrays, scatter]))
@@ -310,7 +310,7 @@ class Posterior:
 
     @lazy
     def _solution(self) -> tuple[Floats, float, Floats, Floats]:
-        """Weights of the grid points, evidence, and each point's Cholesky factor and K^-1 r.
+        """Weights of the grid points, evidence, and the Cholesky factor and K^-1 r of each point.
 
         K is the covariance of the observations, and r their difference from the prior mean.
         """
@@ -351,10 +351,10 @@ class Posterior:
     def _moments(
         self, candidates: Indices, *, diagonal: bool = False
     ) -> tuple[Floats, Floats, Floats]:
-        """Return weights, means and covariances of the target for each grid point in use.
+        """Return weight, mean and covariance of the target at each of ``w`` grid points in use.
 
-        Shapes are ``(w,)``, ``(w, n)`` and ``(w, n, n)``; ``diagonal`` returns only the variances,
-        ``(w, n)``. The formulas are those of Gaussian process regression.
+        Shapes are ``(w,)``, ``(w, n)`` and ``(w, n, n)``. With ``diagonal``, only the variances are
+        returned, ``(w, n)``. The formulas are those of Gaussian process regression.
         """
         weights, _, roots, solved = self._solution
         observed, used = self.observations, np.flatnonzero(weights)
@@ -404,24 +404,19 @@ class Posterior:
         return np.log(total) + median, relative / total
 
     def _covariance(
-        self, points: Indices, rows: Indices, a: Any, columns: Indices, b: Any
+        self, points: Indices, rows: Indices, row_source: Any, columns: Indices, column_source: Any
     ) -> Floats:
-        """Return the prior covariance of log times, ``(n_points, n_rows, n_columns)``.
-
-        ``rows`` are candidates whose times have the source ``a``, and ``columns`` have ``b``.
-        """
+        """Return the prior covariance of log times by source, ``(n_points, n_rows, n_columns)``."""
         total = np.zeros((points.size, rows.size, columns.size))
         for name, error in self.errors.items():
-            row_std = self._error_std(points, name, rows, a)
-            column_std = self._error_std(points, name, columns, b)
+            row_std = self._error_std(points, name, rows, row_source)
+            column_std = self._error_std(points, name, columns, column_source)
             if row_std.any() and column_std.any():
                 correlation = evaluate_kernel(error.kernel, self.features, rows, columns)
                 total += row_std[:, :, None] * column_std[:, None, :] * correlation
-        is_run = (
-            np.broadcast_to(np.isin(source, _MACHINE_SOURCES), candidates.shape)
-            for source, candidates in ((a, rows), (b, columns))
-        )
-        return total + _FACTOR_VARIANCE * np.outer(*is_run)
+        row_is_run = np.broadcast_to(np.isin(row_source, _MACHINE_SOURCES), rows.shape)
+        column_is_run = np.broadcast_to(np.isin(column_source, _MACHINE_SOURCES), columns.shape)
+        return total + _FACTOR_VARIANCE * np.outer(row_is_run, column_is_run)
 
     def _variance(self, points: Indices, candidates: Indices, source: Any) -> Floats:
         """Return the diagonal of `_covariance` for one source, ``(n_points, n_candidates)``."""
@@ -483,9 +478,9 @@ def normal_cdf(scores: Floats) -> Floats:
 
 
 def misorder_probabilities(posterior: Posterior) -> tuple[Indices, Floats]:
-    """Return some or all candidates, and the probability that their means misorder each pair.
+    """Return candidates, and the probabilities that their means misorder each pair, ``(n, n)``.
 
-    The probabilities, ``(n, n)``, are 0 for pairs of known times.
+    More than `_MAX_PAIRED` candidates are thinned out. Pairs of known times have the probability 0.
     """
     n = posterior.n
     candidates = np.unique(np.linspace(0, n - 1, min(n, _MAX_PAIRED)).astype(np.int64))
@@ -493,9 +488,8 @@ def misorder_probabilities(posterior: Posterior) -> tuple[Indices, Floats]:
     variance = covariance.diagonal()
     difference = variance[:, None] + variance[None] - 2 * covariance
     score = -np.abs(mean[:, None] - mean[None]) / np.sqrt(np.maximum(difference, _NUGGET))
-    return candidates, np.where(
-        difference > _NUGGET, normal_cdf(score.ravel()).reshape(score.shape), 0.0
-    )
+    probability = normal_cdf(score.ravel()).reshape(score.shape)
+    return candidates, np.where(difference > _NUGGET, probability, 0.0)
 
 
 def expected_rcc(posterior: Posterior) -> float:

@@ -100,13 +100,13 @@ def rank(
     rivals. Each simulation updates the predictions of the others. The loop stops when the best is
     proved or sure to be the fastest, or when the budget is spent.
 
-    With ``goal="order"``, all candidates are simulated with coarse packets, then those whose pairs
-    are likeliest to be in the wrong order with real packets, until the expected RCC is that of the
-    budget or its seconds are spent. `Verdict.rcc` is the expected RCC.
+    With ``goal="order"``, all candidates are simulated with coarse packets. Candidates whose pairs
+    are likeliest to be in the wrong order are then simulated with real packets, until the expected
+    RCC, `Verdict.rcc`, reaches that of the budget or the budget is spent.
 
     If rules of the network are unknown (`Network.unknown_rules`), candidates are simulated on
-    several networks that the machine may have and ranked by the mean. A proof then is one on each
-    of these networks.
+    several networks that the machine may have and ranked by the mean. A proof must then hold on
+    each of these networks.
 
     The first simulation after installation takes about a minute longer because it is compiled.
 
@@ -126,14 +126,14 @@ def rank(
         Maximum number of simulations with real packets; 0 for a prediction only. With ``times``, 0
         excludes simulated times from the references of the model.
     check : bool
-        Whether to simulate all candidates in the end, rank by the simulated times, and score the
-        ranking before.
+        Whether to simulate all candidates in the end, score the ranking by the simulated times, and
+        sort it by them.
     coverage : float
         Probability that a time is in the interval ``low`` to ``high``.
     n_jobs : int, optional
         Number of threads, and of candidates simulated at the same time.
     progress : callable, optional
-        Called with the stage, "features" or "simulations", and its done and maximum numbers.
+        Called with the stage, "features" or "simulations", the finished number and the maximum.
 
     Examples
     --------
@@ -227,13 +227,13 @@ def describe_candidates(
     )
     features = pd.concat(blocks)
     networks = candidate_networks(problem.torus, problem.routing)
-    # The first network is that of the problem.
-    others = [bound_candidates(problem, mappings, each, n_jobs) for each in networks[1:]]
+    # The first network has the sure bound of the features.
+    others = [bound_candidates(problem, mappings, network, n_jobs) for network in networks[1:]]
     bounds = np.column_stack([features.pop(SURE_BOUND), *others]).astype(np.float64)
     prediction, unseen_traffic = predict_prior(model, features, problem, mappings)
-    # The lower bound is that of links and nodes. The release bound is closer to the time, but not a
-    # bound in adaptive routing.
-    lower, release = (features[name].to_numpy(dtype=np.float64) for name in ("lower_bound", BOUND))
+    lower = features["lower_bound"].to_numpy(dtype=np.float64)
+    # The release bound is closer to the times, but they may be below it in adaptive routing.
+    release = features[BOUND].to_numpy(dtype=np.float64)
     simulator = CandidateSimulator(problem, mappings, lower, release, n_jobs, networks, bounds)
     simulator.spent["bound"] = time.monotonic() - start
     posterior = Posterior.from_prediction(prediction, average_networks(bounds), seed)
@@ -257,9 +257,8 @@ def _rank_by_simulations(
         summary = _summarise_simulations(decision, coverage)
     else:
         posterior = machine.with_machine_error(posterior)
-        summary = _widen_intervals(
-            PosteriorSummary.from_posterior(posterior, coverage), simulator.times
-        )
+        summary = PosteriorSummary.from_posterior(posterior, coverage)
+        summary = _widen_intervals(summary, simulator.times)
         if np.isfinite(simulator.times).any():
             networks = _make_ensemble(candidates, simulator)
     source = np.where(decision.is_coarse, "coarse", "predicted")
@@ -272,11 +271,13 @@ def _rank_by_simulations(
         is_leading = rounded == rounded[summary.time.argmin()]
         is_leading &= loads == loads[is_leading].min()
     is_coarse = bool(COARSE_FEATURES & set(model.required_columns))
+    cost = Cost(decision.n_simulated, posterior.n, is_coarse, networks=n_networks)
+    cost = cost._replace(coarsening=decision.coarsening)
     ranking, rows = _build_ranking(
         candidates,
         summary,
         source,
-        Cost(decision.n_simulated, posterior.n, is_coarse, 0, decision.coarsening, n_networks),
+        cost,
         coverage,
         bounds=np.minimum(candidates.posterior.bounds, summary.time),
         is_leading=is_leading if decision.goal == "fastest" else None,
@@ -305,19 +306,18 @@ def _rank_by_simulations(
         return ranking
     order = np.lexsort((table["rank"], rows != candidates.default, table["observed_time"]))
     checked = table.iloc[order].assign(rank=np.arange(1, len(table) + 1))
-    # Simulations of all candidates prove the order of the mean, but not that on the machine.
+    # If the networks are averaged, the simulations do not prove the order on the machine.
     certainty, n_proved = ranking.verdict.certainty, decision.n_proved()
     certainty = 1.0 if n_networks == 1 else certainty
     verdict = replace(
         ranking.verdict, kind="proved", certainty=certainty, rivals=(), rcc=1.0, n_proved=n_proved
     )
-    return replace(
-        ranking, table=checked.reset_index(drop=True), verdict=verdict, unchecked=ranking
-    )
+    checked = checked.reset_index(drop=True)
+    return replace(ranking, table=checked, verdict=verdict, unchecked=ranking)
 
 
 def _summarise_simulations(decision: Decision, coverage: float) -> PosteriorSummary:
-    """Return the posterior of the times on one network, with simulated times as they are."""
+    """Return the posterior of the times on one network, with exact simulated times."""
     posterior, is_simulated = decision.posterior, decision.is_simulated
     draws = decision.draws() if is_simulated.any() else posterior.sample()
     # Logarithms in the posterior would round the simulated times.
@@ -331,7 +331,7 @@ def _summarise_simulations(decision: Decision, coverage: float) -> PosteriorSumm
 def _widen_intervals(summary: PosteriorSummary, times: Floats) -> PosteriorSummary:
     """Widen the intervals by the spread of ``times``, ``(n, n_networks)``, between networks.
 
-    The machine has one of the networks. The mean spread is used for candidates without times.
+    Candidates without times get the mean spread of the others.
     """
     spread = np.log(times).std(axis=1)
     is_known = np.isfinite(spread)
@@ -343,10 +343,7 @@ def _widen_intervals(summary: PosteriorSummary, times: Floats) -> PosteriorSumma
 def _rank_by_networks(
     candidates: CandidateSet, simulator: CandidateSimulator, runs: Runs, coverage: float
 ) -> Ranking:
-    """Return the ranking by runs on a machine that may have any of several networks.
-
-    The runs weigh the networks by the agreement with times simulated on them.
-    """
+    """Return the ranking by runs on a machine, which weigh the networks that it may have."""
     measured = find_measured(candidates.mappings, runs)
     if len(runs.names) >= MIN_MAPPINGS:
         check_enough(runs)
@@ -364,12 +361,13 @@ def _rank_by_networks(
     networks = None
     if coarsening:
         networks = _make_ensemble(candidates, simulator, posterior.network_weights)
-    n_simulated, n_measured = prior.n if coarsening else 0, int(is_measured.sum())
+    cost = Cost(prior.n if coarsening else 0, prior.n, is_coarse=False, coarsening=coarsening)
+    cost = cost._replace(measured=int(is_measured.sum()), networks=len(simulator.networks))
     ranking, _ = _build_ranking(
         candidates,
         PosteriorSummary.from_posterior(posterior, coverage),
         source,
-        Cost(n_simulated, prior.n, False, n_measured, coarsening, len(simulator.networks)),
+        cost,
         coverage,
         rcc=expected_rcc(posterior),
         networks=networks,
@@ -397,14 +395,14 @@ def _rank_by_runs(
     candidates = CandidateSet(problem, mappings, model, features, posterior)
     summary = PosteriorSummary.from_posterior(posterior, coverage)
     bounds = candidates.column("lower_bound")
-    # If a measured time is below its lower bound, the machine is faster than the network here.
+    # If a measured time is below its lower bound, the machine is faster than the described network.
     is_bounded = np.isfinite(prediction.min_times).all() and not (summary.time < bounds).any()
     is_coarse = bool({*COARSE_FEATURES, *SIMULATED} & set(model.required_columns))
     ranking, _ = _build_ranking(
         candidates,
         summary,
         np.where(is_measured, "measured", "predicted"),
-        Cost(0, len(mappings), is_coarse, int(is_measured.sum())),
+        Cost(0, len(mappings), is_coarse, measured=int(is_measured.sum())),
         coverage,
         bounds=bounds if is_bounded else None,
         learned=learned,
@@ -415,7 +413,7 @@ def _rank_by_runs(
 def _make_ensemble(
     candidates: CandidateSet, simulator: CandidateSimulator, weights: Floats | None = None
 ) -> NetworkEnsemble:
-    """Return the times on each network, with equal weights by default."""
+    """Return the simulated times on each network with its weight, equal weights by default."""
     names = [network.name for network in simulator.networks]
     rows = pd.Index(candidate_names(candidates.mappings), name="mapping")
     weights = np.full(len(names), 1 / len(names)) if weights is None else weights
@@ -442,15 +440,15 @@ def _build_ranking(
     lower bounds of the times, seconds; ``fields`` are further fields of `Ranking`.
     """
     features = {name: candidates.column(name) for name in TABLE_FEATURES}
-    # Without bounds, because those of the network do not apply to measured times.
+    # Bounds are missing if those of the network do not apply to measured times.
     features["lower_bound"] = np.full(cost.candidates, np.nan) if bounds is None else bounds
     columns = summary._asdict()
     certainty = columns.pop("certainty")
     names = candidate_names(candidates.mappings)
     table = pd.DataFrame({"mapping": names, **columns, "source": source, **features})
     is_last = np.zeros(len(table), dtype=bool) if is_leading is None else ~is_leading
-    # Among equal times, prefer the default order. Round the probabilities, because those of equal
-    # candidates differ by the noise of the draws.
+    # Among equal times, prefer the default order. Round the probabilities, because they differ by
+    # the noise of the draws even if candidates are equal.
     is_moved = np.arange(len(table)) != candidates.default
     table = table.iloc[np.lexsort((-table["p_best"].round(2), is_moved, table["time"], is_last))]
     table.insert(0, "rank", np.arange(1, len(table) + 1))

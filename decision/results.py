@@ -33,10 +33,11 @@ SUMMED_PROFILE_FACTORS = (0.84, 2.3)
 """90 % interval of a program's time over that of its summed profile, in which all messages start at
 once (`python -m studies run real_mpi`)."""
 MIN_RIVAL_PROBABILITY = 0.01
-"""Minimum probability of being the fastest for which a candidate is a rival."""
-
+"""A candidate is a rival if it is the fastest with at least this probability."""
 
 Kind = Literal["proved", "sure", "indistinguishable", "not_worth_more", "undecided"]
+# Default mappings of the launcher of Fugaku.
+_FUGAKU_DEFAULTS = tuple(f"rank-map-bynode={'XYZ'[:n]}" for n in (1, 2, 3))
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,8 @@ class Verdict:
         other candidate has a lower bound below the simulated time of the best.
         *sure*: ``certainty`` is 95 % or more. *undecided*: neither, because the budget was spent or
         more runs are worth their cost. A plan may also be *not_worth_more*: more runs cost more
-        than their expected gain; or *indistinguishable*: only many more runs would separate the
-        rivals from the noise.
+        than their expected gain; or *indistinguishable*: the noise hides the differences between
+        the rivals unless many more runs are made.
     certainty : float
         Probability that no candidate is faster than the best by more than ``tolerance``.
     rivals : tuple of str
@@ -63,7 +64,7 @@ class Verdict:
         Relative difference in time that is not worth more simulations or runs; larger if the kind
         is *indistinguishable* or *not_worth_more*.
     n_proved, n_networks : int
-        Plausible networks on which the best is proved to be the fastest, and all of them.
+        Number of plausible networks on which the best is proved to be the fastest, and of all.
     """
 
     kind: Kind
@@ -82,7 +83,7 @@ class Verdict:
 
 
 def describe_proof_scope(workload: Workload) -> str:
-    """Return what a proof is limited to, if the workload is not the whole program."""
+    """Return the scope of a proof in words; empty if the workload is the whole program."""
     if workload.omitted:
         return " for what is counted"
     return " for this graph" if workload.summed else ""
@@ -114,7 +115,7 @@ class Cost(NamedTuple):
     """Simulations and runs behind an answer."""
 
     simulated: int
-    """Candidates simulated with real packets before the decision; with runs, with any packets."""
+    """Candidates simulated before the decision: with real packets, or with any if runs decide."""
     candidates: int
     is_coarse: bool
     """Whether the model needs a coarse simulation of every candidate."""
@@ -127,7 +128,7 @@ class Cost(NamedTuple):
 
 
 class ReleaseBoundRanking(NamedTuple):
-    """The ranking by the release bound, for comparison with a model of the user's own."""
+    """The ranking by the release bound, for comparison with the user's own model."""
 
     first: str
     """The candidate with the smallest bound."""
@@ -163,7 +164,7 @@ class Ranking(Result):
         ``check`` also ``observed_time``, the simulated one. ``source`` is ``simulated``,
         ``measured``, ``predicted``, ``coarse`` (predicted from a coarse simulation) or ``averaged``
         (the geometric mean over the networks that a machine of unknown rules may have).
-        For a summed profile (`Workload.summed`), times are of all messages starting at once;
+        For a summed profile (`Workload.summed`), times assume that all messages start at once;
         ``low`` and ``high`` include the longer time of a program with rounds.
     unchecked : Ranking or None
         With ``check``, the answer before the check. After it, all times are known: the table is
@@ -239,6 +240,7 @@ class Ranking(Result):
         )
 
     def _card_facts(self) -> list[tuple[str, object]]:
+        """Return the names and values of the main facts, for a notebook."""
         first = self.table.iloc[0]
         certainty = self.verdict.in_words(self.problem.workload)
         if self.verdict.kind != "proved":
@@ -248,12 +250,9 @@ class Ranking(Result):
             ("certainty", certainty),
             ("simulated to decide", f"{self.cost.simulated} of {self.cost.candidates}"),
         ]
-        omissions = describe_omissions(self.problem.workload.omitted)
-        return [*facts, *([("left out", omissions)] if omissions else ())]
-
-
-# Default mappings of the launcher of Fugaku.
-_FUGAKU_DEFAULTS = tuple(f"rank-map-bynode={'XYZ'[:n]}" for n in (1, 2, 3))
+        if omissions := describe_omissions(self.problem.workload.omitted):
+            facts.append(("left out", omissions))
+        return facts
 
 
 def default_order(

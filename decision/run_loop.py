@@ -22,6 +22,7 @@ from toruscast.mapping import TaskMapping
 
 from .planning import Plan
 
+logger = logging.getLogger(__name__)
 PLACEHOLDER = "{map}"
 """Placeholder in a command for the file of the mapping."""
 # A path that every shell reads as one word, inside and outside quotes.
@@ -105,7 +106,10 @@ def check_command(command: str, folder: Path) -> None:
 
 
 def last_seconds(text: str) -> float:
-    """Return the seconds in the last line with a digit: one number, with an optional label."""
+    """Return the seconds in the last line with a digit: a number and optionally a label before it.
+
+    Raises `ValueError` if the line has other text, a unit other than seconds, or no positive time.
+    """
     expected = "expected positive seconds at the end, such as 'elapsed: 1.25 s'"
     lines = [line.strip() for line in text.splitlines() if _MAY_BE_TIME.search(line)]
     if not lines:
@@ -120,7 +124,7 @@ def last_seconds(text: str) -> float:
 
 
 def _is_label(text: str, *, has_unit: bool) -> bool:
-    """Return whether the text before a number is a label without another unit than seconds."""
+    """Return whether the text before a number is a label, without a unit other than seconds."""
     words = text.rstrip(" \t=:([").split()
     # A preceding number may belong to the time: "1 234.5", "12: 34.5", "1.5 +- 0.1".
     if words and (words[-1][0] in "+-" or not _WORD.fullmatch(words[-1])):
@@ -145,9 +149,6 @@ def _kill_session(process: subprocess.Popen[bytes]) -> None:
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout)
             return
-
-
-logger = logging.getLogger(__name__)
 
 
 def run_folder(runs_file: str | os.PathLike[str]) -> Path:

@@ -19,6 +19,7 @@ from toruscast.errors import InputError
 from toruscast.formats.times import MAPPING, MeasuredRun, read_runs
 from toruscast.mapping import TaskMapping
 from toruscast.notebook import NotebookCard
+from toruscast.scaling.noise import MAD_TO_STD
 from toruscast.text import counted, factor, percent, seconds
 from toruscast.typing import Floats
 
@@ -40,6 +41,9 @@ _MEDIAN_FACTORS = np.array([1.0, 1.0, 1.0, 1.16, 1.09, 1.20, 1.14, 1.2])
 _POOLED_DF = 4
 # Maximum p-value of a reported drift, and its minimum relative size over all runs.
 _DRIFT_P_VALUE, _DRIFT_SHARE = 1e-3, 0.01
+# Minimum number of runs for an estimated drift. More than the maximum are thinned out evenly,
+# because the Theil-Sen slope takes quadratic time.
+_MIN_DRIFT_RUNS, _MAX_DRIFT_RUNS = 8, 2000
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,12 +95,13 @@ class Runs(NotebookCard):
         runs = _convert_times(times) if file is None else read_runs(file)
         if not runs:
             raise InputError("no times", expected="times of six or more mappings")
-        names = {name: i for i, name in enumerate(dict.fromkeys(run.mapping for run in runs))}
         seconds = np.array([run.time for run in runs])
         _check_unit(runs, seconds, file)
-        which = np.array([names[run.mapping] for run in runs])
+        names = tuple(dict.fromkeys(run.mapping for run in runs))
+        index = {name: i for i, name in enumerate(names)}
+        which = np.array([index[run.mapping] for run in runs])
         lines = () if file is None else tuple(run.line for run in runs)
-        return cls(tuple(names), seconds, which, lines, file)
+        return cls(names, seconds, which, lines, file)
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
@@ -139,7 +144,7 @@ class Runs(NotebookCard):
         if not is_repeated.any():
             return np.zeros(self.which.size, dtype=bool)
         deviation = np.abs(self._residuals) * np.sqrt(counts / np.maximum(counts - 1, 1))
-        scale = 1.4826 * float(np.median(deviation[is_repeated]))
+        scale = MAD_TO_STD * float(np.median(deviation[is_repeated]))
         return np.asarray(deviation > max(_OUTLIER_SCALES * scale, _OUTLIER_SHARE))
 
     @property
@@ -155,10 +160,9 @@ class Runs(NotebookCard):
         It is estimated from the mappings that ran more than once.
         """
         repeated = np.flatnonzero((self.counts[self.which] > 1) & ~self.is_outlier)
-        if repeated.size < 8:
+        if repeated.size < _MIN_DRIFT_RUNS:
             return 0.0
-        # The Theil-Sen slope takes quadratic time.
-        repeated = repeated[:: 1 + repeated.size // 2000]
+        repeated = repeated[:: 1 + repeated.size // _MAX_DRIFT_RUNS]
         order, residuals = repeated.astype(np.float64), self._residuals[repeated]
         if np.ptp(residuals) == 0:
             return 0.0
@@ -171,13 +175,12 @@ class Runs(NotebookCard):
     def take(self, names: Sequence[str]) -> Self:
         """Return the runs of some mappings, in this order of mappings."""
         index = {name: i for i, name in enumerate(self.names)}
-        number = np.full(len(self.names), -1)
-        number[[index[name] for name in names]] = np.arange(len(names))
-        runs = np.flatnonzero(number[self.which] >= 0)
+        new_index = np.full(len(self.names), -1)
+        new_index[[index[name] for name in names]] = np.arange(len(names))
+        runs = np.flatnonzero(new_index[self.which] >= 0)
         lines = tuple(self.lines[i] for i in runs) if self.lines else ()
-        return type(self)(
-            tuple(names), self.seconds[runs], number[self.which[runs]], lines, self.file
-        )
+        which = new_index[self.which[runs]]
+        return type(self)(tuple(names), self.seconds[runs], which, lines, self.file)
 
     def line_of(self, name: str) -> int | None:
         """Return the first line of a mapping in the file; None without a file."""
@@ -279,16 +282,16 @@ def check_enough(runs: Runs) -> None:
 
 
 def possible_rcc(runs: Runs) -> float:
-    """Return the expected RCC of the true times against the measured ones.
+    """Return the expected share of pairs whose true times are in the order of the measured times.
 
-    It is the maximum that a forecast can be expected to reach under the noise. Pairs of equal
-    measured times are left out, as in `rcc_told_apart`.
+    No forecast can be expected to reach a higher RCC under this noise. Pairs of equal measured
+    times are left out, as in `rcc_told_apart`.
     """
     if math.isnan(runs.noise):
         return math.nan
     sample, difference, error = _compare_pairs(runs)
-    # The variance of measured times is that of the true times plus that of the noise. A pair that
-    # differs by d is in its true order with probability cdf(sqrt(share of the true) * d / error).
+    # The variance of measured times is the sum of the variances of true times and noise. A pair
+    # that differs by d is in its true order with probability cdf(sqrt(true share) * d / error).
     total = float(np.log(runs.times)[sample].var())
     true_share = max(0.0, 1 - float((runs.errors[sample] ** 2).mean()) / total) if total else 0.0
     is_right = scipy.stats.norm.cdf(math.sqrt(true_share) * difference / np.maximum(error, 1e-12))
@@ -296,7 +299,7 @@ def possible_rcc(runs: Runs) -> float:
 
 
 def tied_share(runs: Runs) -> float:
-    """Return the share of pairs that noise makes indistinguishable; NaN if it is unknown.
+    """Return the share of pairs that noise makes indistinguishable; NaN if noise is unknown.
 
     The times of such a pair differ by less than twice the standard error of the difference.
     """
@@ -307,7 +310,7 @@ def tied_share(runs: Runs) -> float:
 
 
 def _compare_pairs(runs: Runs) -> tuple[NDArray[np.int64], Floats, Floats]:
-    """Return a sample of mappings, and the log difference of its pairs with its standard error."""
+    """Return sampled mappings, and the log difference of each pair with its standard error."""
     n = len(runs.names)
     sample = np.linspace(0, n - 1, min(n, _MAX_PAIRED)).astype(np.int64)
     logs, errors = np.log(runs.times)[sample], runs.errors[sample]

@@ -1,9 +1,8 @@
 """Simulation of candidates: possible networks, cost in packet-hops, and error of coarse packets.
 
-A coarse simulation merges several real packets into one and is faster by about that factor. Where
-the rules of the network are not public (`Network.rules`), each candidate is simulated on several
-networks that the machine may have, and the geometric mean is used: the FIFO of a message, the order
-in which a node feeds its messages and the arbitration of packets matter as much as the routes.
+A coarse simulation merges several real packets into one and is faster by about that factor. If
+rules of the network are unknown (`Network.rules`), each candidate is simulated on several networks,
+and the geometric mean is used, because these rules matter as much as the routes.
 
 Costs are packet-hops and never wall-clock seconds, so that the same input gives the same answer.
 """
@@ -39,16 +38,16 @@ HOPS_PER_SECOND = 5e6
 """Packet-hops that a core simulates per second, a low estimate."""
 MAX_HOPS = 100e6
 """Maximum packet-hops of a proof or of a sweep of the rivals: at most 20 seconds of a core."""
-# Number of mappings in the mean of packet-hops.
+# Number of mappings over which packet-hops are averaged.
 _N_COUNTED = 5
-# Relative errors of coarse times by coarsening, if messages wait long. They are the independent
-# errors on unseen graphs (root mean square .028, .045 and .051 for 4, 8 and 16 packets) over the
+# Relative errors of coarse times by coarsening, if messages wait long: the independent errors on
+# unseen graphs (root mean square 0.028, 0.045 and 0.051 for 4, 8 and 16 packets), divided by the
 # mean correction scale of the candidates (`benchmarks/posterior.py`).
 _COARSE_ERRORS = {2: 0.028, 4: 0.040, 8: 0.062, 16: 0.070, 64: 0.100}
 _COARSE_KERNEL = Kernel(common=0.25, smooth=0.2, independent=0.55)
-# The error of messages of n coarse packets is at most .32 / sqrt(n). For n = 1, log times are moved
-# by this share towards the release bound, which orders such candidates better
-# (`python -m studies run unseen`).
+# The error of messages of n coarse packets is at most 0.32 / sqrt(n). For n = 1, log times are
+# moved by this share towards the release bound, which improves their order (`python -m studies run
+# unseen`).
 _LENGTH_ERROR, _BOUND_SHARE = 0.32, 0.3
 _BY_DIRECTION = {
     "fifo_rule": "first_dimension",
@@ -70,10 +69,13 @@ class CandidateNetwork(NamedTuple):
 def candidate_networks(torus: Torus, routing: Routing = "deterministic") -> list[CandidateNetwork]:
     """Return the networks that a machine may have: one, unless some of its rules are unknown.
 
-    They are the network as described; one whose injection FIFOs belong to a direction, which sends
-    the messages of one task after the other and whose links serve their inputs in turn; and, in
-    deterministic routing, one of flows without buffers. They also differ in their tie rules. No
-    network interleaves the packets of messages between the same tasks, as no transport does.
+    - ``as described``: the network with the given values of its unknown rules;
+    - ``by direction``: each injection FIFO belongs to a direction, messages of a task are sent one
+      after the other, and links serve their inputs in turn;
+    - ``flows``, in deterministic routing: messages share links without packets and buffers.
+
+    They also differ in their tie rules. As in all transports, the packets of messages between the
+    same two tasks are not interleaved.
     """
     unknown = torus.network.unknown_rules
     known = torus.with_network(unknown_rules=())
@@ -124,7 +126,7 @@ class CandidateSimulator:
         """Packets of the mean message."""
         self.problem, self.mappings, self.n_jobs = problem, mappings, n_jobs
         self.networks = networks or candidate_networks(problem.torus, problem.routing)
-        self._problems = [replace(problem, torus=each.torus) for each in self.networks]
+        self._problems = [replace(problem, torus=network.torus) for network in self.networks]
         self.bounds = np.zeros((len(mappings), len(self.networks))) if bounds is None else bounds
         self.times = np.full_like(self.bounds, np.nan)
         """Latest simulated seconds on each network, ``(n, n_networks)``."""
@@ -159,8 +161,8 @@ class CandidateSimulator:
     ) -> Posterior:
         """Return the posterior conditioned on coarse times.
 
-        The fewer coarse packets a message has, the more its log time is moved towards the release
-        bound, which orders such candidates better. The mean of the log times stays the same.
+        Log times are moved towards the release bound, more if messages have fewer coarse packets,
+        because this improves the order of the candidates. The mean of the log times is unchanged.
         """
         std = np.zeros(posterior.n)
         scale = correction_scale(times, self.lower[candidates])

@@ -25,7 +25,7 @@ from .formula import Formula, SupportsFormula
 from .measurements import to_float
 from .readers import read_formulas, read_measurements
 
-# Problem sizes at which memory is sampled, up to this factor above the smallest one.
+# The memory is sampled at `_N_SIZES` problem sizes, up to `_MAX_FACTOR` times the smallest one.
 _MAX_FACTOR = 1e30
 _N_SIZES = 1000
 # Relative differences below this are rounding errors.
@@ -37,6 +37,8 @@ REQUIREMENTS = {
     "loads_stores": "loads and stores",
     "stack_distance": "stack distance",
 }
+# Maximum number of bytes of a file.
+_MAX_TOML, _MAX_JSON = 1_000_000, 50_000_000
 
 
 class InsufficientMemoryError(InputError):
@@ -72,6 +74,7 @@ class Application:
     notes: tuple[str, ...] = ()
     smallest: float = 1.0
     file: str | None = None
+    # Values of p and n inside logarithms, if they differ from those outside.
     held: Mapping[str, Any] | None = field(default=None, repr=False)
 
     def __init__(
@@ -137,16 +140,16 @@ class Application:
         values = np.broadcast_to(bytes_used(n=sizes), sizes.shape)
         fills = values >= memory
         first_full = int(fills.argmax()) if fills.any() else sizes.size - 1
-        # A value that is not a number raises here.
+        # `need` raises an error for a value that is not a number.
         for n in sizes[: first_full + 1][np.isnan(values[: first_full + 1])]:
             self.need("bytes_used", p, n)
         # The largest size is unique if memory grows up to the first size that fills it, and if no
         # larger size fits.
         shrinks = ~(values[1 : first_full + 1] >= values[:first_full] * (1 - _TOLERANCE))
         fits_again = values[first_full + 1 :] < memory * (1 - _TOLERANCE)
-        is_wrong = np.append(shrinks, fits_again)
-        if is_wrong.any():
-            k = int(is_wrong.argmax())
+        has_shrunk = np.append(shrinks, fits_again)
+        if has_shrunk.any():
+            k = int(has_shrunk.argmax())
             start = self.smallest if needed > memory else sizes[k]
             message = f"{where}: bytes_used shrinks beyond n = {start:.4g}"
             found = f"{values[k + 1]:.4g} at n = {sizes[k + 1]:.4g}"
@@ -172,9 +175,6 @@ def check_positive(**values: Any) -> None:
         if not 0 < number < math.inf:
             found = f"{value if math.isnan(number) else number}"
             raise InputError(f"bad {name}", found=found, expected="a finite number above 0")
-
-
-_MAX_TOML, _MAX_JSON = 1_000_000, 50_000_000
 
 
 @cache
@@ -300,14 +300,14 @@ def _select_models(
             one_of(name, "requirement", tuple(REQUIREMENTS))
             one_of(metric, f"metric of {name}", tuple(dict.fromkeys(available)))
     models = {}
-    for name in REQUIREMENTS:
-        metric = metrics.get(name, name)
-        paths = [path for path, each in formulas if each == metric and callpath in (None, path)]
+    for requirement in REQUIREMENTS:
+        metric = metrics.get(requirement, requirement)
+        paths = [path for path, name in formulas if name == metric and callpath in (None, path)]
         if len(paths) > 1:
             found, expected = ", ".join(paths), "one call path; choose it by --callpath"
-            raise fault(f"several call paths have {name}", found=found, expected=expected)
+            raise fault(f"several call paths have {requirement}", found=found, expected=expected)
         if paths:
-            models[name] = formulas[paths[0], metric]
+            models[requirement] = formulas[paths[0], metric]
     if not models:
         expected = f"metrics called {', '.join(REQUIREMENTS)}, or --metric bytes_used=NAME"
         found = ", ".join(available)
@@ -316,7 +316,7 @@ def _select_models(
 
 
 def _read_fitted(table: dict[str, Any], key: str, path: Path) -> Formula:
-    """Read the model that a table {file, metric, callpath} names."""
+    """Read the model for requirement ``key`` that a table {file, metric, callpath} names."""
     fault = partial(InputError, file=os.fspath(path))
     unknown = [name for name in table if name not in ("file", "metric", "callpath")]
     if unknown or not isinstance(table.get("file"), str):
@@ -387,21 +387,21 @@ class System:
             raise InputError(message, found=self.processes, expected="1 or more")
 
     def wall_time(self, application: Application, n: float) -> tuple[float, str]:
-        """Return the time (s) of the slowest requirement, and the requirement's name.
+        """Return the time (s) and the name of the slowest requirement.
 
         Returns NaN and "" if the rates of all requirements are unknown.
         """
         rates = {"flop": self.flops, "bytes_sent": self.network, "loads_stores": self.accesses}
-        used = {k: rate for k, rate in rates.items() if rate and k in application.requirements}
+        known = {k: rate for k, rate in rates.items() if rate and k in application.requirements}
         if (
             self.cache is not None
             and "stack_distance" in application.requirements
             and application.need("stack_distance", self.processes, n) <= self.cache
         ):
-            used.pop("loads_stores", None)
-        times = {k: application.need(k, self.processes, n) / rate for k, rate in used.items()}
-        bound = max(times, key=lambda name: times[name], default="")
-        return times.get(bound, math.nan), bound
+            known.pop("loads_stores", None)
+        times = {k: application.need(k, self.processes, n) / rate for k, rate in known.items()}
+        slowest = max(times, key=lambda name: times[name], default="")
+        return times.get(slowest, math.nan), slowest
 
 
 # Each has 10 PB of memory in total [Calotoiu18].
@@ -464,10 +464,11 @@ def _fill_memory(application: Application, system: System) -> tuple[float, str]:
 
 
 def _time_problem(application: Application, system: System, size: float) -> tuple[float, str, str]:
-    """Return the wall time of a problem and its bound, or NaN and the reason."""
+    """Return the wall time (s) and slowest requirement of a problem, and a reason if unknown."""
     if math.isnan(size):
         return math.nan, "", "the smallest problem does not fit every system"
     n = size / system.processes
+    # Allow for rounding errors of the division.
     if n < application.smallest * (1 - 1e-12):
         return math.nan, "", f"the common problem leaves n = {n:.3g} a process"
     time, bound = system.wall_time(application, n)
@@ -522,8 +523,7 @@ def share_system(
             row = {"share": share, "application": app.name}
             n, reason = _fill_memory(app, partition)
             n_alone, reason_alone = _fill_memory(app, system)
-            if reason or reason_alone:
-                reason = reason or reason_alone
+            if reason := reason or reason_alone:
                 rows.append({**row, of: getattr(partition, of), "reason": reason})
                 continue
             time, bound = partition.wall_time(app, n)
@@ -611,14 +611,12 @@ def upgrade_ratios(
 def _compute_ratios(
     application: Application, before: dict[str, float], after: System
 ) -> tuple[dict[str, float], str]:
-    """Return each requirement of the new system divided by that before, or NaN and the reason."""
+    """Return the ratios of the requirements after and before an upgrade, or NaN and the reason."""
     n, reason = _fill_memory(application, after)
     if reason:
         return dict.fromkeys(before, np.nan), reason
-    needs = {
-        name: application.need(name, after.processes, n)
-        for name in before
-        if name != "problem_size"
-    }
-    needs["problem_size"] = n
-    return {name: needs[name] / value if value else np.nan for name, value in before.items()}, ""
+    ratios = {}
+    for name, value in before.items():
+        need = n if name == "problem_size" else application.need(name, after.processes, n)
+        ratios[name] = need / value if value else np.nan
+    return ratios, ""

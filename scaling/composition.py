@@ -29,14 +29,25 @@ from .stages import (
     split_range,
 )
 
-# A pool of T workers, each of which takes a time M per item, finishes an item every M / T. A
-# pipeline is as fast as its slowest stage. So the time per item of a composition is the maximum of
-# M / workers over its sequential tasks, and its normal form is the list of (task, workers). This
-# implies the three laws of [Calotoiu19]: pipelines and pools are associative and commutative, and a
-# pool distributes over a pipeline.
+# T workers that each take a time M per item finish an item every M / T, and a pipeline is as fast
+# as its slowest stage. So the time per item of a composition is the maximum of M / workers over its
+# sequential tasks, and its normal form is the list of (task, workers). This implies the laws of
+# [Calotoiu19] in `Expression`.
 
 MAX_NESTING = 100
 MAXIMA = ("point", "asymptotic")
+MAX_WORKERS = 2**53
+MAX_STAGES = 10_000
+_WORKERS = "number of workers"
+# Tasks of the patterns in which workers share an item.
+PATTERNS = {"scan": ("scan", "combine"), "dac": ("divide", "solve", "merge")}
+_MAX_NEW_WORKERS = 100_000
+_STEP_COLUMNS = ["stage", "workers", "time", "speed_up", "gain"]
+_MAX_CHARACTERS = 10_000
+_POOL = re.compile(r"tpool(?:_(\d+))?")
+# Conversions of very long numbers are slow.
+_MAX_DIGITS = 20
+_PATTERN = re.compile(rf"({'|'.join(PATTERNS)})_(\d{{1,{_MAX_DIGITS}}})")
 
 
 class Expression:
@@ -138,8 +149,7 @@ class Expression:
         one_of(maximum, "maximum", MAXIMA)
         columns = broadcast_values(self.stages, at)
         stages = self.slowest() if maximum == "asymptotic" else tuple(dict.fromkeys(self._normal))
-        times: Floats = np.max([stage.values(columns) for stage in stages], axis=0)
-        return times
+        return np.asarray(np.max([stage.values(columns) for stage in stages], axis=0))
 
     def pieces(
         self, parameter: str, low: float, high: float, at: Mapping[str, float] | None = None
@@ -160,33 +170,26 @@ class Expression:
         expected = reference._compute_times(at)
         if (expected == 0).any():
             raise InputError("the reference is 0, so the relative error is undefined")
-        error: Floats = np.abs(self._compute_times(at) - expected) / np.abs(expected)
-        return error
-
-
-MAX_WORKERS = 2**53
-MAX_STAGES = 10_000
-_WORKERS = "number of workers"
-
-
-# Tasks of the patterns in which workers share an item.
-PATTERNS = {"scan": ("scan", "combine"), "dac": ("divide", "solve", "merge")}
+        return np.asarray(np.abs(self._compute_times(at) - expected) / np.abs(expected))
 
 
 def _list_steps(pattern: str, workers: int) -> list[tuple[int, int, float]]:
     """Return the steps of a pattern: (number of runs, index of the task, share of the item).
 
-    The share is 0 for a single element.
+    The index refers to `PATTERNS`. The share is 0 for a single element.
     """
     share = 1 / workers
     if pattern == "dac":
+        divide, solve, merge = range(3)
         # Workers divide and merge the item on each level of a binary tree, and solve its leaves.
-        levels = range(workers.bit_length() - 1)
-        return [(1, k, 1 / 2**level) for level in levels for k in (0, 2)] + [(1, 1, share)]
+        parts = [1 / 2**level for level in range(workers.bit_length() - 1)]
+        return [(1, task, part) for part in parts for task in (divide, merge)] + [(1, solve, share)]
+    scan, combine = range(2)
     if workers == 1:
-        return [(1, 0, share)]
+        return [(1, scan, share)]
     # Workers scan their parts, combine the totals in a tree, and add the preceding total.
-    return [(1, 0, share), (math.ceil(math.log2(workers)), 1, 0.0), (1, 1, share)]
+    n_levels = math.ceil(math.log2(workers))
+    return [(1, scan, share), (n_levels, combine, 0.0), (1, combine, share)]
 
 
 def sequential(name: str, model: str | Formula | SupportsFormula, path: int = 0) -> Expression:
@@ -246,7 +249,7 @@ def shared(name: str, workers: int, *tasks: Expression, size: str = "n") -> Expr
 
 
 def _scale_size(task: Stage, size: str, part: float) -> Sequence[tuple[Powers, float]]:
-    """Return the products of a model for a part of an item, or for one element if it is 0."""
+    """Return the products of a model for a part of an item, or for one element if part is 0."""
     if size not in task.parameters or part == 1:
         return task.terms
     products: list[tuple[Powers, float]] = []
@@ -257,22 +260,23 @@ def _scale_size(task: Stage, size: str, part: float) -> Sequence[tuple[Powers, f
             found, expected = f"log2({size})^{j:g}", "a whole power of the logarithm"
             raise InputError(message, found=found, expected=expected)
         if part == 0:
-            factors = [(1.0, (0.0, 0.0))] if j == 0 else []
+            # For n = 1, a power is 1 and its logarithm 0.
+            scaled_terms = [(1.0, (0.0, 0.0))] if j == 0 else []
         else:
-            # (log2(n) + log2(part))^j
-            factors = [
+            # Expand (part n)^i (log2(n) + log2(part))^j by the binomial theorem.
+            scaled_terms = [
                 (math.comb(int(j), k) * math.log2(part) ** (j - k) * part**i, (i, float(k)))
                 for k in range(int(j) + 1)
             ]
-        for factor, pair in factors:
-            scaled = {**dict(powers), size: pair}
-            factors_left = tuple(sorted((name, e) for name, e in scaled.items() if any(e)))
-            products.append((factors_left, coefficient * factor))
+        for factor, exponents in scaled_terms:
+            scaled = {**dict(powers), size: exponents}
+            new_powers = tuple(sorted((name, pair) for name, pair in scaled.items() if any(pair)))
+            products.append((new_powers, coefficient * factor))
     return products
 
 
 def tpool(task: Expression, workers: int) -> Expression:
-    """Return a pool of workers; each worker applies the complete `task` to the items it is given.
+    """Return a pool of workers, each of which applies the complete `task` to some of the items.
 
     Examples
     --------
@@ -321,10 +325,6 @@ def _check_name(name: str) -> None:
         raise InputError("a task cannot have the name of a pattern", found=name)
 
 
-_MAX_NEW_WORKERS = 100_000
-_STEP_COLUMNS = ["stage", "workers", "time", "speed_up", "gain"]
-
-
 def replicate(
     program: Expression, workers: int, at: Mapping[str, ArrayLike], fixed: Sequence[str] = ()
 ) -> tuple[Expression, pd.DataFrame]:
@@ -356,23 +356,24 @@ def replicate(
     pipe(tpool_3(qsort), tpool_2(inc)) [45.0, 40.0, 30.0]
     """
     _check_expression(program)
-    count = whole_number(workers, "number of workers", 1, _MAX_NEW_WORKERS)
+    count = whole_number(workers, _WORKERS, 1, _MAX_NEW_WORKERS)
     initial = program.predict(at)
     if initial.size != 1:
         raise InputError("replicating needs one value of each parameter", found=dict(at))
     stages = program.stages
     columns = broadcast_values(stages, at)
-    one_worker = [float(stage.values(columns).item()) * stage.workers for stage in stages]
+    one_worker_times = [float(stage.values(columns).item()) * stage.workers for stage in stages]
     n_workers = [stage.workers for stage in stages]
-    heap = [(-one_worker[k] / n_workers[k], k) for k in range(len(stages))]
+    # The slowest stage comes first, because its negative time is the smallest.
+    heap = [(-one_worker_times[k] / n_workers[k], k) for k in range(len(stages))]
     heapq.heapify(heap)
     rows, last = [], initial.item()
     for _ in range(count):
         _, k = heap[0]
-        if stages[k].name in fixed or not one_worker[k] > 0:
+        if stages[k].name in fixed or not one_worker_times[k] > 0:
             break
         n_workers[k] += 1
-        heapq.heapreplace(heap, (-one_worker[k] / n_workers[k], k))
+        heapq.heapreplace(heap, (-one_worker_times[k] / n_workers[k], k))
         time = -heap[0][0]
         rows.append((stages[k].name, n_workers[k], time, initial.item() / time, last / time))
         last = time
@@ -384,11 +385,6 @@ def _join_stages(stages: tuple[Stage, ...]) -> Expression:
     """Return the pipeline of stages, or the only stage."""
     text = ", ".join(map(str, stages))
     return Expression(text if len(stages) == 1 else f"pipe({text})", stages)
-
-
-_MAX_CHARACTERS = 10_000
-_POOL = re.compile(r"tpool(?:_(\d+))?")
-_PATTERN = re.compile(rf"({'|'.join(PATTERNS)})_(\d{{1,20}})")
 
 
 def composed(text: str, tasks: Mapping[str, Expression]) -> Expression:
@@ -411,8 +407,9 @@ def composed(text: str, tasks: Mapping[str, Expression]) -> Expression:
     check_type(text, "expression", str, "text such as tpool_4(task)")
     if len(text) > _MAX_CHARACTERS:
         raise InputError("expression too long", found=f"{len(text)} characters")
-    levels = accumulate((sign == "(") - (sign == ")") for sign in text)
-    if max(levels, default=0) > MAX_NESTING:
+    # Number of open parentheses after each character.
+    depths = accumulate((sign == "(") - (sign == ")") for sign in text)
+    if max(depths, default=0) > MAX_NESTING:
         raise InputError("nested too deep", expected=f"at most {MAX_NESTING} levels")
     line = " ".join(text.split())
     try:
@@ -441,18 +438,18 @@ def _compose_node(node: ast.expr, text: str, tasks: Mapping[str, Expression]) ->
         ):
             inner = [_compose_node(part, text, tasks) for part in parts]
             return shared(pattern[1], int(pattern[2]), *inner)
-        case ast.Call(func=ast.Name(id=name), args=[part, *rest], keywords=[]) if (
+        case ast.Call(func=ast.Name(id=name), args=[task, *counts], keywords=[]) if (
             pool := _POOL.fullmatch(name)
         ):
-            workers = pool[1] if pool[1] and not rest else ""
-            if not pool[1] and len(rest) == 1 and isinstance(rest[0], ast.Constant):
-                workers = str(rest[0].value)
+            workers = pool[1] if pool[1] and not counts else ""
+            if not pool[1] and len(counts) == 1 and isinstance(counts[0], ast.Constant):
+                workers = str(counts[0].value)
             if not workers.isdecimal():
                 expected = "tpool_T(task) or tpool(task, T), T a number of workers"
                 raise _syntax_error(text, node.col_offset, expected)
-            if len(workers) > 20:
+            if len(workers) > _MAX_DIGITS:
                 raise InputError("too many workers", found=workers)
-            return tpool(_compose_node(part, text, tasks), int(workers))
+            return tpool(_compose_node(task, text, tasks), int(workers))
         case _:
             patterns = ", ".join(f"{name}_T(..)" for name in PATTERNS)
             expected = f"a task, tpool_T(..), pipe(.., ..), {patterns}"

@@ -104,8 +104,7 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Predict at values of the parameters; shape (n_samples,)."""
         check_is_fitted(self)
         x = validate_data(self, X, dtype=np.float64, reset=False)
-        prediction: Floats = self.models_.predict(x)[0]
-        return prediction
+        return np.asarray(self.models_.predict(x)[0])
 
     def formula(self, path: int = 0) -> Formula:
         """Return the formula in full precision."""

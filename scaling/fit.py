@@ -28,6 +28,15 @@ logger = logging.getLogger(__name__)
 # Larger arrays would not fit in the processor's cache.
 _MAX_ELEMENTS = 80_000
 _MAX_PARAMETERS = 4
+# Levels of the quantiles that represent the hypotheses of one draw.
+_QUANTILES = [(k + 0.5) / 20 for k in range(20)]
+# Maximum relative misfit that is drawn, and maximum logarithm of its factor on predictions.
+_MAX_MISFIT = 1.0
+_MAX_LOG_FACTOR = 50.0
+# A misfit is not extrapolated if noise alone causes it with at least this probability (F test).
+_SIGNIFICANCE = 0.1
+# Relative increase of the misfit at a distance of one measured range from the points.
+_GROWTH_PER_RANGE = 4.0
 
 
 def fit_many(
@@ -59,23 +68,22 @@ def fit_many(
     points = measurements.points[:, active]
     space = TermSpace.from_exponents(options.space)
     spaces = [space.above(column.min()) for column in points.T]
+    n_paths = measurements.n_paths
     if active:
-        n_paths, n_terms = measurements.n_paths, [space.n_terms for space in spaces]
-        step = max(1, _MAX_ELEMENTS // count_combinations(points, n_terms))
+        n_combinations = count_combinations(points, [space.n_terms for space in spaces])
+        step = max(1, _MAX_ELEMENTS // n_combinations)
         chunks = []
         for start in range(0, n_paths, step):
             report(start, n_paths)
             chunk = estimates.take(slice(start, start + step))
             chunks.append(rank_hypotheses(points, chunk, spaces, options))
         report(n_paths, n_paths)
-        ranked = RankedHypotheses(*map(np.concatenate, zip(*chunks, strict=True)))
+        fields = zip(*chunks, strict=True)
+        ranked = RankedHypotheses._make(np.concatenate(arrays) for arrays in fields)
     else:
         ranked = _fit_constants(estimates.centre)
-    amounts = {
-        "call_paths": measurements.n_paths,
-        "points": len(measurements.points),
-        "seconds": time.perf_counter() - began,
-    }
+    seconds = time.perf_counter() - began
+    amounts = {"call_paths": n_paths, "points": len(points), "seconds": seconds}
     text = "fitted %(call_paths)d call paths at %(points)d points, in %(seconds).3g s"
     logger.info(text, amounts, extra={"event": "fitted", **amounts})
     return Models(measurements, dict(zip(active, spaces, strict=True)), ranked, estimates)
@@ -95,9 +103,9 @@ def _fit_constants(centre: Floats) -> RankedHypotheses:
 
 
 def _select_parameters(points: Floats, centre: Floats) -> list[int]:
-    """Return the indices of the varied parameters, at most four: those with the largest effects.
+    """Return the indices of the varied parameters, or of the four with the largest effects.
 
-    An effect is the correlation of values with the logarithm of the parameter.
+    The effect of a parameter is the correlation of the values with its logarithm.
     """
     varied = [q for q in range(points.shape[1]) if np.unique(points[:, q]).size > 1]
     if len(varied) <= _MAX_PARAMETERS:
@@ -106,20 +114,9 @@ def _select_parameters(points: Floats, centre: Floats) -> list[int]:
     logs = (logs - logs.mean(axis=0)) / logs.std(axis=0)
     y = centre - centre.mean(axis=1, keepdims=True)
     y = y / np.maximum(y.std(axis=1, keepdims=True), 1e-300)
-    effect = np.abs(y @ logs).sum(axis=0)
-    largest = np.sort(np.argsort(-effect, kind="stable")[:_MAX_PARAMETERS])
+    effects = np.abs(y @ logs).sum(axis=0)
+    largest = np.sort(np.argsort(-effects, kind="stable")[:_MAX_PARAMETERS])
     return [varied[k] for k in largest]
-
-
-# Levels of the quantiles that represent the hypotheses of one draw.
-_QUANTILES = [(k + 0.5) / 20 for k in range(20)]
-# Maximum relative misfit that is drawn, and maximum logarithm of its factor on predictions.
-_MAX_MISFIT = 1.0
-_MAX_LOG_FACTOR = 50.0
-# A misfit is not extrapolated if noise alone causes it with at least this probability (F test).
-_SIGNIFICANCE = 0.1
-# Relative increase of the misfit at a distance of one measured range from the points.
-_GROWTH_PER_RANGE = 4.0
 
 
 def predict_intervals(
@@ -177,8 +174,9 @@ def _draw_predictions(
 ) -> Floats:
     """Draw predictions of a call path, (n_draws, m), from n fits to resampled values.
 
-    Each fit adds the quantiles of its hypotheses, multiplied by a random misfit. ``values``,
-    (n_points, n_repetitions), and ``fitted``, the formula at the points, are negated as in the fit.
+    The draws of a fit are the quantiles of its hypotheses, multiplied by a random misfit.
+    ``values``, (n_points, n_repetitions), and ``fitted``, the formula at the points, are negated
+    if most points are negative.
     """
     data, trusted = models.measurements, models.trusted[path]
     law = "bounded" if models.bounded[path] else "normal"
@@ -234,7 +232,7 @@ def _resample(values: Floats, bounded: bool, n: int, rng: np.random.Generator) -
 def _draw_misfits(
     values: Floats, fitted: Floats, n_fitted: int, n: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Draw n relative misfits of a model: with and without the noise of the means, (n,) each.
+    """Draw n relative misfits of a model, with and without the noise of the means, (n,) each.
 
     The variance is drawn from its posterior, given the residuals of a model with `n_fitted`
     coefficients and exponents. ``values`` are repetitions, (n_points, n_repetitions).
@@ -259,7 +257,7 @@ def _draw_misfits(
 
 
 def _growth_factors(points: Floats, places: Floats) -> Floats:
-    """Return the factor by which a misfit may grow at each place; shape (m,)."""
+    """Return the factor, (m,), by which a misfit grows from the measured points to each place."""
     # Parameters that were not varied are assumed to have no effect.
     varied = np.flatnonzero(np.ptp(points, axis=0) > 0)
     points, places = points[:, varied], places[:, varied]

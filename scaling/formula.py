@@ -1,8 +1,7 @@
 """Formulas of scaling models, in the syntax that all commands read and print.
 
 A formula is arithmetic over named parameters, such as ``5 + 0.1 n^(3/2) log2(p)``. Operators have
-the precedence of Python; adjacent factors are multiplied, and ``^`` is a power. Formulas consist of
-numbers, names, arithmetic and a few functions, and are parsed without executing code.
+the precedence of Python. Formulas are parsed without executing code.
 """
 
 from __future__ import annotations
@@ -38,6 +37,8 @@ MAX_LENGTH = 1000
 MAX_DEPTH = 50
 # Maximum number of terms of a formula that is multiplied out.
 _MAX_TERMS = 200
+# Maximum denominator of an exponent that is printed as a fraction.
+_MAX_DENOMINATOR = 48
 NAME = re.compile(r"[A-Za-z_]\w*")
 # Names that other programs define, and what to write instead.
 _REPLACEMENTS = dict.fromkeys(("ln", "log10"), "log (natural) or log2")
@@ -164,6 +165,7 @@ class Formula:
         values_of = {"parameter": at, "held": at if held is None else held}
 
         def load(kind: str, operand: Any) -> Any:
+            """Return the value of a number or parameter."""
             if kind == "number":
                 return np.float64(operand)
             known = values_of[kind]
@@ -196,6 +198,7 @@ class Formula:
         """Multiply out to the coefficient of each product of powers and logarithms."""
 
         def load(kind: str, operand: Any) -> Sum:
+            """Return a number or parameter as a sum of one product."""
             return {(): operand} if kind == "number" else {((operand, (1.0, 0.0)),): 1.0}
 
         result: Sum = self._fold(load, self._apply_function, self._combine)
@@ -214,8 +217,8 @@ class Formula:
     ) -> Any:
         """Evaluate the steps with a stack of values.
 
-        ``load(kind, operand)`` returns the value of a number or parameter, ``call(name, value)``
-        that of a function, and ``apply(operator, left, right)`` that of an operator.
+        ``load(kind, operand)`` returns the value of a number or parameter. ``call(name, value)``
+        calls a function, and ``apply(operator, left, right)`` applies an operator.
         """
         stack: list[Any] = []
         for kind, item in self._steps:
@@ -386,7 +389,7 @@ class _Parser:
 
 
 def _multiply_powers(a: Powers, b: Powers) -> Powers:
-    """Return a product of products: exponents of equal parameters add up."""
+    """Return the product of two products, adding the exponents of each parameter."""
     result = dict(a)
     for name, (i, j) in b:
         exponents = result.get(name, (0.0, 0.0))
@@ -417,14 +420,12 @@ def align_terms(products: Mapping[Powers, float], parameters: Sequence[str]) -> 
 
 def format_terms(terms: Sequence[Term], parameters: Sequence[str], digits: int | None = 4) -> str:
     """Return the formula of a model as text, in full precision if `digits` is None."""
-    result = ""
+    result, names = "", [quote_name(name) for name in parameters]
     for coefficient, exponents in terms:
-        factors = [
-            factor
-            for (i, j), name in zip(exponents, map(quote_name, parameters), strict=True)
-            for factor in (_format_power(name, i), _format_power(f"log2({name})", j))
-            if factor
-        ]
+        factors: list[str] = []
+        for name, (i, j) in zip(names, exponents, strict=True):
+            factors += [_format_power(name, i), _format_power(f"log2({name})", j)]
+        factors = [factor for factor in factors if factor]
         size = abs(coefficient)
         number = f"{size:.{digits}g}" if digits else f"{size!r}".removesuffix(".0")
         body = " ".join(factors if factors and number == "1" else [number, *factors])
@@ -445,8 +446,10 @@ def quote_name(name: str) -> str:
 
 def merge_terms(terms: Sequence[Term], n_parameters: int) -> list[Term]:
     """Add terms with equal exponents, and sort them, the constant first."""
-    total = sum_by_key((e, c) for c, e in terms) or {((0.0, 0.0),) * n_parameters: 0.0}
-    return [(total[e], e) for e in sorted(total, key=lambda e: (any(map(any, e)), e))]
+    total = sum_by_key((exponents, coefficient) for coefficient, exponents in terms)
+    constant = ((0.0, 0.0),) * n_parameters
+    ordered = sorted(total, key=lambda exponents: (exponents != constant, exponents))
+    return [(total[exponents], exponents) for exponents in ordered] or [(0.0, constant)]
 
 
 def describe_terms(terms: Sequence[Term], parameters: Sequence[str]) -> list[dict[str, Any]]:
@@ -470,20 +473,21 @@ def evaluate_terms(terms: Sequence[Term], X: ArrayLike) -> Floats:
 
 
 def evaluate_term(polynomial: ArrayLike, logarithm: ArrayLike, x: ArrayLike) -> Floats:
-    """Return x^i log2(x)^j, broadcast, with logarithms of x < 1 as 0."""
+    """Return x^i log2(x)^j, broadcast; logarithms of x < 1 count as 0."""
     x = np.asarray(x, dtype=float)
     j = np.asarray(logarithm, dtype=float)
     logs = np.log2(np.maximum(x, 1.0))
-    value: Floats = x ** np.asarray(polynomial, dtype=float) * np.where(j == 0, 1.0, logs**j)
-    return value
+    return np.asarray(x ** np.asarray(polynomial, dtype=float) * np.where(j == 0, 1.0, logs**j))
 
 
 def _format_power(name: str, exponent: float) -> str:
+    """Return a power as text, with a fraction as exponent if possible; empty if it is 1."""
     if exponent == 0:
         return ""
     if exponent == 1:
         return name
-    ratio = Fraction(exponent).limit_denominator(48)
+    ratio = Fraction(exponent).limit_denominator(_MAX_DENOMINATOR)
+    # Exponents of fitted models are fractions up to rounding errors.
     if abs(float(ratio) - exponent) > 1e-9:
         return f"{name}^{exponent:g}"
     return f"{name}^{ratio}" if ratio.denominator == 1 else f"{name}^({ratio})"

@@ -45,6 +45,9 @@ _PLAUSIBLE_RANGES = {
     "latency": (0.0, 1e-3, "less than 0.001"),
     "bandwidth": (1e6, math.inf, "1e6 or more"),
 }
+# With a smaller relative singular value, the costs of latency and bandwidth are collinear. With a
+# smaller relative difference between the runs of jobs, one of the costs is unknown.
+_MIN_SINGULAR_VALUE, _MIN_DIFFERENCE = 1e-6, 1e-12
 
 
 def read_jobs(path: PathLike, units: Mapping[str, str] | None = None) -> pd.DataFrame:
@@ -147,13 +150,9 @@ def check_jobs(
     return checked
 
 
-# With a smaller relative singular value, the costs of latency and bandwidth are collinear.
-_MIN_SINGULAR_VALUE = 1e-6
-
-
 @dataclass(frozen=True)
 class Interconnect:
-    """Cost of a message of an application, in latencies and transmission times.
+    """Cost of an application's messages, in latencies and transmission times.
 
     The communication time of a job with M messages of mean size s, at latency t and bandwidth b, is
     M (alpha t + beta s / b). A `ScalingWarning` is issued for a negative constant.
@@ -248,29 +247,29 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
         # Subtracting each job's mean removes its computation.
         centred = (terms - terms.groupby(job).transform("mean")).to_numpy()
         X, y = centred[:, :2], centred[:, 2]
-        lengths = np.linalg.norm(X, axis=0)
+        norms = np.linalg.norm(X, axis=0)
         scales = np.linalg.norm(terms[["latency", "bandwidth"]], axis=0)
-        is_finite = np.isfinite([*lengths, *scales, y @ y]).all()
+        is_finite = np.isfinite([*norms, *scales, y @ y]).all()
     if not is_finite:
         raise InputError("the numbers of the jobs are too large to compute with")
-    for name, length, scale in zip(("latency", "bandwidth"), lengths, scales, strict=True):
-        if length <= 1e-12 * scale:
+    for name, norm, scale in zip(("latency", "bandwidth"), norms, scales, strict=True):
+        if norm <= _MIN_DIFFERENCE * scale:
             found = f"no difference in {name} between runs with messages"
             message = f"these jobs do not determine the cost of {name}"
             raise InputError(message, found=found, expected="two values a job")
-    U, singular_values, V = np.linalg.svd(X / lengths, full_matrices=False)
+    U, singular_values, V = np.linalg.svd(X / norms, full_matrices=False)
     if singular_values[-1] < _MIN_SINGULAR_VALUE:
         message = "the costs of latency and bandwidth cannot be separated"
         found = "the same shares of both in every job"
         raise InputError(message, found=found, expected="jobs with different message sizes")
-    coefficients = V.T @ (U.T @ y / singular_values) / lengths
+    coefficients = V.T @ (U.T @ y / singular_values) / norms
     n_jobs = job.nunique()
     df = len(checked) - n_jobs - 2
     rss = float(np.sum((y - X @ coefficients) ** 2))
     half_width = np.full(2, np.nan)
     residual = np.nan
     if df > 0:
-        error = np.sqrt(np.sum((V.T / singular_values) ** 2, axis=1)) / lengths
+        error = np.sqrt(np.sum((V.T / singular_values) ** 2, axis=1)) / norms
         half_width = scipy.special.stdtrit(df, (1 + level) / 2) * np.sqrt(rss / df) * error
         # The difference of two runs has twice the variance of one run.
         residual = float(np.sqrt(2 * rss / df))
@@ -323,11 +322,13 @@ class Scenario:
                 raise InputError(message, found=value, expected=expected)
 
 
+_ZERO_LATENCY = Scenario("zero latency", latency_factor=0.0)
+_INFINITE_SPEED = Scenario("infinite speed", latency_factor=0.0, bandwidth_factor=math.inf)
 SCENARIOS = (
     Scenario("half latency", latency_factor=0.5),
-    Scenario("zero latency", latency_factor=0.0),
+    _ZERO_LATENCY,
     Scenario("double bandwidth", bandwidth_factor=2.0),
-    Scenario("infinite speed", latency_factor=0.0, bandwidth_factor=math.inf),
+    _INFINITE_SPEED,
 )
 
 
@@ -410,10 +411,10 @@ def speedups(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame:
     The jobs must have a column ``tasks``. Further columns that vary within an interconnect, such as
     a precision, define kinds of runs that are compared separately. The result has one row per run:
     ``job``, ``kind`` (the values of the further columns), ``interconnect``, ``tasks``,
-    ``communication``, ``computation`` (s), ``base`` (number of tasks of the run that speed-ups are
-    relative to, the smallest), ``speed_up``, and its limits ``zero_latency`` [LSDYNA03] and
-    ``infinite_speed`` (infinite bandwidth too). A `ScalingWarning` is issued if the base is the
-    mean of different jobs.
+    ``communication``, ``computation`` (s), ``base`` (the smallest number of tasks),
+    ``speed_up`` over the run with so many tasks, and its limits ``zero_latency`` [LSDYNA03] and
+    ``infinite_speed`` (infinite bandwidth too). A `ScalingWarning` is issued if several jobs have
+    the smallest number of tasks, because speed-ups are then relative to their mean time.
 
     Examples
     --------
@@ -438,7 +439,7 @@ def speedups(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame:
     kind_columns = checked.columns.difference([*JOB_COLUMNS, "tasks"], sort=False)
     kind = checked[[n for n in kind_columns if n_values[n] > 1]].astype(str).agg(" ".join, axis=1)
     parts = communication_times(checked, model)
-    limits = what_if(checked, model, SCENARIOS[1::2])
+    limits = what_if(checked, model, (_ZERO_LATENCY, _INFINITE_SPEED))
     table = parts[["job", "interconnect"]].assign(kind=kind, tasks=tasks.astype(int))
     table = table.assign(communication=parts["communication"], computation=parts["computation"])
     fewest = tasks.groupby(kind).transform("min")
@@ -450,12 +451,13 @@ def speedups(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame:
         message = f"the mean of jobs {jobs_of_base} is the base of speed-ups"
         remedy = "add a column, such as precision, to separate different kinds of runs"
         warnings.warn(f"{message}; {remedy}", ScalingWarning, stacklevel=2)
-    # If an interconnect has no run of the smallest number of tasks, use those of the others.
+    # If an interconnect has no run with the smallest number of tasks, use the other interconnects.
     base_time = base.groupby([kind, checked["interconnect"]]).transform("mean")
     base_time = base_time.fillna(base.groupby(kind).transform("mean"))
     table = table.assign(base=fewest.astype(int), speed_up=base_time / checked["elapsed"])
-    for scenario in SCENARIOS[1::2]:
-        table[scenario.name.replace(" ", "_")] = base_time / limits[scenario.name]
+    table["zero_latency"] = base_time / limits[_ZERO_LATENCY.name]
+    table["infinite_speed"] = base_time / limits[_INFINITE_SPEED.name]
+    # Kinds keep the order of their first runs.
     sorted_table = table.assign(kind=pd.factorize(kind)[0])
     sorted_table = sorted_table.sort_values(["kind", "interconnect", "tasks"], kind="stable")
     return table.loc[sorted_table.index].reset_index(drop=True)

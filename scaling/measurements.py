@@ -40,6 +40,15 @@ MIN_VALUE = 1e-50
 MAX_PARAMETER = 1e20
 _PARAMETER_RANGE = f"0 or {1 / MAX_PARAMETER:g} to {MAX_PARAMETER:g}"
 _TOO_LARGE = "a value is too large to fit; use another unit"
+_UNSUPPORTED = {
+    "value": ("has no columns to choose from", "a table"),
+    "parameters": ("has no metadata to choose from", "profiles of Caliper or Thicket"),
+    "reduce": ("has no values of single processes", "profiles, or a table of them"),
+    "merge": ("has no call trees of runs", "profiles, whose values exclude called functions"),
+}
+# Columns that are not parameters.
+_RESERVED = ("value", "callpath", "metric", "repetition")
+_ROW = "a row needs a value in each column"
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,14 +142,13 @@ def check_points(points: Floats, parameters: Sequence[str]) -> None:
 
 def log_points(points: Floats) -> Floats:
     """Return the logarithms of points, after `replace_zeros`."""
-    logs: Floats = np.log(replace_zeros(points, points))
-    return logs
+    return np.asarray(np.log(replace_zeros(points, points)))
 
 
 def replace_zeros(points: Floats, places: Floats) -> Floats:
     """Replace zeros in places by half of the smallest positive measured value, for logarithms.
 
-    If a parameter was measured at 0, smaller values of it are raised to that half too.
+    If a parameter was measured at 0, values below that half are raised to it too.
     """
     half = np.where(points > 0, points, np.inf).min(axis=0) / 2
     minimum = np.where((points > 0).all(axis=0), 0.0, half)
@@ -234,6 +242,7 @@ def group_repetitions(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     order = np.argsort(number, kind="stable")
     counts = np.bincount(number)
     values = np.full((len(points), counts.max()), np.nan)
+    # Index of each sorted value among the repetitions of its point.
     repetition = np.arange(len(y)) - np.repeat(np.cumsum(counts) - counts, counts)
     values[number[order], repetition] = y[order]
     return points, values
@@ -310,7 +319,7 @@ class Records:
         line: int | None = None,
         what: str = "a number",
     ) -> None:
-        """Append repetitions, or raise `InputError` if they are too large."""
+        """Append repetitions; raise `InputError` unless they are finite and not too large."""
         numbers = [self.number(value, line, what) for value in values]
         if any(abs(number) > MAX_VALUE for number in numbers):
             raise self.fault(_TOO_LARGE, line, max(numbers, key=abs), f"at most {MAX_VALUE:g}")
@@ -392,25 +401,12 @@ class ReadOptions:
         return float(REDUCTIONS[self.reduce or "mean"](values))
 
 
-_UNSUPPORTED = {
-    "value": ("has no columns to choose from", "a table"),
-    "parameters": ("has no metadata to choose from", "profiles of Caliper or Thicket"),
-    "reduce": ("has no values of single processes", "profiles, or a table of them"),
-    "merge": ("has no call trees of runs", "profiles, whose values exclude called functions"),
-}
-
-
 def enumerate_lines(content: str) -> Iterator[tuple[int, str]]:
     """Yield the numbers and texts of lines that are not empty."""
     # `splitlines` would also split names that contain line separators such as U+2028.
     for line, text in enumerate(content.split("\n"), 1):
         if text.strip():
             yield line, text.strip()
-
-
-# Columns that are not parameters.
-_RESERVED = ("value", "callpath", "metric", "repetition")
-_ROW = "a row needs a value in each column"
 
 
 def find_separator(header: str) -> str:
@@ -471,9 +467,8 @@ def parse_csv(
     records = Records(file, parameters)
     metric = measured[0] if len(measured) == 1 and measured[0].lower() not in _RESERVED else "time"
     required = [name for name in names if name not in {*measured}]
-    number, coordinates = (
-        f"a number for {' and '.join(columns)}" for columns in (measured, parameters)
-    )
+    expected_value = f"a number for {' and '.join(measured)}"
+    expected_point = f"a number for {' and '.join(parameters)}"
     runs: dict[tuple[Key, Point, int, str, int], list[float]] = {}
     n_rows: Counter[tuple[object, ...]] = Counter()
     for line, texts in rows:
@@ -482,17 +477,18 @@ def parse_csv(
         if not cells or not all(map(row.get, required)):
             found, expected = separator.join(row.values()), separator.join(names)
             raise records.fault(_ROW, line, found, expected)
-        point = records.point([row[name] for name in parameters], line, coordinates)
+        point = records.point([row[name] for name in parameters], line, expected_point)
         key = row.get("callpath", "main"), row.get("metric", metric)
         if reduce is None:
-            records.add(key, point, cells, line, number)
+            records.add(key, point, cells, line, expected_value)
             continue
         for k, cell in enumerate(cells):
             # Without a column of repetitions, the n-th row of each process belongs to the n-th run.
             run = key, point, k, row.get("repetition", "")
             process = *run, row["process"]
             n_rows[process] += 1
-            runs.setdefault((*run, n_rows[process]), []).append(records.number(cell, line, number))
+            value = records.number(cell, line, expected_value)
+            runs.setdefault((*run, n_rows[process]), []).append(value)
     for (key, point, *_), numbers in runs.items():
         records.add(key, point, [choice.reduce_values(numbers)])
     return records
@@ -501,13 +497,17 @@ def parse_csv(
 def _classify_columns(
     names: list[str], wanted: Sequence[str], known: Sequence[str], fault: Callable[..., InputError]
 ) -> tuple[list[str], list[str]]:
-    """Return the columns of values, which match ``wanted``, and of parameters, not in ``known``."""
+    """Return the columns of values, and the columns of parameters.
+
+    Values are the columns that match ``wanted``, or else ``value``; parameters are all other
+    columns that are not in ``known``.
+    """
     matching = {
         column: {name for name in names if name == column or fnmatchcase(name, column)}
         for column in wanted or ["value"]
     }
     chosen = set[str]().union(*matching.values())
-    parameters = [name for name in names if name not in chosen and name not in known]
+    parameters = [name for name in names if name not in {*chosen, *known}]
     absent = [column for column in wanted if not matching[column]]
     if "" in names:
         expected = "no row numbers; pandas omits them with index=False"
@@ -529,4 +529,5 @@ def _guess_value_columns(names: list[str]) -> str:
     """Guess the columns of values: numbered columns such as rep1 and rep2, or the last column."""
     stems = [re.sub(r"\d+$", "", name) for name in names]
     last = stems[-1]
-    return f"'{last}*'" if last and last != names[-1] and stems.count(last) > 1 else names[-1]
+    is_numbered = last and last != names[-1] and stems.count(last) > 1
+    return f"'{last}*'" if is_numbered else names[-1]

@@ -1,5 +1,7 @@
 """Fitted models of many call paths, and notes on the limits of their measurements."""
 
+# p = call paths, h = hypotheses, m = places to predict, q = parameters
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -22,17 +24,18 @@ from .search import find_lines, is_grid
 from .select import RankedHypotheses
 from .terms import TermSpace
 
-# Parameters are confounded along directions with eigenvalues of at most this correlation; smaller
-# entries of the projector on these directions are rounding errors.
+Term = formula.Term
+# Parameters are confounded along eigenvectors of their correlation matrix with eigenvalues below
+# this limit. Smaller entries of the projector on these vectors are rounding errors.
 _MAX_EIGENVALUE = 1e-6
 _MIN_LINK = 1e-3
-# Limits above or below which there is a note.
-_MIN_LEVELS = 5
-_MAX_VARIATION = 0.1
-_MAX_DISAGREEMENT = 0.2
-_MAX_ERROR = 0.1
+# Beyond these limits, a note is issued.
+_MIN_LEVELS = 5  # different values of a parameter
+_MAX_VARIATION = 0.1  # coefficient of variation of repetitions
+_MAX_DISAGREEMENT = 0.2  # between hypotheses, relative to their mean
+_MAX_ERROR = 0.1  # of the formula at a point, relative
 # Larger relative errors are printed as factors instead of percentages.
-_MIN_TIMES = 10.0
+_MIN_FACTOR = 10.0
 _MAX_DECIMALS = 6
 
 # The text before the colon of a note is its kind, the text after it may differ between call paths.
@@ -45,6 +48,8 @@ PRIOR_DECIDED = (
     "alone prefer one"
 )
 NEGATIVE_VALUE = "the formula is negative here: times and counts are not"
+# Hypotheses are compared at this multiple of the largest measured values.
+_FAR_FACTOR = 4.0
 
 
 def describe_points(names: Sequence[str], points: Floats, active: Sequence[int]) -> list[str]:
@@ -61,9 +66,8 @@ def describe_points(names: Sequence[str], points: Floats, active: Sequence[int])
             terms = f"no logarithm and no falling power of parameter {names[q]}"
             notes.append(f"{terms} was searched: it has the value 0")
         elif minimum < 1:
-            notes.append(
-                f"no logarithm of parameter {names[q]} was searched: it has values below 1"
-            )
+            terms = f"no logarithm of parameter {names[q]}"
+            notes.append(f"{terms} was searched: it has values below 1")
     if not active:
         notes.append("no parameter was varied: the model is a constant")
     left_out = [name for q, name in enumerate(names) if q not in active and counts[q] > 1]
@@ -80,7 +84,7 @@ def describe_points(names: Sequence[str], points: Floats, active: Sequence[int])
 def describe_places(
     names: Sequence[str], points: Floats, active: Sequence[int], places: Floats
 ) -> list[str]:
-    """Return notes on new values, at places to predict, of parameters that are in no model.
+    """Return notes on parameters that are in no model and have new values at places to predict.
 
     >>> describe_places(["p"], np.array([[2.0]]), [], np.array([[4.0]]))
     ['parameter p was not varied: predictions assume that it has no effect']
@@ -100,8 +104,8 @@ def describe_path(
     """Return notes on one call path.
 
     `variation` is the coefficient of variation of its repetitions, NaN without any. `low` and
-    `high` bound the predictions of the hypotheses at four times the largest values. `error` is the
-    largest relative error of the formula at the points.
+    `high` are quantiles of the hypotheses' predictions at four times the largest values of the
+    parameters. `error` is the largest relative error of the formula at the points.
     """
     notes = []
     if variation > _MAX_VARIATION:
@@ -121,10 +125,10 @@ def describe_path(
 
 
 def _format_excess(relative: float, limit: float) -> str:
-    """Format a relative size with so many decimals that it differs from the limit it exceeds."""
+    """Format a relative size with enough decimals to differ from the limit that it exceeds."""
     digits = range(_MAX_DECIMALS)
     decimals = next((d for d in digits if round(100 * relative, d) > 100 * limit), _MAX_DECIMALS)
-    if decimals or relative < _MIN_TIMES:
+    if decimals or relative < _MIN_FACTOR:
         return percent(relative, decimals)
     return f"{relative:.2g} times the value"
 
@@ -161,14 +165,6 @@ def find_confounded(points: Floats) -> list[list[int]]:
     return [columns for columns in groups if len(columns) > 1]
 
 
-# p = call paths, h = hypotheses, m = places to predict, q = parameters
-
-Term = formula.Term
-
-# Hypotheses are compared at this multiple of the largest measured values.
-_FAR_FACTOR = 4.0
-
-
 class Models:
     """Models of all call paths of one set of measurements; made by `fit_many`.
 
@@ -201,16 +197,16 @@ class Models:
         points = measurements.points[:, active]
         on_lines = len(active) > 1 and all(find_lines(points, q) for q in range(points.shape[1]))
         if on_lines and not is_grid(points):
-            # Few points on lines leave many hypotheses possible. The most accurate one is then the
-            # one with the median value far from the points.
+            # Many hypotheses fit a few points on lines. The one with the median prediction far
+            # from the points is then the most accurate.
             far = _FAR_FACTOR * points.max(axis=0, keepdims=True)
             self._ranked = ranked.median_first(self._evaluate_hypotheses(far)[:, :, 0])
         self.sign, self.left_out, self.trusted = estimates.sign, estimates.left_out, ranked.trusted
         self.bounded = estimates.bounded > 0.5
         # Neighbours predict by power laws, whose values have one sign.
         centre = estimates.centre
-        growing = (centre > 0).any(axis=1) & ~(estimates.mixed & (centre < 0).any(axis=1))
-        self.by_points: Bools = ~self.trusted & growing & bool(active)
+        is_positive = (centre > 0).any(axis=1) & ~(estimates.mixed & (centre < 0).any(axis=1))
+        self.by_points: Bools = ~self.trusted & is_positive & bool(active)
 
     @property
     def n_paths(self) -> int:
@@ -305,7 +301,7 @@ class Models:
         total = np.take_along_axis(weight, order, axis=1).cumsum(axis=1)
         result = []
         for level in levels:
-            # Negation reverses the order of quantiles.
+            # The quantiles of negated values are in reverse order.
             signed_level = np.where(self.sign < 0, 1 - level, level)[:, None, None]
             rank = (total < signed_level * total[:, -1:]).sum(axis=1, keepdims=True)
             chosen = np.take_along_axis(order, np.minimum(rank, values.shape[1] - 1), axis=1)
@@ -444,9 +440,9 @@ def _score_fits(
     residual = centre - fitted
     rss = (residual**2).sum(axis=1)
     total = ((centre - centre.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
-    count = np.array([len(terms) for terms in models])
+    n_terms = np.array([len(terms) for terms in models])
     with np.errstate(invalid="ignore", divide="ignore"):
-        adjusted = 1 - (rss / np.maximum(n - count, 1)) / (total / (n - 1))
+        adjusted = 1 - (rss / np.maximum(n - n_terms, 1)) / (total / (n - 1))
         size = np.abs(centre) + np.abs(fitted)
         smape = 200 * np.where(size > 0, np.abs(residual) / size, 0.0).mean(axis=1)
     adjusted[total == 0] = np.nan
@@ -472,15 +468,16 @@ def _leave_one_out(
     """Return the relative leave-one-out error at each point, (p, n): residual / (1 - leverage)."""
     exponents = {e for terms in models for _, e in terms}
     values = {e: formula.evaluate_terms([(1.0, e)], points) for e in exponents}
-    count = np.array([len(terms) for terms in models])
+    n_terms = np.array([len(terms) for terms in models])
     result = np.empty(residual.shape)
     # Solve models with equal numbers of terms together.
-    for k in np.unique(count):
-        paths = np.flatnonzero(count == k)
+    for n in np.unique(n_terms):
+        paths = np.flatnonzero(n_terms == n)
         columns = np.array([[values[e] for _, e in models[p]] for p in paths.tolist()])
         columns /= scale[paths, None]
         columns /= np.maximum(np.linalg.norm(columns, axis=2, keepdims=True), 1e-300)
-        q, _ = np.linalg.qr(columns.transpose(0, 2, 1))
-        leverage = np.minimum((q**2).sum(axis=2), 1 - 1e-9)
+        basis, _ = np.linalg.qr(columns.transpose(0, 2, 1))
+        # A leverage of 1 means that the other points do not determine the model.
+        leverage = np.minimum((basis**2).sum(axis=2), 1 - 1e-9)
         result[paths] = residual[paths] / (1 - leverage)
     return result

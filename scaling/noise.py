@@ -1,5 +1,7 @@
 """Estimates of values and their errors from repetitions, and predictions from nearby points."""
 
+# p = call paths, n = points, m = places to predict, q = parameters
+
 from __future__ import annotations
 
 import math
@@ -18,6 +20,8 @@ ROUNDING = 1e-9
 _NEGLIGIBLE = 1e-3
 # Prior for the share of bounded noise: numbers of call paths with bounded and with normal noise.
 _PRIOR_PATHS = (3.0, 1.0)
+# Minimum degrees of freedom of a call path for the likelihood of bounded noise.
+_MIN_DF = 3
 # Candidate half-widths of bounded noise are (1 + excess) times the smallest possible one.
 _EXCESS = np.geomspace(0.004, 3.0, 20)
 
@@ -26,12 +30,20 @@ _OUTLIER_DEVIATIONS = 7.0
 _OUTLIER_MIN = 0.1
 # With two repetitions, the outlier is ambiguous.
 _MIN_REPETITIONS = 3
-# Deviations at more than this share of the points are noise. Minimum deviation of an outlier over
-# that of any repetition of the other points.
+# Deviations at more than this share of the points are noise.
 _MAX_OUTLIER_SHARE = 0.2
+# Minimum deviation of an outlier over the largest deviation at the other points.
 _OUTLIER_GAP = 2.0
 # Standard deviation of normal noise over its median absolute deviation.
-_MAD_TO_STD = 1.4826
+MAD_TO_STD = 1.4826
+# Factor by which the weight of a point decreases with each step of the measured grid, in the power
+# law and in the correction of a formula.
+_POWER_LAW_DECAY = 1000.0
+_RATIO_DECAY = 100.0
+# Limit on the logarithm of predictions, because the exponent through close points is arbitrary.
+_MAX_LOG = 690.0
+# Ridge penalty of an exponent, relative to the variance of the parameter's logarithm.
+_RIDGE = 1e-3
 
 
 class PointEstimates(NamedTuple):
@@ -84,7 +96,7 @@ def estimate_points(values: Floats, law: str = "auto") -> PointEstimates:
     result = PointEstimates(centre, error, bounded, variation, repetitions, sign, mixed, left_out)
     # Half-widths are relative to the mid-range, which must be positive.
     positive = ((mean > 0) & (lowest + highest > 0)).all(axis=1)
-    paths = np.flatnonzero((df >= 3) & (variation > ROUNDING) & positive)
+    paths = np.flatnonzero((df >= _MIN_DF) & (variation > ROUNDING) & positive)
     if law == "normal" or not paths.size:
         return result
     mid_range, bounded_error, evidence = _fit_bounded(lowest[paths], highest[paths], n[paths])
@@ -146,8 +158,8 @@ def _fit_bounded(low: Floats, high: Floats, n: NDArray[np.int_]) -> tuple[Floats
     evidence = np.logaddexp.reduce(log_weight, axis=1)
     weight = np.exp(log_weight - evidence[:, None])
     squares: Floats = np.zeros(spread.shape)
-    for each, share in zip(width.T, weight.T, strict=True):
-        squares += share[:, None] * (each[:, None] - spread) ** 2
+    for candidate, share in zip(width.T, weight.T, strict=True):
+        squares += share[:, None] * (candidate[:, None] - spread) ** 2
     # The centre is uniform in an interval of length (width - spread).
     error = np.sqrt(squares / 12) * mid_range
     return mid_range, error, evidence
@@ -158,14 +170,12 @@ def weigh_widths(low: Floats, high: Floats, n: NDArray[np.int_]) -> tuple[Floats
     spread = _relative_range(low, high)
     width = spread.max(axis=1)[:, None] * (1 + _EXCESS)
     # The likelihood of a width w at n repetitions with the relative range s, integrated over the
-    # centre, is (w - s) / w^n; the prior density is 1 / w. One array would not fit in the cache.
-    margins = (each[:, None] - spread for each in width.T)
-    log_weight = (
-        np.stack([np.log(margin).sum(axis=1) for margin in margins], axis=1)
-        - n.sum(axis=1)[:, None] * np.log(width)
-        + np.log(_EXCESS / (1 + _EXCESS) * np.log(_EXCESS[1] / _EXCESS[0]))
-    )
-    return width, log_weight
+    # centre, is (w - s) / w^n. One array for all candidates would not fit in the cache.
+    margins = (candidate[:, None] - spread for candidate in width.T)
+    log_margin = np.stack([np.log(margin).sum(axis=1) for margin in margins], axis=1)
+    # The prior density is 1 / w, and the candidates have equal steps of log(excess).
+    prior = _EXCESS / (1 + _EXCESS) * np.log(_EXCESS[1] / _EXCESS[0])
+    return width, log_margin - n.sum(axis=1)[:, None] * np.log(width) + np.log(prior)
 
 
 def _relative_range(low: Floats, high: Floats) -> Floats:
@@ -176,8 +186,9 @@ def _relative_range(low: Floats, high: Floats) -> Floats:
 def _fit_normal(squares: Floats, n: NDArray[np.int_]) -> Floats:
     """Return the log evidence of normal noise with unknown means and standard deviation."""
     df = (n - 1).sum(axis=1)
+    # The prior of the means is uniform, that of the standard deviation is 1 / std.
     value: Floats = (
-        np.array([math.lgamma(each / 2) if each else math.inf for each in df.tolist()])
+        np.array([math.lgamma(k / 2) if k else math.inf for k in df.tolist()])
         - np.log(2)
         - df / 2 * np.log(np.pi * squares)
         - 0.5 * np.log(n).sum(axis=1)
@@ -201,10 +212,11 @@ def find_outliers(values: Floats) -> Bools:
     if paths.size:
         # The deviation of the median repetition is always 0.
         others = np.sort(deviation[paths], axis=2)[:, :, 1:].reshape(paths.size, -1)
-        std = _MAD_TO_STD * np.nanmedian(others, axis=1)
+        std = MAD_TO_STD * np.nanmedian(others, axis=1)
         ranked = np.sort(farthest[paths], axis=1)[:, ::-1]
         max_outliers = max(1, int(_MAX_OUTLIER_SHARE * ranked.shape[1]))
-        inlier = ranked[:, max_outliers] if max_outliers < ranked.shape[1] else 0.0 * std
+        has_inliers = max_outliers < ranked.shape[1]
+        inlier = ranked[:, max_outliers] if has_inliers else np.zeros_like(std)
         limit = np.maximum(_OUTLIER_DEVIATIONS * std, _OUTLIER_MIN)
         is_far = farthest[paths] > np.maximum(limit, _OUTLIER_GAP * inlier)[:, None]
         is_farthest = deviation[paths] == farthest[paths][:, :, None]
@@ -212,25 +224,15 @@ def find_outliers(values: Floats) -> Bools:
     return is_outlier
 
 
-# p = call paths, n = points, m = places to predict, q = parameters
-
-# Factor by which the weight of a point decreases with each step of the measured grid, in the power
-# law and in the correction of a formula.
-_POWER_LAW_DECAY = 1000.0
-_RATIO_DECAY = 100.0
-# Limit on the logarithm of predictions, because close values can give any exponent.
-_MAX_LOG = 690.0
-_RIDGE = 1e-3
-
-
 def predict_by_neighbours(
     points: Floats, centre: Floats, places: Floats, formula: Floats, at_points: Floats
 ) -> Floats:
     """Predict each call path at each place, (p, m), from a formula and the nearest points.
 
-    ``formula`` and ``at_points`` are its values at the places, (p, m), and at the points, (p, n).
-    The prediction is the median of the formula, the formula scaled to the nearest points and the
-    power law through them; beyond the largest parameter values, the minimum of the last two.
+    ``formula`` are the values of the formula at the places, (p, m), and ``at_points`` those at the
+    points, (p, n). The prediction is the median of three: the formula, the formula scaled to the
+    nearest points, and the power law through them. Beyond the largest parameter values, it is the
+    minimum of the last two.
     """
     points, places = replace_zeros(points, points), replace_zeros(points, places)
     positive = np.where(centre > 0, centre, raise_small_values(centre))
@@ -241,8 +243,7 @@ def predict_by_neighbours(
     minimum = np.where(scaled > 0, np.minimum(power_law, scaled), power_law)
     median = np.median([power_law, scaled, formula], axis=0)
     is_beyond = (places > points.max(axis=0)).any(axis=1)
-    result: Floats = np.where(is_beyond, minimum, median)
-    return result
+    return np.where(is_beyond, minimum, median)
 
 
 def predict_power_law(points: Floats, centre: Floats, places: Floats) -> Floats:
@@ -281,5 +282,4 @@ def _weigh_neighbours(points: Floats, places: Floats, decay: float) -> Floats:
             unit = np.log(levels[-1] / levels[0]) / (levels.size - 1)
             distance += np.abs(np.log(places[:, q])[:, None] - np.log(points[:, q])) / unit
     weight = decay ** -(distance - distance.min(axis=1, keepdims=True))
-    normalised: Floats = weight / weight.sum(axis=1, keepdims=True)
-    return normalised
+    return np.asarray(weight / weight.sum(axis=1, keepdims=True))

@@ -32,6 +32,17 @@ _MAX_BYTES = 2**28
 _NUMBERS = ("double", "int", "uint")
 # Attributes with the number of the process.
 _RANKS = ("mpi.rank", "rank")
+MAX_PROFILE_BYTES = 256 * 2**20
+# Signatures of gzip, bzip2 and xz.
+_PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ")
+# Start of a member that is packed in chunks, and bytes of a chunk in its table.
+_DATA, _ENTRY_BYTES = b"ZCUBEX.DATA", 24
+_CHUNK = 2**20
+# The repetition, the prefix, and a parameter with its value in the name of a folder.
+_RUN = re.compile(r"\.r\d+$")
+_PREFIX = re.compile(r"^[^.]*[^.\d]\.")
+_PAIR = re.compile(r"([^\d.,]+)(\d+(?:[.,]\d+)?)[.,]?")
+_EXAMPLE = "app.p64.n100.r1"
 
 
 @dataclass
@@ -82,9 +93,9 @@ def _read_caliper_run(reader: Any) -> ProfiledRun:
     """Return the numeric metrics of a Caliper profile."""
     attributes = {name: reader.attribute(name) for name in reader.attributes()}
     metrics = {
-        name: str(each.get("attribute.alias") or name)
-        for name, each in attributes.items()
-        if each.is_value() and each.attribute_type() in _NUMBERS and name not in _RANKS
+        name: str(attribute.get("attribute.alias") or name)
+        for name, attribute in attributes.items()
+        if attribute.is_value() and attribute.attribute_type() in _NUMBERS and name not in _RANKS
     }
     inclusive = frozenset(alias for name, alias in metrics.items() if "inclusive" in name)
     run = ProfiledRun(dict(reader.globals), inclusive=inclusive)
@@ -136,11 +147,12 @@ def _join_callpath(nodes: Mapping[str, Any], number: str) -> str:
 
 def _merge_runs(runs: Sequence[ProfiledRun], choice: ReadOptions, file: PathLike) -> Records:
     """Return the values of all runs, with the parameters from their metadata."""
-    numbers = {
-        name: values
-        for name in (runs[0].metadata if runs else ())
-        if np.isfinite(values := [to_float(run.metadata.get(name)) for run in runs]).all()
-    }
+    # Metadata that are numbers in all runs.
+    numbers: dict[str, list[float]] = {}
+    for name in runs[0].metadata if runs else ():
+        values = [to_float(run.metadata.get(name)) for run in runs]
+        if np.isfinite(values).all():
+            numbers[name] = values
     varied = [name for name, values in numbers.items() if len({*values}) > 1]
     pairs = [text.partition("=") for text in choice.parameters]
     fields = [name_in_file or name for name, _, name_in_file in pairs] or varied
@@ -154,7 +166,8 @@ def _merge_runs(runs: Sequence[ProfiledRun], choice: ReadOptions, file: PathLike
         found = ", ".join(varied) or "no number that differs between runs"
         raise records.fault("parameters of the runs must be named", None, found, expected)
     metrics = dict.fromkeys(metric for run in runs for _, metric in run.values)
-    selected = {m for m in metrics if any(fnmatchcase(m, each) for each in choice.value or "*")}
+    patterns = choice.value or ["*"]
+    selected = {m for m in metrics if any(fnmatchcase(m, pattern) for pattern in patterns)}
     trees = [{path for path, metric in run.values if metric in selected} for run in runs]
     parents = map_to_parents(trees, choice)
     for number, run in enumerate(runs):
@@ -197,16 +210,6 @@ def map_to_parents(trees: Sequence[Iterable[str]], choice: ReadOptions) -> dict[
         message = f"call paths that some runs lack are part of their parent: {found}"
         warnings.warn(message, ScalingWarning, stacklevel=2)
     return result
-
-
-MAX_PROFILE_BYTES = 256 * 2**20
-_PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ")
-_DATA = b"ZCUBEX.DATA"
-_CHUNK = 2**20
-_RUN = re.compile(r"\.r\d+$")
-_PREFIX = re.compile(r"^[^.]*[^.\d]\.")
-_PAIR = re.compile(r"([^\d.,]+)(\d+(?:[.,]\d+)?)[.,]?")
-_EXAMPLE = "app.p64.n100.r1"
 
 
 def parse_cube(folder: Path, choice: ReadOptions) -> Records:
@@ -338,9 +341,9 @@ def _measure_unpacked(stream: IO[bytes], limit: int) -> int:
     head = stream.read(8)
     # The byte order is unknown, but a small number read in the wrong order is huge.
     count = min(struct.unpack("<q", head)[0], struct.unpack(">q", head)[0], key=abs)
-    if not 0 <= 24 * count <= MAX_PROFILE_BYTES:
+    if not 0 <= _ENTRY_BYTES * count <= MAX_PROFILE_BYTES:
         return 0
-    stream.read(24 * count)
+    stream.read(_ENTRY_BYTES * count)
     packed_bytes, size = stream.read(), 0
     while size <= limit and packed_bytes:
         unpacker = zlib.decompressobj()

@@ -11,6 +11,7 @@ import warnings
 import zipfile
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,21 @@ _FORMATS = (
     "Extra-P's text, JSON, JSON lines or project, TaLPas's lines, a CSV table, Thicket's JSON, or "
     "a folder of Cube or Caliper profiles"
 )
+_EXTRAP_JSON = "document in Extra-P's JSON format"
+_PARAMETERS = ("params", "parameters")
+_EXAMPLE = 'an object such as {"params": {"p": 2}, "value": 1.5}'
+_TEXT_OR_SEMICOLON = re.compile(r'"(?:[^"\\]|\\.)*"|;')
+# An object at the start of a line; an indented JSON document has only one.
+_OBJECT = re.compile(r'^\{[ \t]*"', re.MULTILINE)
+_FIRST = re.compile(r'\s*\{\s*"(?:params"|parameters"\s*:\s*\{)')
+FIELDS = ("PARAMETER", "POINTS", "METRIC", "REGION", "DATA")
+# A point in brackets; its coordinates may be in brackets too.
+_POINT = re.compile(r"\((?:[^()]|\([^()]*\))*\)")
+_ONCE = "each once; a DATA line contains all repetitions of a point"
+# Members may be compressed by a factor of 1000, so their unpacked size is limited.
+MAX_MEMBER_BYTES = 64 * 2**20
+_CONTENT = "experiment.json"
+_INDEX, _VALUES = b"Extra-P INDEX\0\0\0", b"Extra-P VALUES\0\0"
 
 
 def read_measurements(
@@ -110,7 +126,7 @@ def read_measurements(
     if absent == "zero":
         records.add_zeros()
     result = records.measurements()
-    note_read("measurements", path, began, paths=sum(each.n_paths for each in result))
+    note_read("measurements", path, began, paths=sum(data.n_paths for data in result))
     return result
 
 
@@ -126,8 +142,8 @@ def _parse_file(path: Path, choice: ReadOptions) -> Records:
         choice.refuse(path, "value", "parameters", "reduce", "merge")
         return parse_project(raw, path)
     content = as_string(raw, path)
-    lines = (each for each in content.split("\n") if each.strip() and each.lstrip()[0] != "#")
-    line = next(lines, "nothing")
+    lines = (text for text in content.split("\n") if text.strip() and text.lstrip()[0] != "#")
+    line = next(lines, "nothing")  # the first line that is not a comment
     word = line.split()[0]
     start = word[0]
     document = None
@@ -185,17 +201,6 @@ def read_formulas(path: PathLike) -> dict[tuple[str, str], Formula]:
     return result
 
 
-# Extra-P's files: JSON, text and projects.
-
-_EXTRAP_JSON = "document in Extra-P's JSON format"
-_PARAMETERS = ("params", "parameters")
-_EXAMPLE = 'an object such as {"params": {"p": 2}, "value": 1.5}'
-_TEXT_OR_SEMICOLON = re.compile(r'"(?:[^"\\]|\\.)*"|;')
-# An object at the start of a line; an indented JSON document has only one.
-_OBJECT = re.compile(r'^\{[ \t]*"', re.MULTILINE)
-_FIRST = re.compile(r'\s*\{\s*"(?:params"|parameters"\s*:\s*\{)')
-
-
 def parse_document(document: Any, file: PathLike) -> Records:
     """Parse a JSON document in either layout of Extra-P."""
     if isinstance(document, dict) and isinstance(document.get("measurements"), list):
@@ -237,11 +242,13 @@ def _parse_tables(document: dict[str, Any], file: PathLike) -> Records:
     records = Records(file)
 
     def to_unique(pairs: list[tuple[Any, Any]], what: str) -> dict[Any, Any]:
+        """Return pairs as a dictionary; raise `InputError` if a key is repeated."""
         if twice := repeated(key for key, _ in pairs):
             raise records.fault(f"{what} is repeated", found=twice[0])
         return dict(pairs)
 
     def read_names(table: str) -> dict[Any, str]:
+        """Return the names in a table by their ids."""
         entries = document[table]
         to_unique([(entry["name"], None) for entry in entries], f"a name in {table}")
         for entry in entries:
@@ -276,8 +283,8 @@ def _parse_tables(document: dict[str, Any], file: PathLike) -> Records:
 
 def is_json_lines(content: str) -> bool:
     """Return whether a text that begins with a brace has one object per line."""
-    objects = _OBJECT.finditer(content)
-    return _FIRST.match(content) is not None or len([*zip(objects, range(2), strict=False)]) == 2
+    first_two = list(islice(_OBJECT.finditer(content), 2))
+    return _FIRST.match(content) is not None or len(first_two) == 2
 
 
 def parse_json_lines(content: str, file: PathLike) -> Records:
@@ -317,12 +324,6 @@ def _check_name(name: object, what: str, records: Records, line: int | None = No
         raise records.fault(f"bad {what}", line, repr(name), "text")
 
 
-FIELDS = ("PARAMETER", "POINTS", "METRIC", "REGION", "DATA")
-# A point in brackets; its coordinates may be in brackets too.
-_POINT = re.compile(r"\((?:[^()]|\([^()]*\))*\)")
-_ONCE = "each once; a DATA line contains all repetitions of a point"
-
-
 def parse_text(content: str, file: PathLike) -> Records:
     """Parse a text file of Extra-P.
 
@@ -338,19 +339,20 @@ def parse_text(content: str, file: PathLike) -> Records:
     rows: dict[Key, tuple[int, int]] = {}
     row = start = 0
     for line, text in enumerate_lines(content):
-        field, *rest = text.split(None, 1)
+        field = text.split(None, 1)[0]
+        value = text.removeprefix(field).lstrip()
         if field.startswith("#"):
             continue
         if field not in FIELDS:
             raise records.fault("unknown field", line, field, " or ".join(FIELDS))
-        if not rest:
+        if not value:
             raise records.fault(f"{field} without a value", line)
         if field == "PARAMETER":
             if points:
-                raise records.fault("PARAMETER after POINTS", line, rest[0])
-            records.parameters += rest[0].split()
+                raise records.fault("PARAMETER after POINTS", line, value)
+            records.parameters += value.split()
         elif field == "POINTS":
-            for point in _parse_points(rest[0], records, line):
+            for point in _parse_points(value, records, line):
                 if point in unique:
                     found = " ".join(f"{x:g}" for x in point)
                     raise records.fault("a point is repeated", line, found, _ONCE)
@@ -362,11 +364,11 @@ def parse_text(content: str, file: PathLike) -> Records:
                 raise records.fault("more DATA lines than points", line, expected=len(points))
             if row == 0 and key in rows:
                 raise records.fault(f"{_describe_key(key)} is repeated", line, expected=_ONCE)
-            records.add(key, points[row], rest[0].split(), line)
+            records.add(key, points[row], value.split(), line)
             row += 1
             rows[key] = start or line, row
         else:
-            name[field], row, start = rest[0], 0, line
+            name[field], row, start = value, 0, line
     if not records.parameters:
         raise records.fault("has no PARAMETER")
     for key, (line, n) in rows.items():
@@ -395,12 +397,6 @@ def _parse_points(text: str, records: Records, line: int) -> list[Point]:
     return [records.point(point.split(), line) for point in inside]
 
 
-# Members may be compressed by a factor of 1000, so their unpacked size is limited.
-MAX_MEMBER_BYTES = 64 * 2**20
-_CONTENT = "experiment.json"
-_INDEX, _VALUES = b"Extra-P INDEX\0\0\0", b"Extra-P VALUES\0\0"
-
-
 def parse_project(content: bytes, file: PathLike) -> Records:
     """Parse a project of Extra-P, a zip that may contain only the median of each point.
 
@@ -414,6 +410,7 @@ def parse_project(content: bytes, file: PathLike) -> Records:
 
         @cache
         def unpack(name: str) -> bytes:
+            """Return the content of a member, within the limit on all members."""
             nonlocal remaining
             with archive.open(name) as packed:
                 unpacked = packed.read(remaining + 1)
@@ -443,7 +440,7 @@ def parse_project(content: bytes, file: PathLike) -> Records:
 
 
 def _read_stored_array(index: bytes, stored: bytes, number: int) -> list[Any]:
-    """Return an array of a project; ``index`` has its offset in ``stored``, in NumPy's format."""
+    """Return array ``number`` of ``stored``, in NumPy's format; ``index`` gives its offset."""
     if number < 0 or not index.startswith(_INDEX) or not stored.startswith(_VALUES):
         raise ValueError(f"no Extra-P values {number}")
     (start,) = struct.unpack_from("<Q", index, len(_INDEX) + 8 * (number + 1))

@@ -21,9 +21,9 @@ from .models import Models
 from .noise import estimate_scale
 
 _MAX_POINTS = 200_000
-# Assumed relative error of runs without repetitions.
-_DEFAULT_ERROR = 0.05
-# A proposed run must reduce the spread to less than this share of the previous one.
+# Assumed relative error of runs without repetitions, and minimum of an estimated one.
+_DEFAULT_ERROR, _MIN_ERROR = 0.05, 1e-6
+# A proposed run must reduce the spread to at most this share of its previous value.
 _MAX_REMAINING = 0.99
 _MAX_RUNS = 100
 # At this relative spread at the goal, no more runs are needed.
@@ -96,9 +96,9 @@ def run_plans(
     Notes
     -----
     Each of k groups of q parameters is varied on a grid, with the other parameters at their
-    cheapest values. This needs k 5^q runs instead of 5^m [Shudler18]. The smallest set, "lines",
-    varies each parameter alone; one point off all lines distinguishes a sum from a product. Noise
-    of a few percent needs a grid.
+    cheapest values. With five values of each of m parameters, this needs about k 5^q runs instead
+    of 5^m [Shudler18]. The smallest set, "lines", varies each parameter alone; one point off all
+    lines distinguishes a sum from a product. With noise of a few percent, lines are not enough.
 
     Examples
     --------
@@ -124,6 +124,7 @@ def run_plans(
         if unknown or not group:
             found, expected = ", ".join(unknown), ", ".join(names)
             raise InputError("unknown parameter of a group", found=found, expected=expected)
+    # The groups of parameters that are varied together in each plan.
     sets: dict[str, list[tuple[int, ...]]] = {"lines": list(combinations(range(len(names)), 1))}
     if together:
         groups = [tuple(sorted({names.index(name) for name in group})) for group in together]
@@ -173,7 +174,7 @@ def next_runs(
     cost: str | Formula | SupportsFormula = "1",
     budget: float | None = None,
 ) -> pd.DataFrame:
-    """Return the points to measure next for more certain predictions at a goal.
+    """Return the points to measure next to make predictions at a goal more certain.
 
     A run at a candidate separates the hypotheses of a fit if their values at the candidate are
     correlated with their values at the goal. Runs are chosen greedily by the reduction of the
@@ -225,7 +226,7 @@ def next_runs(
     has_noise = np.isfinite(noise).any(axis=1)
     error = np.full(models.n_paths, _DEFAULT_ERROR)
     error[has_noise] = np.sqrt(np.nanmean(noise[has_noise] ** 2, axis=1))
-    error = np.maximum(error, 1e-6)
+    error = np.maximum(error, _MIN_ERROR)
     n, max_runs = len(places), 1 if budget is None else _MAX_RUNS
     limit = float(price.max()) if budget is None else budget
     # Try the gain per cost and the gain alone, because one expensive run may be better.
@@ -275,7 +276,7 @@ def _choose_runs(
 
 
 def _compute_spread(covariance: Floats) -> float:
-    """Return the root of the mean variance of all call paths and places."""
+    """Return the root of the mean variance over all call paths and places, (p, m, m)."""
     return float(np.sqrt(np.einsum("pgg->pg", covariance).mean().clip(0)))
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from math import lgamma, log, pi, sqrt
+from math import ceil, lgamma, log, pi, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -118,16 +118,18 @@ def score_hypotheses(
     can_have_pairs = len(terms) == 1 and len(terms[0]) > 1 and len(problem.points) > 3
     if can_have_pairs and max_single_residual is not None:
         n_pairs = len(terms[0]) * (len(terms[0]) - 1) // 2
-        pairs = StructureBlock(Structure(((), (0,), (0,)), SECOND_TERM), (n_pairs,), True)
+        # The columns are a constant and two terms of the same parameter.
+        two_terms = Structure(columns=((), (0,), (0,)), prior=SECOND_TERM)
+        pairs = StructureBlock(two_terms, shape=(n_pairs,), pairs=True)
         keep = min(max_pairs, n_pairs)
         pair_score = np.full((keep, len(target)), -np.inf).T
         pair_number = np.full((len(target), keep), size)
         paths = np.flatnonzero(min_positive > max_single_residual)
-        for rows in np.array_split(paths, max(1, -(-paths.size * n_pairs // _MAX_ELEMENTS))):
-            part_of_problem = problem.take(rows)
-            residual, negative, log_volume = _fit_pairs(part_of_problem)
-            value = log_volume + log_fit(residual, 3, target.shape[1], known[rows])
-            value -= part_of_problem.penalty[:, None] * negative
+        n_parts = max(1, ceil(paths.size * n_pairs / _MAX_ELEMENTS))
+        for rows in np.array_split(paths, n_parts):
+            residual, negative, log_volume = _fit_pairs(problem.take(rows))
+            fit = log_fit(residual, n_columns=3, n=target.shape[1], known=known[rows])
+            value = log_volume + fit - problem.penalty[rows, None] * negative
             best = np.argpartition(-value, keep - 1, axis=1)[:, :keep]
             pair_score[rows] = np.take_along_axis(value, best, axis=1) + pairs.log_prior
             pair_number[rows] = size + best
@@ -144,15 +146,16 @@ def score_hypotheses(
 
 def replace_rows(scores: HypothesisScores, new_scores: HypothesisScores, rows: Bools) -> None:
     """Replace the scores of some call paths in place."""
-    arrays, new_arrays = ((*each[:3], *each.picks) for each in (scores, new_scores))
-    for old, new in zip(arrays, new_arrays, strict=True):
+    old_arrays = scores.score, scores.number, scores.min_residual, *scores.picks
+    new_arrays = new_scores.score, new_scores.number, new_scores.min_residual, *new_scores.picks
+    for old, new in zip(old_arrays, new_arrays, strict=True):
         # Read-only arrays are shared by all call paths, and equal in both results.
         if old.flags.writeable:
             old[rows] = new
 
 
 def select_best(scores: HypothesisScores, keep: int) -> Index:
-    """Return the columns, (p, keep), of the largest scores of each row, in growing order."""
+    """Return the columns of the `keep` largest scores of each row, in increasing order."""
     return np.sort(np.argpartition(scores.score, -keep, axis=1)[:, -keep:], axis=1)
 
 
@@ -164,11 +167,11 @@ def decode_hypotheses(
     The index of a hypothesis in its block gives the index of each parameter's term.
     """
     numbers = np.take_along_axis(scores.number, selected, axis=1)
-    width = max(len(b.structure.columns) for b in scores.blocks)
+    width = max(len(block.structure.columns) for block in scores.blocks)
     term_numbers = short_axes_last(np.zeros((width, len(log_prior), *numbers.shape), dtype=np.intp))
     used = short_axes_last(np.zeros((width, *numbers.shape), dtype=bool))
     prior = np.zeros(numbers.shape)
-    starts = np.cumsum([0, *(b.size for b in scores.blocks)])
+    starts = np.cumsum([0, *(block.size for block in scores.blocks)])
     block_of = np.searchsorted(starts, numbers, side="right") - 1
     for number_of_block in np.unique(block_of):
         block, start = scores.blocks[number_of_block], starts[number_of_block]
@@ -182,9 +185,8 @@ def decode_hypotheses(
             term_numbers[path, row, 1:3, 0] = both.T + 1
             prior[path, row] += log_prior[0][both].sum(axis=0)
             continue
-        for q, position in zip(
-            active, np.unravel_index(number, block.shape) if active else (), strict=True
-        ):
+        positions = np.unravel_index(number, block.shape) if active else ()
+        for q, position in zip(active, positions, strict=True):
             term = scores.picks[q][path, position]
             prior[path, row] += log_prior[q][term]
             for k, column in enumerate(columns):
@@ -204,8 +206,8 @@ def short_axes_last(array: NDArray[Any]) -> NDArray[Any]:
 def log_fit(residual: Floats, n_columns: Index | int, n: int, known: Bools) -> Floats:
     """Return the log of the maximum likelihood times (2 pi)^(n_columns / 2).
 
-    The factor belongs to the volume of the posterior (Laplace's method). The noise is normal where
-    the scale of the errors is known. Otherwise the scale is integrated out, which gives Student's t
+    The factor is part of Laplace's approximation of the evidence. The noise is normal where the
+    scale of the errors is known. Otherwise the scale is integrated out, which gives Student's t
     distribution. `residual` is the weighted sum of squares at n points, (p, h).
     """
     fit = -0.5 * residual
@@ -216,12 +218,12 @@ def log_fit(residual: Floats, n_columns: Index | int, n: int, known: Bools) -> F
         log_gamma = np.array([lgamma((k + _PRIOR_WEIGHT) / 2) for k in range(n + 1)])[df]
         scale = (residual[unknown] + _PRIOR_WEIGHT * EXPECTED_ERROR**2) / 2
         fit[unknown] = log_gamma - (df + _PRIOR_WEIGHT) / 2 * np.log(scale)
-    result: Floats = fit + 0.5 * log(2 * pi) * np.asarray(n_columns, dtype=float)
-    return result
+    return np.asarray(fit + 0.5 * log(2 * pi) * np.asarray(n_columns, dtype=float))
 
 
 def max_residual(n: int) -> float:
     """Return the largest weighted residual of n points that is compatible with their errors."""
+    # Five standard deviations above the mean of a chi-square variable, and more for few points.
     return n + 5.0 * sqrt(2.0 * n) + 5.0
 
 
@@ -434,9 +436,10 @@ def _list_pairs(n: int) -> Index:
 
 
 def _fit_pairs(problem: Problem) -> tuple[Floats, Bools, Floats]:
-    """Fit all pairs of terms of one parameter, (p, n_pairs).
+    """Fit all pairs of terms of one parameter.
 
-    Returns the residuals, whether some coefficient is negative, and log(prior / sqrt(det G)).
+    Returns, (p, n_pairs) each, the residuals, whether some coefficient is negative, and
+    log(prior / sqrt(det G)) with the matrix G of the normal equations.
     """
     # Subtracting the weighted mean eliminates the constant. With normalised terms a and b of
     # correlation r and slopes s_a and s_b, the pair has the coefficients (s_a - r s_b) / (1 - r^2)
@@ -480,6 +483,7 @@ def _count_kept_terms(points: Floats, counts: Sequence[int]) -> int:
         return counts[0]
     if not is_grid(points):
         return _TERMS_SPARSE[len(counts)]
+    # The addition corrects roots of whole powers that are rounded down.
     return max(4, int(_COMBINATIONS ** (1.0 / len(counts)) + 1e-9))
 
 
@@ -538,7 +542,7 @@ def _screen_scattered(problem: Problem, keep: int) -> list[Index]:
     unknown = np.zeros(len(problem.target), dtype=bool)
     problem = replace(problem, error=estimate_scale(np.abs(problem.target)), known=unknown)
     parameters = range(len(problem.terms))
-    first = best_one = [_screen_terms(problem, q, 1) for q in parameters]
+    first_best = best_one = [_screen_terms(problem, q, 1) for q in parameters]
     on_lines = all(find_lines(problem.points, q) for q in parameters)
     picked: list[Index] = []
     for _ in range(1 if on_lines else _ROUNDS):
@@ -556,7 +560,7 @@ def _screen_scattered(problem: Problem, keep: int) -> list[Index]:
                 start += block.size
             best_one.append(score.argmax(axis=1)[:, None])
             if on_lines:
-                np.put_along_axis(score, first[q], np.inf, axis=1)
+                np.put_along_axis(score, first_best[q], np.inf, axis=1)
             n = min(keep, score.shape[1])
             picked.append(np.sort(np.argpartition(-score, n - 1, axis=1)[:, :n], axis=1))
         if all(map(np.array_equal, best_one, previous_best)):

@@ -1,9 +1,7 @@
 """Exact fits and ranking of the best hypotheses of the search.
 
 The criterion is the evidence of a hypothesis, or its error in leave-one-out or five-fold
-cross-validation. The prior of the evidence makes negative coefficients improbable, because costs
-of a program add up. Coefficients of logarithms may have either sign, because times may decrease
-logarithmically [Shudler18].
+cross-validation.
 """
 
 # p = call paths, n = points, h = hypotheses, k = columns, q = parameters, t = terms
@@ -45,6 +43,10 @@ _FOLDS = 5
 # Minimum relative errors of points in the search, where sums of squares cancel, and in exact fits.
 _COARSE = 1e-6
 _EXACT = 1e-12
+# Weighted residual per point below which values without repetitions are noiseless.
+_NOISELESS_RESIDUAL = 1e-14
+# The prior has decided if it excluded a hypothesis whose log evidence is higher by more than this.
+_MIN_LOG_GAIN = 1.0
 # Limits on the hypotheses that are solved exactly for each call path, and on points times
 # hypotheses.
 _MAX_HYPOTHESES = 32
@@ -81,7 +83,8 @@ class FitOptions:
         cross-validation.
     negative : float
         Prior probability of a negative coefficient in the evidence, above 0 and at most 0.5. It is
-        small because costs add up. Coefficients of logarithms may have either sign.
+        small because costs add up. Coefficients of logarithms may have either sign, because times
+        may decrease logarithmically [Shudler18].
     """
 
     space: TermSpace | str | Iterable[tuple[float, float]] = "default"
@@ -156,22 +159,24 @@ def rank_hypotheses(
     peak = [v.max(axis=1, keepdims=True) for v in terms]
     is_free = estimates.mixed | (options.select != "evidence")
     problem = Problem(
-        points,
-        [v / m for v, m in zip(terms, peak, strict=True)],
-        [np.log(space.prior) for space in spaces],
-        estimates.centre / reference,
-        np.maximum(error, _COARSE * scale),
-        known,
-        np.where(is_free, 0.0, log(1 / options.negative - 1)),
+        points=points,
+        terms=[v / m for v, m in zip(terms, peak, strict=True)],
+        log_prior=[np.log(space.prior) for space in spaces],
+        target=estimates.centre / reference,
+        error=np.maximum(error, _COARSE * scale),
+        known=known,
+        penalty=np.where(is_free, 0.0, log(1 / options.negative - 1)),
     )
-    # If single terms fit within the noise, a second term is not needed.
+    # If a constant and a single term leave the residual expected from the noise, a second term is
+    # not needed.
     max_single_residual = np.where(known, n_points - 2.0, -1.0) if options.max_terms > 1 else None
     scores = score_hypotheses(problem, max_single_residual, _MAX_HYPOTHESES)
     # Points without repetitions are noiseless if a hypothesis fits exactly. It must have at least
     # two columns fewer than points, because with one fewer, some of a thousand hypotheses fit by
     # chance.
     n_columns = min(max(n_points - 2, 1), scores.min_residual.shape[1])
-    noiseless = ~known & (scores.min_residual[:, n_columns - 1] < 1e-14 * n_points)
+    max_noiseless = _NOISELESS_RESIDUAL * n_points
+    noiseless = ~known & (scores.min_residual[:, n_columns - 1] < max_noiseless)
     # If no hypothesis fits within the noise, the known errors do not describe the residuals.
     is_misfit = known & (scores.min_residual[:, -1] >= max_residual(n_points))
     is_repeated = noiseless | is_misfit
@@ -182,9 +187,8 @@ def rank_hypotheses(
         problem = replace(problem, error=coarse, known=(known | noiseless) & ~is_misfit)
         rows = np.flatnonzero(is_repeated)
         limit = None if max_single_residual is None else max_single_residual[rows]
-        replace_rows(
-            scores, score_hypotheses(problem.take(rows), limit, _MAX_HYPOTHESES), is_repeated
-        )
+        new_scores = score_hypotheses(problem.take(rows), limit, _MAX_HYPOTHESES)
+        replace_rows(scores, new_scores, is_repeated)
     # With more points, fewer hypotheses are likely. Pairs are not scored for all call paths.
     n_scored = sum(block.size for block in scores.blocks if not block.pairs)
     keep = min(_MAX_HYPOTHESES, max(_MIN_HYPOTHESES, _MAX_SOLVED // n_points), n_scored)
@@ -209,8 +213,8 @@ def _rank_exactly(
     """Solve the selected hypotheses by a QR decomposition, and rank them by the criterion.
 
     ``problem`` is normalised: its values are divided by ``reference``, (p, 1), and its terms by
-    ``peak``, (t_q, 1). ``scale`` is the scale of relative errors, (p, n), and ``logarithm`` tells
-    for each parameter which terms are pure logarithms, (t_q,).
+    ``peak``, (t_q, 1). ``scale`` is the scale of relative errors, (p, n). ``logarithm`` marks the
+    terms of each parameter that are pure logarithms, (t_q,).
     """
     target, error, known = problem.target, problem.error, problem.known
     n_points = target.shape[1]
@@ -243,7 +247,7 @@ def _rank_exactly(
     weighted = np.array([column[best] for column in columns])
     fitted = np.einsum("kpn,pk->pn", weighted, coefficient[best])
     misfit = ((fitted - target / error) ** 2).sum(axis=1)
-    # The prior decided if some hypothesis with a negative coefficient has a much higher evidence.
+    # Log evidence of the best hypothesis with a penalised coefficient, relative to the first rank.
     evidence_lost = np.where(loss > 0, evidence, -np.inf).max(axis=1) - evidence[best]
     noiseless = np.flatnonzero(known & (error == _EXACT * scale).all(axis=1))
     if noiseless.size:
@@ -255,7 +259,7 @@ def _rank_exactly(
         coefficient=(coefficient * reference[:, :, None] / unit)[rows, order],
         log_weight=score[rows, order],
         trusted=known & (misfit < max_residual(n_points)),
-        prior_decided=(loss[best] == 0) & (evidence_lost > 1.0),
+        prior_decided=(loss[best] == 0) & (evidence_lost > _MIN_LOG_GAIN),
     )
 
 
@@ -366,8 +370,8 @@ def _cross_validate(solved: _LeastSquaresFit, used: Bools, criterion: str) -> Fl
         rows = slice(fold, None, folds)
         q = np.stack([column[:, :, rows] for column in basis], axis=3)
         residual_maker = np.eye(q.shape[2]) - np.einsum("phak,phbk->phab", q, q)
-        # The errors of a left-out fold are (I - Q Q^T)^-1 times its residuals, for its rows of Q.
-        # The matrix is singular if the other folds do not determine the fit.
+        # The errors of a left-out fold are (I - Q Q^T)^-1 times its residuals, with the rows of Q
+        # in the fold. The matrix is singular if the other folds do not determine the fit.
         residual_maker += 1e-9 * np.eye(q.shape[2])
         errors = np.linalg.solve(residual_maker, residuals[:, :, rows, None])[..., 0]
         total += (errors**2).sum(axis=2)
@@ -389,7 +393,7 @@ def _drop_rounding(
 
 
 def _negative_penalty(solved: _LeastSquaresFit, penalty: Floats) -> Floats:
-    """Return the penalty of each hypothesis, (p, h), from that of each negative coefficient."""
+    """Return the maximum penalty of the negative coefficients of each hypothesis, (p, h)."""
     return np.asarray(np.where(solved.coefficient < 0, penalty, 0.0).max(axis=2))
 
 
@@ -405,8 +409,8 @@ def _score_evidence(
 ) -> tuple[Floats, Floats]:
     """Return log evidence minus penalty, (p, h), and coefficients, (p, h, k).
 
-    They are those of a mixture of normal and bounded noise, weighted by the probability of bounded
-    noise of each call path. ``evidence`` is that of normal noise.
+    The noise is a mixture of normal and bounded noise, weighted by the probability of bounded noise
+    of each call path. ``evidence`` is the log evidence under normal noise.
     """
     score = evidence - _negative_penalty(solved, penalty)
     probability = np.where(problem.known, estimates.bounded, 0.0)
@@ -459,7 +463,8 @@ def _weigh_samples(
 
     Importance sampling: coefficients are drawn from the posterior under normal noise, ``centre``
     plus ``spread`` times random numbers, and reweighted by the likelihood of bounded noise.
-    ``design`` has the columns, (m, n, k); ``repetitions`` minima, maxima and counts, (3, m, n).
+    ``design`` contains the columns, (m, n, k), and ``repetitions`` the minimum, maximum and number
+    of the repetitions, (3, m, n).
     """
     n_pairs, width = centre.shape
     z = np.random.default_rng(0).standard_normal((_N_SAMPLES // 2, width))
@@ -494,7 +499,7 @@ def _weigh_samples(
 
 
 def _log_softmax(values: Floats) -> Floats:
-    """Normalise the exponentials of each row to the sum 1, and return their logarithms."""
+    """Return the logarithms of the exponentials of each row, normalised to the sum 1."""
     return np.asarray(values - np.logaddexp.reduce(values, axis=1, keepdims=True))
 
 

@@ -19,6 +19,14 @@ from . import formula
 from .formula import Powers, align_terms, evaluate_term, sum_by_key
 from .measurements import as_real_array, to_float
 
+# The coefficient of each term x^i log2(x)^j of one parameter, by (i, j).
+TermSum = dict[tuple[float, float], float]
+# Number of points at which signs are compared, and of further points at log(x) halved repeatedly.
+_N_GRID = 2**14
+_N_HALVINGS = 40
+# Relative rounding error of a sum.
+_ROUNDING = 1e-14
+
 
 @dataclass(frozen=True, order=True)
 class Stage:
@@ -129,7 +137,7 @@ def outgrows(a: Stage, b: Stage) -> bool:
 
 
 def find_slowest(stages: Sequence[Stage]) -> tuple[Stage, ...]:
-    """Return the stages that no other outgrows; of stages with equal models, only the first.
+    """Return the stages that no other stage outgrows, one for each model.
 
     A stage is also excluded if the others together outgrow it, as n^2 and p^2 outgrow n + p.
     """
@@ -140,14 +148,13 @@ def find_slowest(stages: Sequence[Stage]) -> tuple[Stage, ...]:
         if model not in models and not any(outgrows(other, stage) for other in stages):
             models.append(model)
             candidates.append(stage)
-    rivals = {
-        product
-        for stage in candidates
-        if all(c >= 0 for _, c in stage.terms)
-        for product in _positive_products(stage)
-    }
+    rivals: set[Powers] = set()
+    for stage in candidates:
+        if all(c >= 0 for _, c in stage.terms):
+            rivals.update(_positive_products(stage))
 
     def is_outgrown(products: list[Powers]) -> bool:
+        """Return whether every product grows more slowly than some rival."""
         return bool(products) and all(
             any(_grows_faster(rival, product) for rival in rivals) for product in products
         )
@@ -168,15 +175,6 @@ def _grows_faster(a: Powers, b: Powers) -> bool:
         for name in pairs_a.keys() | pairs_b.keys()
     ]
     return all(x >= y for x, y in pairs) and any(x > y for x, y in pairs)
-
-
-# The coefficient of each term x^i log2(x)^j of one parameter, by (i, j).
-TermSum = dict[tuple[float, float], float]
-# Points at which signs are compared, and halvings of the logarithm towards 0 for more points.
-_N_GRID = 2**14
-_N_HALVINGS = 40
-# Relative rounding error of a sum.
-_ROUNDING = 1e-14
 
 
 @dataclass(frozen=True)
@@ -281,15 +279,14 @@ def evaluate_sum(terms: TermSum, x: ArrayLike) -> Floats:
 def find_crossings(terms: TermSum, low: float, high: float) -> list[float]:
     """Return the points low < x < high where the sum changes its sign, in order.
 
-    Two changes within 1 / 2**14 of the range of log(x) are missed.
-    The point 1 is included if the sum is 0 on one side of it only. Zeros without a change of sign
-    are excluded.
+    Two changes within 1 / 2**14 of the range of log(x) are missed. The point 1 is included if the
+    sum is 0 on one side of it only. Zeros without a change of sign are excluded.
     """
     if low < 1 < high:
         below_one, above_one = find_crossings(terms, low, 1.0), find_crossings(terms, 1.0, high)
-        before, after = _find_signs(
-            terms, [math.sqrt(max([low, *below_one])), math.sqrt(min([high, *above_one]))]
-        )
+        # Points between 1 and the nearest crossings.
+        nearest = [math.sqrt(max([low, *below_one])), math.sqrt(min([high, *above_one]))]
+        before, after = _find_signs(terms, nearest)
         return [*below_one, *([1.0] if before != after else []), *above_one]
     # Logarithms of x < 1 count as 0.
     terms = {(i, j): c for (i, j), c in terms.items() if c and (high > 1 or not j)}

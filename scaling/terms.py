@@ -25,7 +25,7 @@ Column = tuple[int, ...]
 _CONSTANT = 0.07
 _NO_CONSTANT = 0.08
 SECOND_TERM = 0.15
-# Extra-P's default exponents: for each set of exponents of the logarithm, those of the power.
+# Extra-P's default terms: exponents of the power, by the exponents of the logarithm.
 _PUBLISHED = {
     (1, 2): "0",
     (0, 1, 2): "1/4 1/3 1/2 2/3 3/4 1 3/2 2 5/2",
@@ -33,10 +33,11 @@ _PUBLISHED = {
     (0,): "4/5 5/3 7/4 9/4 7/3 8/3 11/4",
 }
 _FALLING = {(0, 1): "-1", (0,): "-1/4 -1/3 -1/2 -2/3 -3/4 -4/3 -3/2 -2"}
-_FALLING_PRIOR = 0.2
-# Relative prior of growth that is no power of the edge of a volume, such as x^(5/2) or x^(7/4).
+# Prior probabilities of all falling terms, and of the terms that only the fine space has.
+_FALLING_PRIOR, _FINE_PRIOR = 0.2, 0.1
+# Relative prior of powers that are not multiples of 1/3, such as x^(5/2). Other powers are whole
+# powers of the edge length of a volume x.
 _OTHER_GROWTH = 0.7
-_FINE_PRIOR = 0.1
 # Larger powers of a parameter may overflow.
 _MAX_EXPONENT = 10
 
@@ -124,13 +125,9 @@ class TermSpace:
         """
         coarse = cls.default()
         known = coarse.pairs()
-        grid = sorted({Fraction(n, 8) for n in range(25)} | {Fraction(n, 3) for n in range(10)})
-        added = [
-            (float(i), j / 2)
-            for i in grid
-            for j in range(5)
-            if (i or j) and (float(i), j / 2) not in known
-        ]
+        powers = sorted({Fraction(n, 8) for n in range(25)} | {Fraction(n, 3) for n in range(10)})
+        grid = [(float(i), j / 2) for i in powers for j in range(5)]
+        added = [pair for pair in grid if any(pair) and pair not in known]
         prior = (1 - _FINE_PRIOR) * coarse.prior
         return cls._from_pairs(known + added, [*prior, *([_FINE_PRIOR / len(added)] * len(added))])
 
@@ -222,15 +219,15 @@ def list_structures(n_parameters: int) -> list[Structure]:
             for shape in shapes:
                 prior = share / len(shapes)
                 # Only a single product may lack the constant, as in a power law.
-                without = _NO_CONSTANT if len(shape) == 1 else 0.0
-                result.append(Structure(((), *shape), prior * (1 - without)))
-                if without:
-                    result.append(Structure(shape, prior * without))
+                no_constant = _NO_CONSTANT if len(shape) == 1 else 0.0
+                result.append(Structure(((), *shape), prior * (1 - no_constant)))
+                if no_constant:
+                    result.append(Structure(shape, prior * no_constant))
     return [s for s in result if len(s.columns) <= 4]
 
 
 def _iterate_shapes(active: Column) -> Iterator[tuple[Column, ...]]:
-    """Yield the columns of each structure besides the constant."""
+    """Yield the columns, without the constant, of each structure of the active parameters."""
     yield from map(tuple, _iterate_partitions(active))
     for size in range(1, len(active)):
         for part in combinations(active, size):

@@ -170,17 +170,17 @@ def predict_held_out(samples: pd.DataFrame, model: TimePredictor) -> Floats:
 
 
 def learning_curve(result: Training) -> pd.DataFrame:
-    """Return the RCC by the number of training samples, as a row of `summarise` for each.
+    """Return the RCC for a quarter, half and all of the training samples, a `summarise` row each.
 
-    All numbers have the splits of ``result``, whose own scores are the last row.
+    The number of splits and the seed are those of ``result``, whose scores are the last row.
     """
     rows = []
-    for part in (4, 2):
+    for divisor in (4, 2):
         scores = repeated_splits(
             result.samples,
             result.model,
             n_splits=result.n_splits,
-            train_share=PUBLISHED_SHARE / part,
+            train_share=PUBLISHED_SHARE / divisor,
             seed=result.seed,
         )
         n_train = int(scores["n_train"].iloc[0])

@@ -44,6 +44,15 @@ PUBLISHED_SHARE = 56 / 84
 """Share of the mappings to train on: 56 of 84, as published."""
 INTERVAL_SPLITS = 5
 """Minimum number of splits for an interval from percentiles."""
+HoldOut = Literal["application", "kind", "torus", "size"]
+PLURALS = {"application": "applications", "kind": "kinds", "torus": "tori", "size": "sizes"}
+BOUNDS = {"release_bound": "release bound", "lower_bound": "lower bound"}
+"""Columns that rank without learning, the better one first, and their labels."""
+BASELINES = {"coarse_time": "coarse simulation", **BOUNDS}
+COVERAGE = 0.9
+PRIOR = "prior"
+# Select the best set on other splits than those that score the metrics.
+_SELECTION_SPLITS, _SELECTION_SEED = 2, 1_000_003
 
 
 def repeated_splits(
@@ -65,7 +74,7 @@ def repeated_splits(
         Features and the column ``time``, a row per mapping. Take the median of repeated runs first,
         because runs of one mapping in both training and test set inflate the scores.
     predictors : TimePredictor, or dict of str to predictor
-        All are scored on the same splits, the first of which is the published single split.
+        All are scored on the same splits. The first split is the published single split.
     n_jobs : int, optional
         Number of processes.
     metrics : dict of str to callable, optional
@@ -182,10 +191,10 @@ def random_splits(
 def summarise(scores: pd.DataFrame) -> pd.DataFrame:
     """Return mean, 95 % interval and first split of each metric, for every predictor.
 
-    ``low`` and ``high`` are the 2.5 and 97.5 percentiles over the splits, which is the spread of
-    single splits and not the error of the mean; NaN for fewer than `INTERVAL_SPLITS` splits. Splits
-    in which a metric is undefined (tau-b of equal times) are left out. ``first_split`` is the score
-    of one split, as in the publication.
+    ``low`` and ``high`` are the 2.5 and 97.5 percentiles over the splits; NaN for fewer than
+    `INTERVAL_SPLITS` splits. They describe the spread of single splits and not the error of the
+    mean. Splits in which a metric is undefined (tau-b of equal times) are left out. ``first_split``
+    is the score of one split, as in the publication.
 
     Examples
     --------
@@ -208,7 +217,7 @@ def summarise(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def single_features(table: pd.DataFrame, features: Sequence[str] | None = None) -> pd.DataFrame:
-    """Score the ranking by each single feature, larger values meaning slower; best first.
+    """Score the rankings by single features, the best first. Larger values mean slower mappings.
 
     A pair that is tied in only the feature or only the time counts half (`rcc_ties_halved`).
 
@@ -235,7 +244,7 @@ def rcc_gains(
 ) -> pd.DataFrame:
     """Return the gain in RCC of each predictor over the first one, or over ``over``.
 
-    Scores are paired by the columns ``by``. Splits share mappings, so their interval is that of the
+    Scores are paired by the columns ``by``. Splits share mappings, so their interval comes from the
     corrected resampled t-test (Nadeau and Bengio, Machine Learning 52, 2003), which multiplies the
     variance by 1/n + n_test/n_train. Pairs by other columns count as independent.
     """
@@ -311,14 +320,6 @@ def problem_sizes(table: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-HoldOut = Literal["application", "kind", "torus", "size"]
-PLURALS = {"application": "applications", "kind": "kinds", "torus": "tori", "size": "sizes"}
-BOUNDS = {"release_bound": "release bound", "lower_bound": "lower bound"}
-"""Columns that rank without learning, the better one first, and their labels."""
-BASELINES = {"coarse_time": "coarse simulation", **BOUNDS}
-COVERAGE = 0.9
-
-
 def hold_out(
     table: pd.DataFrame,
     predictors: Mapping[str, TimePredictor | PMNFBaseline],
@@ -327,7 +328,7 @@ def hold_out(
     n_jobs: int | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> pd.DataFrame:
-    """Hold out each application, kind or torus: train on the others and score its predictions.
+    """Hold out each application, kind or torus in turn, and score its predictions by the others.
 
     By size, only the largest workload is held out.
     """
@@ -411,11 +412,6 @@ def _score_block(part: pd.DataFrame) -> dict[str, object]:
     }
 
 
-PRIOR = "prior"
-# Select the best set on other splits than those that score the metrics.
-_SELECTION_SPLITS, _SELECTION_SEED = 2, 1_000_003
-
-
 @dataclass(frozen=True)
 class MetricEvaluation:
     """Gain in RCC by metrics that are added to feature sets."""
@@ -492,7 +488,7 @@ def evaluate_metrics(
         report(next(n_done), 2 * len(blocks))
     by_block = pd.DataFrame(rows)
     by_base = {
-        str(base): _average_gains(rows) for base, rows in by_block.groupby("base", sort=False)
+        str(base): _average_gains(gains) for base, gains in by_block.groupby("base", sort=False)
     }
     gains = pd.DataFrame.from_dict(by_base, orient="index").rename_axis("base")
     return MetricEvaluation(tuple(metrics), n_splits, best, by_block, gains)
@@ -525,7 +521,7 @@ def _score_sets(
 
 
 def _average_gains(blocks: pd.DataFrame) -> dict[str, float]:
-    """Return the mean gain over blocks with its 95 % interval; of one block, over its splits."""
+    """Return the mean gain over blocks with its 95 % interval; a single block has its own one."""
     n = len(blocks)
     gain = _mean_gain(blocks["gain"]) if n > 1 else blocks.iloc[0][["gain", "low", "high"]]
     higher = int((blocks["gain"] > 0).sum())

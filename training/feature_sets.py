@@ -97,13 +97,33 @@ FEATURE_SETS = MappingProxyType(
     }
 )
 """Feature names by set: ``prior`` and ``H1`` to ``H6`` of Jain et al., SC'13, table 3; ``analytic``
-needs no simulation; ``relative`` needs none either and is dimensionless, so its models transfer to
-other sizes, graphs and machines; ``coarse`` adds the time of a coarse simulation, which costs at
+needs no simulation; ``relative`` is also dimensionless, so its models transfer to other sizes,
+graphs and machines; ``coarse`` adds the time of a coarse simulation, which costs at
 most a quarter of a full one."""
-
 
 COARSE_FEATURES = frozenset({"coarse_time", "coarse_slowdown"})
 """Features that need a coarse simulation."""
+SIMULATED: MappingProxyType[str, Callable[[RoutedTraffic], float]] = MappingProxyType(
+    {
+        "simulated_time": TIME_COLUMN["time"],
+        "flow_time": lambda routed: simulate_flows(routed.problem, mapping=routed.mapping).time,
+    }
+)
+"""Times of a packet and of a flow simulation. They are not features, because models usually predict
+simulated times."""
+REFERENCES = MappingProxyType(
+    {
+        "release_bound": "the release bound",
+        "lower_bound": "the lower bound",
+        "coarse_time": "the time of a coarse simulation",
+        "simulated_time": "the simulated time",
+        "flow_time": "the time of a flow simulation",
+    }
+)
+"""Reference times that measured times are regressed on, the fastest to compute first, and their
+descriptions."""
+# Relative rounding error of a sum, which depends on the order of the terms.
+_ROUNDING = 1e-12
 
 
 def usual_target(names: Iterable[str]) -> Target:
@@ -144,31 +164,6 @@ def needed_level(names: Iterable[str], target: Target | None = None) -> int:
     return max((FEATURES[name].level for name in columns if name in FEATURES), default=1)
 
 
-SIMULATED: MappingProxyType[str, Callable[[RoutedTraffic], float]] = MappingProxyType(
-    {
-        "simulated_time": TIME_COLUMN["time"],
-        "flow_time": lambda routed: simulate_flows(routed.problem, mapping=routed.mapping).time,
-    }
-)
-"""Times of a packet and of a flow simulation. They are not features, because models usually predict
-simulated times."""
-REFERENCES = MappingProxyType(
-    {
-        "release_bound": "the release bound",
-        "lower_bound": "the lower bound",
-        "coarse_time": "the time of a coarse simulation",
-        "simulated_time": "the simulated time",
-        "flow_time": "the time of a flow simulation",
-    }
-)
-"""Reference times that measured times are regressed on, the fastest to compute first."""
-
-
-def describe_reference(reference: str) -> str:
-    """Return the description of a reference time, or the name of another column."""
-    return REFERENCES.get(reference, reference)
-
-
 def with_references(
     problem: MappingProblem,
     mappings: Sequence[TaskMapping],
@@ -196,10 +191,6 @@ def references_to_try(routing: Routing, simulate: bool) -> tuple[str, ...]:
         return BOUND, LOWER_BOUND
     # Flows need dimension-order routes.
     return tuple(name for name in REFERENCES if name != "flow_time" or routing == "deterministic")
-
-
-# Relative rounding error of a sum, which depends on the order of the terms.
-_ROUNDING = 1e-12
 
 
 def check_order(table: object, **columns: object) -> None:
@@ -272,7 +263,7 @@ def seconds_of(table: object, name: str) -> Floats:
 
 
 def node_counts(table: object) -> Floats:
-    """Return the nodes of each sample's torus; empty without a column of readable tori."""
+    """Return the number of nodes of each sample's torus; empty if tori are unknown."""
     if not isinstance(table, pd.DataFrame) or "torus" not in table:
         return np.empty(0)
     names, index = np.unique(table["torus"].to_numpy(dtype=str), return_inverse=True)

@@ -29,6 +29,16 @@ from .residuals import (
     TargetTransform,
 )
 
+# Relative increase of intervals per doubling of the nodes beyond the training sizes. Chosen for
+# models of 64 and 128 nodes that predict times on 1,024; not confirmed on other applications.
+_WIDENING = 1 / 2
+# Times are within a factor of about 10 of coarse times and lower bounds, but a wrong unit changes
+# them by a factor of 1000.
+_UNIT_RATIO = 100
+# A feature is far from the training values if it exceeds them by this factor and, if dimensionless,
+# also by this difference.
+_FAR_FACTOR, _FAR_DIFFERENCE = 2.0, 0.05
+
 
 class FittedModel:
     """The part of a fitted `TimePredictor` that predictions need, without scikit-learn.
@@ -117,11 +127,13 @@ class FittedModel:
         nodes = feature_sets.node_counts(X)
         if self.nodes_ is not None and nodes.size:
             smallest, largest = self.nodes_
+            # Factor to the nearest training size; 1 within the training sizes.
             ratio = np.maximum(nodes, largest) / largest * smallest / np.minimum(nodes, smallest)
             scale = scale * (1 + _WIDENING * np.log2(ratio))
         return PriorPrediction(matrix, centre, scale, self.calibration_, min_times, self.log_)
 
     def _feature_matrix(self, X: Any) -> Floats:
+        """Return the features of the model, from columns of a table or from an array."""
         names = getattr(self, "feature_names_in_", None)
         if names is not None:
             X = feature_sets.check_finite(feature_sets.columns_of(X, names))
@@ -143,20 +155,8 @@ class FittedModel:
 
     def _normalise(self, matrix: Floats) -> Floats:
         """Return features in the normalised units of the trees."""
-        normalised: Floats = (matrix - self.feature_shift_) / self.feature_scale_
-        # Trees use single precision, where larger values would overflow.
-        return np.clip(normalised, -1e30, 1e30)
-
-
-# Relative increase of intervals per doubling of the nodes beyond the training sizes. Chosen for
-# models of 64 and 128 nodes that predict times on 1,024; not confirmed on other applications.
-_WIDENING = 1 / 2
-# Times are within a factor of about 10 of coarse times and lower bounds. A wrong unit changes them
-# by a factor of 1000.
-_UNIT_RATIO = 100
-# A feature is far from the training values if it exceeds them by this factor and, if dimensionless,
-# also by this difference.
-_FAR_FACTOR, _FAR_DIFFERENCE = 2.0, 0.05
+        # Trees use single precision, in which larger values would overflow.
+        return np.clip((matrix - self.feature_shift_) / self.feature_scale_, -1e30, 1e30)
 
 
 Model = DefaultModel | FittedModel
@@ -234,7 +234,7 @@ def warn_of_distance(
 
 
 def warn_of_unit(times: Floats, reference: Floats, name: str) -> None:
-    """Warn if the median ratio of times to reference times is that of another unit."""
+    """Warn if the median ratio of times to reference times suggests different units."""
     is_sent = reference > 0
     ratio = float(np.median(times[is_sent] / reference[is_sent])) if is_sent.any() else 1.0
     if 1 / _UNIT_RATIO < ratio < _UNIT_RATIO:

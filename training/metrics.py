@@ -29,12 +29,12 @@ def wrong_pairs(observed: ArrayLike, predicted: ArrayLike) -> int:
     1
     """
     x, y = _check_pair(observed, predicted)
-    # After a stable sort by x, wrong pairs are inversions of y, including pairs that are tied in x;
-    # and vice versa. Pairs that are tied in neither are counted twice, and once more by a sort by x
-    # and then y.
+    # After a stable sort by x, wrong pairs that are not tied in y are inversions of y. After a
+    # stable sort by y, wrong pairs that are not tied in x are inversions of x. So pairs that are
+    # tied in neither are counted twice; only these are inversions after a sort by x and then y.
     by_x, by_y = np.argsort(x, kind="stable"), np.argsort(y, kind="stable")
-    opposed = _count_inversions(y[np.lexsort((y, x))])
-    return _count_inversions(y[by_x]) + _count_inversions(x[by_y]) - opposed
+    n_untied = _count_inversions(y[np.lexsort((y, x))])
+    return _count_inversions(y[by_x]) + _count_inversions(x[by_y]) - n_untied
 
 
 def rcc(observed: ArrayLike, predicted: ArrayLike) -> float:
@@ -176,6 +176,7 @@ def _count_inversions(values: Floats) -> int:
     if not n_untied:
         return 0
     tau = float(scipy.stats.kendalltau(np.arange(values.size), values).statistic)
+    # tau-b = (n_untied - 2 n_inversions) / sqrt(n_pairs n_untied)
     return round((n_untied - tau * math.sqrt(n_pairs * n_untied)) / 2)
 
 

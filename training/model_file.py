@@ -30,7 +30,6 @@ from .store import changed_features, feature_marks
 if TYPE_CHECKING:
     from .predictor import TimePredictor
 
-
 FORMAT = "toruscast predictor"
 VERSION = 4
 MAX_BYTES = 256 * 2**20
@@ -40,7 +39,7 @@ _MAX_FEATURES = 10_000
 # Models of 10 to 20,000 samples unpack to 2 to 5 times their size, because trees compress poorly.
 _MAX_RATIO = 10
 
-# Limits that keep predictions, and products of them, finite.
+# Maximum absolute values, which keep predictions and their products finite.
 _MAX_LOG = 60.0
 _MAX_TIME = 1e12
 _MAX_FEATURE = 1e100
@@ -68,7 +67,7 @@ def model_file_schema(
 ) -> dict[str, ArraySchema]:
     """Return the schema of each array in a model file, except ``metadata``.
 
-    ``is_log`` tells whether the residuals are of logarithms of times, ``is_calibrated`` whether the
+    ``is_log`` is true if the residuals are those of logarithms of times, ``is_calibrated`` if the
     file contains a calibration of the intervals.
     """
     max_target = _MAX_TIME if target == "time" else _MAX_LOG
@@ -153,7 +152,8 @@ def save_predictor(
     }
     if model.relative_ is not None:
         is_line = model.target == "measured"
-        arrays["relative"] = np.array(model.relative_[:2] if is_line else model.relative_[2:])
+        constant, slope, common, power = model.relative_
+        arrays["relative"] = np.array([constant, slope] if is_line else [common, power])
     if model.calibration_ is not None:
         for name in _CALIBRATION:
             values = np.atleast_1d(getattr(model.calibration_, name))
@@ -198,6 +198,7 @@ def _read_content(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         raise InputError("not a model file", expected="an .npz file of toruscast train")
     arrays = files.arrays_of_npz(data, file, files.max_unpacked(file, MAX_BYTES, _MAX_RATIO))
     text = arrays.pop("metadata", np.array(0))
+    # NumPy stores four bytes a character.
     is_text = text.dtype.kind == "U" and not text.ndim and text.nbytes <= 4 * _MAX_TEXT
     metadata = json.loads(text.item()) if is_text else None
     if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
@@ -206,7 +207,7 @@ def _read_content(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         found = f"version {metadata['version']}, written by {metadata.get('toruscast')}"
         expected = f"version {VERSION}: train it again (toruscast train)"
         raise InputError("model file of another version", found=found, expected=expected)
-    metadata = _with_current_names(metadata)
+    metadata = _replace_former_names(metadata)
     changed = changed_features(metadata["features"] or (), dict(metadata.get("marks", {})))
     if changed:
         message = "features have changed since the model was trained"
@@ -215,8 +216,8 @@ def _read_content(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return metadata, arrays
 
 
-def _with_current_names(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Replace former names of features in metadata."""
+def _replace_former_names(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return metadata with the current names of features that have been renamed."""
     names, parameters = metadata["features"], metadata["parameters"]
     if isinstance(names, list):
         names = [FORMER_NAMES.get(str(name), name) for name in names]
@@ -317,18 +318,18 @@ def _check_trees(trees: Forest) -> None:
 
 
 def _check_forecasts(model: FittedModel) -> None:
-    """Raise `InputError` if valid arrays give predictions or intervals out of range together."""
-    max_target, max_score = (
-        _MAX_LOG if is_log else _MAX_TIME for is_log in (model.relative_ is not None, model.log_)
-    )
+    """Raise `InputError` if predictions or intervals of the model are out of range."""
+    max_target = _MAX_TIME if model.relative_ is None else _MAX_LOG
+    max_score = _MAX_LOG if model.log_ else _MAX_TIME
     # Compare with the quotient, because a product of the values and the scale could overflow.
     max_value = (max_target + abs(model.target_shift_)) / model.target_scale_
     values = model.trees_.value
     is_absurd = np.abs(values).max() > max_value
     if model.log_ and model.relative_ is None:
+        # Times of 0 or less have no logarithm.
         is_absurd |= values.min() * model.target_scale_ <= -model.target_shift_
     if model.relative_ is not None:
-        is_absurd |= not any(model.relative_[:2])
+        is_absurd |= model.relative_.constant == 0 and model.relative_.slope == 0
     if model.calibration_ is not None:
         floor, residuals, common, deviations = (
             float(np.abs(getattr(model.calibration_, name)).max()) for name in _CALIBRATION

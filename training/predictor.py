@@ -201,6 +201,7 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
         return self
 
     def _make_forest(self, n_estimators: int, seed: int) -> ExtraTreesRegressor:
+        """Return an unfitted forest with the leaf size of the target."""
         leaf = self.min_samples_leaf
         if leaf is None:
             leaf = _CORRECTION_LEAF if self.target == "correction" else 1
@@ -213,6 +214,7 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
         )
 
     def _check_samples(self, X: Any, y: ArrayLike) -> tuple[Floats, Floats]:
+        """Return the features, (n_samples, n_features), and times of training samples."""
         if self.features is not None:
             if not isinstance(X, pd.DataFrame):
                 message, found = "named features need a table", type(X).__name__
@@ -243,7 +245,7 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
 def _score_held_out(
     X: Any, y: Floats, held_out: Floats, groups: ArrayLike | None
 ) -> dict[str, Any]:
-    """Return the mean RCC over groups of held-out predictions and of the release bound, if any."""
+    """Return the mean RCC over groups of held-out predictions and of the bound, if it is known."""
     if feature_sets.BOUND not in getattr(X, "columns", ()):
         return {}
     bound = X[feature_sets.BOUND].to_numpy()

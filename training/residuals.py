@@ -97,20 +97,20 @@ class TargetTransform(NamedTuple):
         if reference.target != "correction":
             return cls()
         logs = np.log(y / reference.times)
-        fits = [(*_laplace_loss(logs, reference.correction_scale**p), float(p)) for p in _POWERS]
+        fits = [(*_fit_laplace(logs, reference.correction_scale**p), float(p)) for p in _POWERS]
         loss, common, power = min(fits)
-        gain = len(logs) * (fits[0][0] - loss)
-        if 2 * gain <= np.log(len(logs)):
-            _, common, power = fits[0]
+        loss_without, common_without, _ = fits[0]
+        if 2 * len(logs) * (loss_without - loss) <= np.log(len(logs)):
+            return cls(common=common_without)
         return cls(common=common, power=power)
 
     def scores(self, reference: TargetReference, times: Floats) -> Floats:
-        """Return the scores of times."""
+        """Return the scores to learn for times."""
         logs = np.log(times / self.line(reference.times)) - self.common
         return np.asarray(logs / reference.correction_scale**self.power)
 
     def logs(self, reference: TargetReference, scores: Floats) -> Floats:
-        """Return the logarithms of the times of scores."""
+        """Return the logarithms of the times that belong to scores."""
         logs = self.common + scores * reference.correction_scale**self.power
         return np.asarray(logs + np.log(self.line(reference.times)))
 
@@ -135,8 +135,11 @@ def fit_line(reference: Floats, times: Floats) -> tuple[float, float]:
     return float(factors[0]), float(factors[1] / reference.mean())
 
 
-def _laplace_loss(logs: Floats, scale: Floats) -> tuple[float, float]:
-    """Return the mean negative log-likelihood, up to a constant, and the location."""
+def _fit_laplace(logs: Floats, scale: Floats) -> tuple[float, float]:
+    """Fit a Laplace distribution with residuals proportional to ``scale``.
+
+    Returns the mean negative log-likelihood, up to a constant, and the location.
+    """
     # The location of Laplace residuals is the median, weighted by their inverse scales.
     order = np.argsort(logs, kind="stable")
     weights = np.cumsum(1 / scale[order])

@@ -35,6 +35,16 @@ logger = logging.getLogger(__name__)
 _PART_SECONDS, _PART_SHARE = 5.0, 0.01
 _BATCH_SIZE = 8
 Case = tuple[Workload | CommGraph, Torus, TaskMapping | Sequence[TaskMapping]]
+# Minimum number of rows to select from a block, regardless of `max_messages`.
+_MIN_ROWS = 24
+_HopCheck = Callable[[NDArray[np.int32], NDArray[np.float64]], float]
+_CHECKS: dict[str, _HopCheck] = {
+    "hop_bytes": lambda hops, nbytes: float((hops * nbytes).sum()),
+    "avg_dilation": lambda hops, nbytes: float(hops.mean()),
+    "max_dilation": lambda hops, nbytes: float(hops.max()),
+}
+"""Features that identify a mapping, computed from hops and bytes of the edges. They are fast to
+compute and do not depend on the tie rule of routes."""
 
 
 def build_samples(
@@ -77,9 +87,9 @@ def build_samples(
     progress : callable, optional
         Called with "samples", the number of finished samples and of all samples.
     provenance : dict, optional
-        JSON data, such as seeds, that is stored with the table. Stored too are graphs, tori, the
-        highest level, routing and coarsening (or lists of them), and the versions, command and date
-        of the last run that added samples.
+        JSON data, such as seeds, to store with the table. Graphs, tori, the highest level, routing
+        and coarsening (or lists of them) are added, and the versions, command and date of the last
+        run that added samples.
 
     Returns
     -------
@@ -89,8 +99,8 @@ def build_samples(
 
     Notes
     -----
-    A registered metric counts as changed if its own source changes, not if that of a function which
-    it calls does.
+    A registered metric counts as changed if its own source changes. Changes of functions that it
+    calls are not noticed.
     """
     whole_number(level, "feature level", 1, 2)
     report = progress_of(progress, "samples") or (lambda done, total: None)
@@ -101,13 +111,13 @@ def build_samples(
         store.SampleSet.from_mappings(MappingProblem(traffic, torus, routing), mappings, options)
         for traffic, torus, mappings in cases
     ]
-    total = sum(len(each.keys) for each in sets)
+    total = sum(len(sample_set.keys) for sample_set in sets)
     if not total:
         raise InputError("no mapping to build samples from")
     settings: dict[str, Any] = {"level": level, "routing": routing, "coarsening": coarsening}
     if iterations > 1:
         settings["iterations"] = iterations
-    kinds = {kind for each in sets for kind in classify_traffic(each.problem, each.mappings)}
+    kinds = {kind for item in sets for kind in classify_traffic(item.problem, item.mappings)}
     run_provenance = (provenance or {}) | settings | {"kinds": sorted(kinds)}
     files = None if store_path is None else store.SampleFiles(store_path)
     tables = [] if files is None else store.drop_changed_features(files.read(), options.features)[0]
@@ -172,10 +182,9 @@ def split_batches(
     columns = [*(feature.name for feature in options.features), "time"]
     planned: set[str] = set()
     batches = []
-    for index, each in enumerate(sets):
-        new = {
-            key: m for key, m in zip(each.keys, each.mappings, strict=True) if key not in planned
-        }
+    for index, sample_set in enumerate(sets):
+        new = dict(zip(sample_set.keys, sample_set.mappings, strict=True))
+        new = {key: mapping for key, mapping in new.items() if key not in planned}
         planned.update(new)
         is_missing = stored.reindex(index=list(new), columns=columns).isna().to_numpy().tolist()
         by_missing: dict[tuple[bool, ...], list[str]] = {}
@@ -206,18 +215,6 @@ def compute_batch(
     values = tabulate(routed, batch.features, TIME_COLUMN if batch.timed else None)
     labels = store.SampleSet(problem, batch.mappings, batch.keys).labels()
     return pd.concat([labels, values.reset_index(drop=True)], axis="columns")
-
-
-# Minimum number of rows that are selected of a block, regardless of `max_messages`.
-_MIN_ROWS = 24
-_HopCheck = Callable[[NDArray[np.int32], NDArray[np.float64]], float]
-_CHECKS: dict[str, _HopCheck] = {
-    "hop_bytes": lambda hops, nbytes: float((hops * nbytes).sum()),
-    "avg_dilation": lambda hops, nbytes: float(hops.mean()),
-    "max_dilation": lambda hops, nbytes: float(hops.max()),
-}
-"""Features that identify a mapping, computed from hops and bytes of the edges. They are fast to
-compute and do not depend on the tie rule of routes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,9 +322,9 @@ def _parse_torus(text: str) -> Torus:
 def _compute_metrics(
     block: SampleBlock, check: str, seed: int, features: Sequence[Feature], row: tuple[str, float]
 ) -> list[float]:
-    """Return the features of the mapping in a row, which is (name, stored value of ``check``).
+    """Return the features of a mapping, given (name, stored value of the feature ``check``).
 
-    The mapping is reproduced from its name. `InputError` is raised if ``check`` differs.
+    The mapping is reproduced from its name. `InputError` is raised if its ``check`` differs.
     """
     problem, placement, (name, stored) = block.problem, block.placement, row
     try:

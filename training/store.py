@@ -38,13 +38,20 @@ if TYPE_CHECKING:
 
 # Increase this version when the same inputs give other samples.
 KEY_VERSION = 4
-# How often the definition of a built-in feature has changed.
+# Number of times that the definition of a built-in feature has changed.
 CHANGED: dict[str, int] = {
     f"{aggregate}_{family}{suffix}": 1
     for family in ("buffer", "delay")
     for aggregate in ("avg", "max", "sum", "count", "std", "median", "q90", "q99")
     for suffix in ("", "_AO", "_TO")
 }
+FORMAT = "toruscast samples"
+VERSION = 1
+_KEY = b"toruscast"
+# Estimated bytes of memory for a cell; most cells are text.
+_CELL_BYTES = 64
+_EXPECTED = "a file of toruscast train, evaluate or python -m studies build"
+LABELS = ("workload", "torus", "mapping", "key")
 
 
 class SampleOptions(NamedTuple):
@@ -114,7 +121,7 @@ def _problem_key(problem: MappingProblem, options: SampleOptions) -> str:
 
 
 def feature_mark(feature: Feature) -> str:
-    """Return a text that changes with a feature's definition: its name and a version or a hash."""
+    """Return the name of a feature with a version or hash, which changes with its definition."""
     function = feature.function
     if feature.is_built_in or not isinstance(function, FunctionType):
         changed = CHANGED.get(feature.name)
@@ -137,8 +144,8 @@ def feature_marks(features: Iterable[Feature]) -> dict[str, str]:
 def changed_features(names: Iterable[str], marks: Mapping[str, str]) -> list[str]:
     """Return the features whose marks differ from those in a file.
 
-    A file has no marks for built-in features without changes. Files of old versions have none for
-    registered metrics either, which are therefore not compared.
+    A file has no marks for built-in features without changes. Registered metrics without marks, in
+    files of old versions, are not compared.
     """
     registered = [FEATURES[name] for name in names if name in FEATURES]
     return [
@@ -160,15 +167,6 @@ def digest(*values: object) -> str:
             hasher.update(repr(value).encode())
         hasher.update(b"\0")
     return hasher.hexdigest()[:24]
-
-
-FORMAT = "toruscast samples"
-VERSION = 1
-_KEY = b"toruscast"
-# Estimated bytes of memory for a cell; most cells are text.
-_CELL_BYTES = 64
-_EXPECTED = "a file of toruscast train, evaluate or python -m studies build"
-LABELS = ("workload", "torus", "mapping", "key")
 
 
 def write_samples(
@@ -356,7 +354,7 @@ class SampleFiles:
         with self._lock(), files.temporary_beside(self._table) as temporary:
             parquet.write_table(content, temporary)
             self._folder.mkdir(exist_ok=True)
-            # The order of names is the order of time.
+            # Names are sorted by time.
             temporary.rename(self._folder / f"{time.time_ns():020}-{temporary.stem[1:9]}.parquet")
 
     def _read_by_path(self) -> dict[Path, pd.DataFrame]:
@@ -396,8 +394,8 @@ def drop_changed_features(
 ) -> tuple[list[pd.DataFrame], dict[str, str]]:
     """Return tables without outdated features, and the marks that differ from feature names.
 
-    A feature is outdated if its mark differs from that in ``features``, or else from that in the
-    first table with the feature.
+    A feature is outdated if its mark differs from its mark in ``features``. The marks of other
+    features are compared with the first table that has the feature.
     """
     tables = list(tables)
     marks: dict[str, str] = {}
@@ -449,8 +447,9 @@ def _merge_provenance(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[st
         if isinstance(new[name], dict) and isinstance(old[name], dict):
             merged[name] = old[name] | new[name]
     for name in ("routing", "coarsening"):
-        values = [each[name] for each in (old, new) if name in each]
-        unique = {v for value in values for v in (value if isinstance(value, list) else [value])}
+        unique: set[Any] = set()
+        for value in (provenance[name] for provenance in (old, new) if name in provenance):
+            unique.update(value if isinstance(value, list) else [value])
         if len(unique) > 1:
             merged[name] = sorted(unique, key=str)
     merged["level"] = max(old.get("level", 1), new.get("level", 1))
