@@ -240,9 +240,12 @@ def random_pairs(
     return _build_uniform(size, src, chosen, nbytes, n_messages, None, f"random-{size}-{degree}")
 
 
-_FUNCTIONS: tuple[Callable[..., Any], ...]
-_FUNCTIONS = (all_to_all, halo_2d, halo_3d, pf3d, ring, sub_all_to_all)
-PATTERNS = MappingProxyType({function.__name__: function for function in _FUNCTIONS})
+PATTERNS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {
+        function.__name__: function
+        for function in (all_to_all, halo_2d, halo_3d, pf3d, ring, sub_all_to_all)
+    }
+)
 
 
 def from_recipe(recipe: Mapping[str, Any], name: str = "") -> Workload:
