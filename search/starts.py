@@ -146,7 +146,7 @@ _MAX_COARSEST_NODES = 32
 # Initial temperature, as a share of the energy over items, and proposals for each item, at the
 # coarsest level and at finer levels.
 _COARSEST, _FINER = (0.6, 1200), (0.15, 240)
-_FINAL_TEMPERATURE, _SWEEPS = 0.003, 24
+_FINAL_TEMPERATURE, _SWEEPS, _MIN_SWEEP_STEPS = 0.003, 24, 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,7 +295,8 @@ def _anneal_level(
             temperature * (_FINAL_TEMPERATURE / temperature) ** (t / _SWEEPS) / n_items
             for t in (sweep, sweep + 1)
         )
-        annealer.anneal_sweep(max(200, steps * n_items // _SWEEPS), start_at, end_at)
+        n_steps = max(_MIN_SWEEP_STEPS, steps * n_items // _SWEEPS)
+        annealer.anneal_sweep(n_steps, start_at, end_at)
         if clock.is_over():
             break
     return annealer.best_node.astype(np.int64)
@@ -306,8 +307,6 @@ _SCOTCH_NAMES = ("scotch_gmap", "gmap")
 # Scotch needs integer weights with a sum in 31 bits.
 _MAX_WEIGHT = 2.0**29
 _SCOTCH_STRATEGIES = ("-cq", "-cs")
-# Accepted relative imbalance of the tasks on the nodes.
-_KAHYPAR_IMBALANCE = 0.03
 
 
 def map_with_programs(
@@ -415,7 +414,7 @@ def _map_with_mt_kahypar(problem: MappingProblem, seed: int) -> Ints:
     target = program.create_target_graph(
         context, torus.n_nodes, len(links), links, [1] * len(links)
     )
-    context.set_mapping_parameters(torus.n_nodes, _KAHYPAR_IMBALANCE)
+    context.set_mapping_parameters(torus.n_nodes, 0.03)  # accepted imbalance of the nodes
     upper = sparse.triu(_integer_weights(problem), k=1).tocoo()
     edges = list(zip(upper.row.tolist(), upper.col.tolist(), strict=True))
     graph = program.create_graph(

@@ -367,8 +367,9 @@ def choose_tick(messages: Messages, torus: Torus, n_halvings: int = 0) -> tuple[
             expected=f"at most {seconds(_MAX_TICKS * tick)}; a larger coarsening (--coarsening)",
         )
     _check_duration(messages, torus, network_seconds, tick)
-    max_delay_ticks = (slowest_seconds + network.hop_latency) / tick
-    return tick, max(64, 2 ** math.ceil(math.log2(max_delay_ticks + 3)))
+    # The margin is for rounding. A word of `EventRecords.filled` has 64 ticks.
+    max_delay_ticks = (slowest_seconds + network.hop_latency) / tick + 3
+    return tick, max(64, 2 ** math.ceil(math.log2(max_delay_ticks)))
 
 
 def waits_too_long(state: State, now: int) -> bool:

@@ -66,7 +66,7 @@ def _describe_trace(simulation: Simulation, events: list[Event]) -> dict[str, An
         "links shown": len(counters),
     }
     if n_shown < sent:
-        description["left out"] = f"{sent - n_shown} edges, those whose messages took least"
+        description["left out"] = f"{sent - n_shown} edges with the fastest messages"
     return description
 
 
