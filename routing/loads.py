@@ -403,9 +403,8 @@ class PhaseRoutes:
     @lazy
     def totals(self) -> PhaseTotals:
         """Totals over the messages."""
-        return compute_totals(
-            self.problem.unrolled, self.problem.placed(self.mapping), self.hops_and_fifos
-        )
+        phase, placed = self.problem.unrolled, self.problem.placed(self.mapping)
+        return compute_totals(phase, placed, self.hops_and_fifos)
 
     @property
     def wire_bytes(self) -> Floats:

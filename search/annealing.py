@@ -261,9 +261,8 @@ class AnnealingRuns:
         start = allocation.in_order(problem.n_tasks)
         self._loads = ResourceLoads(problem, start, table, self.goals[0].byte_column)
         steps = max(_MIN_SWEEP_STEPS, problem.n_tasks)
-        self.inputs = RunInputs(
-            problem, allocation, table, seed, SimpleNamespace(is_set=False), steps
-        )
+        stop = SimpleNamespace(is_set=False)
+        self.inputs = RunInputs(problem, allocation, table, seed, stop, steps)
         self._objectives = [build_objective(self._loads, goal) for goal in self.goals]
         self._energies: dict[bytes, tuple[float, ...]] = {}
         self.results: list[TaskMapping] = []

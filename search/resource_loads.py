@@ -92,16 +92,12 @@ def seconds_per_byte(torus: Torus) -> Floats:
     """Return the seconds of a byte on each resource, ``(n_resources,)``."""
     network = torus.network
     shares_queue = FIFO_RULES[network.fifo_rule] == kernels.ROUND_ROBIN
-    fifo = 1 / max(torus.bandwidth) / (network.fifos if shares_queue else 1)
+    fifo_seconds = 1 / max(torus.bandwidth) / (network.fifos if shares_queue else 1)
     links = 1 / torus.link_bandwidth
     links[list(torus.exclusions.links)] *= _MISSING_LINK_FACTOR
-    return np.concatenate(
-        [
-            links,
-            np.full(torus.n_nodes * network.fifos, fifo),
-            np.full(torus.n_nodes, 1 / network.memory_bandwidth),
-        ]
-    )
+    fifos = np.full(torus.n_nodes * network.fifos, fifo_seconds)
+    receivers = np.full(torus.n_nodes, 1 / network.memory_bandwidth)
+    return np.concatenate([links, fifos, receivers])
 
 
 def _split_routes(torus: Torus, is_adaptive: bool, parts: int) -> tuple[Any, Any, Any]:

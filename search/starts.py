@@ -85,8 +85,7 @@ def generate_starts(
             previous, best = best, min(value for value, _ in candidates.values())
             source.n_draws += 1
             source.gain += 1 - best / previous if 0 < previous < math.inf else 0.0
-        by_energy = sorted(candidates.values(), key=lambda candidate: candidate[0])
-        yield [mapping for _, mapping in by_energy]
+        yield [mapping for _, mapping in sorted(candidates.values(), key=lambda pair: pair[0])]
 
 
 @dataclass
@@ -167,10 +166,9 @@ def multilevel(
 ) -> TaskMapping | None:
     """Return a mapping with few hop-bytes, or None if tasks are fixed.
 
-    Tasks and nodes are merged in pairs, level by level. The coarsest level is annealed. Then pairs
-    are split, and each finer level is annealed again. Multilevel partitioning is described by
-    Karypis and Kumar (SIAM J. Sci. Comput. 20, 1998), and the coarsening of both graphs by
-    Pellegrini and Roman (HPCN'96).
+    Tasks and nodes are merged in pairs, level by level (Karypis and Kumar, SIAM J. Sci. Comput. 20,
+    1998; for both graphs Pellegrini and Roman, HPCN'96). The coarsest level is annealed. Then pairs
+    are split, and each finer level is annealed again.
     """
     if allocation.fixed:
         return None
@@ -187,8 +185,7 @@ def multilevel(
             finer_node = np.empty(finer.weight.shape[0], dtype=np.int64)
             finer_node[level.items] = level.halves[node]
             node = finer_node
-    capacity = allocation.tasks_per_node
-    node = node[: problem.n_tasks]
+    node, capacity = node[: problem.n_tasks], allocation.tasks_per_node
     return TaskMapping(node, problem.torus, tasks_per_node=capacity, name="multilevel")
 
 
@@ -290,7 +287,6 @@ def _anneal_level(
     movable = np.arange(n_items, dtype=np.int32)
     annealer = Annealer(problem, start, (slots, movable), Goal(by_loads=False), table, seed)
     for sweep in range(_SWEEPS):
-        # Temperatures decrease geometrically.
         start_at, end_at = (
             temperature * (_FINAL_TEMPERATURE / temperature) ** (t / _SWEEPS) / n_items
             for t in (sweep, sweep + 1)

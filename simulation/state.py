@@ -328,9 +328,8 @@ def choose_tick(messages: Messages, torus: Torus, n_halvings: int = 0) -> tuple[
     network_seconds = _NETWORK_FACTOR * node_seconds
     network = torus.network
     packet_seconds = largest_packet / max(torus.bandwidth)
-    slowest_seconds = largest_packet / min(
-        _min_bandwidth(torus), network.memory_bandwidth / network.reception_ports
-    )
+    port_bandwidth = network.memory_bandwidth / network.reception_ports
+    slowest_seconds = largest_packet / min(_min_bandwidth(torus), port_bandwidth)
     is_sent = remote & (messages.wire > 0)
     smallest_packet = float(messages.wire.min(initial=largest_packet, where=is_sent))
     # Parts of the shortest packet if the longest took one tick.
