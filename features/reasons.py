@@ -35,7 +35,7 @@ def explain(
     n: int = 5,
     simulation: Simulation | None = None,
 ) -> Reasons:
-    """Return the limits of a mapping, for the packet size of a simulation if given."""
+    """Return what limits a mapping; the bounds use the coarsening of a simulation if given."""
     traffic = RoutedTraffic(problem, mapping)
     if simulation is not None:
         traffic = traffic.simulated_as(simulation)

@@ -172,9 +172,9 @@ def _compute_row(traffic: RoutedTraffic, features: Sequence[Feature], extra: Ext
     """Return the mapping's name, and its features and additional columns by name."""
     # Compute features of link bytes last, because the pass for other features sums these as well.
     ordered = sorted(features, key=lambda feature: "_bytes" in feature.name)
-    values: dict[str, Any] = {
-        feature.name: _compute_feature(feature, traffic) for feature in ordered
-    }
+    values: dict[str, Any] = {}
+    for feature in ordered:
+        values[feature.name] = _compute_feature(feature, traffic)
     values |= {name: function(traffic) for name, function in extra.items()}
     return traffic.mapping.name, values
 

@@ -129,10 +129,8 @@ class MappingBounds:
 
     @property
     def _stretch_bounds(self) -> list[StretchBounds]:
-        problem = self.problem
-        return [
-            self.stretch(each) for each in ([problem] if problem.is_chained else problem.phases)
-        ]
+        problems = [self.problem] if self.problem.is_chained else self.problem.phases
+        return [self.stretch(problem) for problem in problems]
 
     @lazy
     def resources(self) -> Bounds:
@@ -227,18 +225,12 @@ def longest_chain(problem: MappingProblem, latency: Floats) -> float:
     """
     rounds = problem.workload.unrolled
     comm = rounds.comm
-    return float(
-        last_arrival(
-            rounds.begin,
-            rounds.task[comm.src],
-            rounds.task[comm.dst],
-            # A receiver also waits for messages that take no time.
-            comm.whole_messages > 0,
-            latency,
-            software_times(comm, problem.torus.network),
-            problem.n_tasks,
-        )
-    )
+    src, dst = rounds.task[comm.src], rounds.task[comm.dst]
+    # A receiver also waits for messages that take no time.
+    has_message = comm.whole_messages > 0
+    software = software_times(comm, problem.torus.network)
+    n_tasks = problem.n_tasks
+    return float(last_arrival(rounds.begin, src, dst, has_message, latency, software, n_tasks))
 
 
 def uncontended_times(
@@ -508,9 +500,8 @@ def _phase_bounds(problem: MappingProblem, capacity: int) -> tuple[float, ...]:
     wire = packets * packet_bytes
     sending = float(_min_uncontended_times(problem, capacity).max(initial=0.0))
     busiest, hop_bytes, received = _node_traffic_bounds(problem, wire, capacity)
-    node_bandwidth = 2 * sum(
-        b for b, size in zip(torus.bandwidth, torus.shape, strict=True) if size > 1
-    )
+    dimensions = zip(torus.bandwidth, torus.shape, strict=True)
+    node_bandwidth = 2 * sum(bandwidth for bandwidth, size in dimensions if size > 1)
     total_bandwidth = float(torus.link_bandwidth[torus.link_exists].sum())
     if not (node_bandwidth and total_bandwidth):
         return sending, 0.0, 0.0, 0.0, 0.0
@@ -598,7 +589,6 @@ def _bisection_bound(problem: MappingProblem, wire: Floats, capacity: int) -> fl
             n_low = min(capacity * torus.n_nodes // size * planes, n_tasks)
             n_high = min(capacity * torus.n_nodes // size * (size - planes), n_tasks)
             min_product = min(n_low * (n_tasks - n_low), n_high * (n_tasks - n_high))
-            max_seconds = max(
-                max_seconds, eigenvalue * min_product / n_tasks / (2 * links * bandwidth)
-            )
+            seconds = eigenvalue * min_product / n_tasks / (2 * links * bandwidth)
+            max_seconds = max(max_seconds, seconds)
     return max_seconds

@@ -266,10 +266,11 @@ def _spread_orders(
 
 
 def pair_loads(
-    torus: Torus, src: NDArray[np.integer], dst: NDArray[np.integer], weight: Floats
+    torus: Torus, src: NDArray[np.integer], dst: NDArray[np.integer], weight: Floats | None = None
 ) -> Floats:
-    """Return the loads of messages between nodes in dimension order, as `link_loads`."""
+    """Return the loads of messages between nodes in dimension order; each weighs 1 by default."""
     src, dst = (np.ascontiguousarray(nodes, dtype=np.int32) for nodes in (src, dst))
+    weight = np.ones(src.size) if weight is None else weight
     if torus.twist:
         first, links = list_routes(torus, src, dst)
         load = np.bincount(links, np.repeat(weight, np.diff(first)), minlength=torus.n_links)
@@ -402,9 +403,8 @@ class PhaseRoutes:
     @lazy
     def totals(self) -> PhaseTotals:
         """Totals over the messages."""
-        return compute_totals(
-            self.problem.unrolled, self.problem.placed(self.mapping), self.hops_and_fifos
-        )
+        phase, placed = self.problem.unrolled, self.problem.placed(self.mapping)
+        return compute_totals(phase, placed, self.hops_and_fifos)
 
     @property
     def wire_bytes(self) -> Floats:

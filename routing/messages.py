@@ -229,15 +229,8 @@ def _prepare_edges(problem: MappingProblem) -> PreparedEdges:
     else:
         units = np.column_stack((byte_units, wire_units))
     _, ready = hand_over_times(comm, torus.network)
-    edges = Edges(
-        comm.first,
-        comm.dst,
-        np.asarray(comm.n_messages, dtype=np.float64),
-        comm.nbytes,
-        units,
-        packets,
-        ready,
-    )
+    n_messages = np.asarray(comm.n_messages, dtype=np.float64)
+    edges = Edges(comm.first, comm.dst, n_messages, comm.nbytes, units, packets, ready)
     return PreparedEdges(edges, wire_unit, _sort_by_ready_time(comm, edges, wire), byte_unit)
 
 

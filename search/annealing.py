@@ -148,8 +148,11 @@ def build_objective(loads: ResourceLoads, goal: Goal) -> Objective:
     """
     torus, edges = loads.torus, loads.state.edges
     n_links = max(torus.n_existing_links, 1)
+    # Each edge is listed at both of its tasks.
+    units = float(edges.weight.sum()) / 2
     if not goal.by_loads:
-        return Objective(np.zeros(1), 1, 0, False, 2.0 / max(float(edges.weight.sum()), 1.0))
+        hop_share = 1.0 / max(units, 0.5)
+        return Objective(np.zeros(1), n_phases=1, doublings=0, by_loads=False, hop_share=hop_share)
     seconds = seconds_per_byte(torus)
     if goal.links_only:
         seconds[: torus.n_links] = 1.0
@@ -157,8 +160,7 @@ def build_objective(loads: ResourceLoads, goal: Goal) -> Objective:
     seconds = seconds * edges.unit
     mean_second = float(seconds[: torus.n_links][torus.link_exists].sum()) / n_links
     rate = np.tile(seconds / loads.state.table.parts, loads.n_phases)
-    traffic = float(edges.weight.sum()) / 2 / n_links
-    scale = traffic * float(seconds.max()) or 1.0
+    scale = units / n_links * float(seconds.max()) or 1.0
     hop_share = goal.hop_share * mean_second / n_links / scale
     return Objective(rate / scale, loads.n_phases, goal.doublings, True, hop_share)
 
@@ -259,9 +261,8 @@ class AnnealingRuns:
         start = allocation.in_order(problem.n_tasks)
         self._loads = ResourceLoads(problem, start, table, self.goals[0].byte_column)
         steps = max(_MIN_SWEEP_STEPS, problem.n_tasks)
-        self.inputs = RunInputs(
-            problem, allocation, table, seed, SimpleNamespace(is_set=False), steps
-        )
+        stop = SimpleNamespace(is_set=False)
+        self.inputs = RunInputs(problem, allocation, table, seed, stop, steps)
         self._objectives = [build_objective(self._loads, goal) for goal in self.goals]
         self._energies: dict[bytes, tuple[float, ...]] = {}
         self.results: list[TaskMapping] = []
@@ -344,6 +345,7 @@ def anneal_once(inputs: RunInputs, plan: AnnealingRun) -> tuple[TaskMapping | No
     if inputs.stop.is_set:
         return None, 0, 0.0
     problem, allocation = inputs.problem, inputs.allocation
+    # Seeds of runs differ by 1000, because users choose neighbouring seeds.
     slots, seed = allocation.free_slots(problem.n_tasks), inputs.seed + 1000 * plan.number
     annealer = Annealer(problem, plan.start, slots, plan.goal, inputs.table, seed)
     cooling = _FINAL_TEMPERATURE / plan.temperature

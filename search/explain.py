@@ -106,7 +106,7 @@ def explain(
     both = mapping, problem.mapping(against)
     links = hottest_links(RoutedTraffic(problem, mapping), n)
     links["against"] = RoutedTraffic(problem, both[1]).all_link_bytes[links.index]
-    time, against_time = (_simulated_time(problem, compared) for compared in both)
+    time, against_time = (simulate_mean(problem, each, _SIMULATION_ERROR)[0] for each in both)
     table = build_resource_table(problem)
     return Explanation(
         mapping=mapping,
@@ -120,10 +120,6 @@ def explain(
         reasons=explain_bounds(problem, mapping, n=n),
         problem=problem,
     )
-
-
-def _simulated_time(problem: MappingProblem, mapping: TaskMapping) -> float:
-    return simulate_mean(problem, mapping, _SIMULATION_ERROR)[0]
 
 
 def _heaviest_pairs(
@@ -214,7 +210,7 @@ def _simulate_exchanges(
     rows = []
     for block, other, changed in _best_exchanges(problem, mapping, table, n):
         try:
-            after = _simulated_time(problem, changed)
+            after, _ = simulate_mean(problem, changed, _SIMULATION_ERROR)
         except InputError:
             continue
         rows.append({"block": block, "other": other, "time": after, "gain": 1 - after / time})

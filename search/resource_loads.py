@@ -92,16 +92,12 @@ def seconds_per_byte(torus: Torus) -> Floats:
     """Return the seconds of a byte on each resource, ``(n_resources,)``."""
     network = torus.network
     shares_queue = FIFO_RULES[network.fifo_rule] == kernels.ROUND_ROBIN
-    fifo = 1 / max(torus.bandwidth) / (network.fifos if shares_queue else 1)
+    fifo_seconds = 1 / max(torus.bandwidth) / (network.fifos if shares_queue else 1)
     links = 1 / torus.link_bandwidth
     links[list(torus.exclusions.links)] *= _MISSING_LINK_FACTOR
-    return np.concatenate(
-        [
-            links,
-            np.full(torus.n_nodes * network.fifos, fifo),
-            np.full(torus.n_nodes, 1 / network.memory_bandwidth),
-        ]
-    )
+    fifos = np.full(torus.n_nodes * network.fifos, fifo_seconds)
+    receivers = np.full(torus.n_nodes, 1 / network.memory_bandwidth)
+    return np.concatenate([links, fifos, receivers])
 
 
 def _split_routes(torus: Torus, is_adaptive: bool, parts: int) -> tuple[Any, Any, Any]:
@@ -119,15 +115,13 @@ def _split_routes(torus: Torus, is_adaptive: bool, parts: int) -> tuple[Any, Any
             expected="deterministic routing, or an untwisted torus",
         )
     shape, wrap = np.array(torus.shape), np.array(torus.wrap)
-    gaps = [
-        range(k) if w else range(1 - k, k) for k, w in zip(torus.shape, torus.wrap, strict=True)
-    ]
     by_parity = is_adaptive and TIE_RULES[torus.tie_break].adaptive_fixed
     routing: Routing = "adaptive" if is_adaptive else "deterministic"
-    parities = [
-        range(2 if by_parity and w and not k % 2 else 1)
-        for k, w in zip(torus.shape, torus.wrap, strict=True)
-    ]
+    # Signed hops along each dimension, and parities of the source if these decide a tie.
+    gaps, parities = [], []
+    for size, is_ring in zip(torus.shape, torus.wrap, strict=True):
+        gaps.append(range(size) if is_ring else range(1 - size, size))
+        parities.append(range(2 if by_parity and is_ring and size % 2 == 0 else 1))
     routes_by_gap = []
     count = np.zeros(torus.n_nodes**2, dtype=np.int64)
     for gap, parity in itertools.product(itertools.product(*gaps), itertools.product(*parities)):

@@ -85,8 +85,7 @@ def generate_starts(
             previous, best = best, min(value for value, _ in candidates.values())
             source.n_draws += 1
             source.gain += 1 - best / previous if 0 < previous < math.inf else 0.0
-        by_energy = sorted(candidates.values(), key=lambda candidate: candidate[0])
-        yield [mapping for _, mapping in by_energy]
+        yield [mapping for _, mapping in sorted(candidates.values(), key=lambda pair: pair[0])]
 
 
 @dataclass
@@ -146,7 +145,7 @@ _MAX_COARSEST_NODES = 32
 # Initial temperature, as a share of the energy over items, and proposals for each item, at the
 # coarsest level and at finer levels.
 _COARSEST, _FINER = (0.6, 1200), (0.15, 240)
-_FINAL_TEMPERATURE, _SWEEPS = 0.003, 24
+_FINAL_TEMPERATURE, _SWEEPS, _MIN_SWEEP_STEPS = 0.003, 24, 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,10 +166,9 @@ def multilevel(
 ) -> TaskMapping | None:
     """Return a mapping with few hop-bytes, or None if tasks are fixed.
 
-    Tasks and nodes are merged in pairs, level by level. The coarsest level is annealed. Then pairs
-    are split, and each finer level is annealed again. Multilevel partitioning is described by
-    Karypis and Kumar (SIAM J. Sci. Comput. 20, 1998), and the coarsening of both graphs by
-    Pellegrini and Roman (HPCN'96).
+    Tasks and nodes are merged in pairs, level by level (Karypis and Kumar, SIAM J. Sci. Comput. 20,
+    1998; for both graphs Pellegrini and Roman, HPCN'96). The coarsest level is annealed. Then pairs
+    are split, and each finer level is annealed again.
     """
     if allocation.fixed:
         return None
@@ -187,8 +185,7 @@ def multilevel(
             finer_node = np.empty(finer.weight.shape[0], dtype=np.int64)
             finer_node[level.items] = level.halves[node]
             node = finer_node
-    capacity = allocation.tasks_per_node
-    node = node[: problem.n_tasks]
+    node, capacity = node[: problem.n_tasks], allocation.tasks_per_node
     return TaskMapping(node, problem.torus, tasks_per_node=capacity, name="multilevel")
 
 
@@ -290,12 +287,12 @@ def _anneal_level(
     movable = np.arange(n_items, dtype=np.int32)
     annealer = Annealer(problem, start, (slots, movable), Goal(by_loads=False), table, seed)
     for sweep in range(_SWEEPS):
-        # Temperatures decrease geometrically.
         start_at, end_at = (
             temperature * (_FINAL_TEMPERATURE / temperature) ** (t / _SWEEPS) / n_items
             for t in (sweep, sweep + 1)
         )
-        annealer.anneal_sweep(max(200, steps * n_items // _SWEEPS), start_at, end_at)
+        n_steps = max(_MIN_SWEEP_STEPS, steps * n_items // _SWEEPS)
+        annealer.anneal_sweep(n_steps, start_at, end_at)
         if clock.is_over():
             break
     return annealer.best_node.astype(np.int64)
@@ -306,8 +303,6 @@ _SCOTCH_NAMES = ("scotch_gmap", "gmap")
 # Scotch needs integer weights with a sum in 31 bits.
 _MAX_WEIGHT = 2.0**29
 _SCOTCH_STRATEGIES = ("-cq", "-cs")
-# Accepted relative imbalance of the tasks on the nodes.
-_KAHYPAR_IMBALANCE = 0.03
 
 
 def map_with_programs(
@@ -415,7 +410,7 @@ def _map_with_mt_kahypar(problem: MappingProblem, seed: int) -> Ints:
     target = program.create_target_graph(
         context, torus.n_nodes, len(links), links, [1] * len(links)
     )
-    context.set_mapping_parameters(torus.n_nodes, _KAHYPAR_IMBALANCE)
+    context.set_mapping_parameters(torus.n_nodes, 0.03)  # accepted imbalance of the nodes
     upper = sparse.triu(_integer_weights(problem), k=1).tocoo()
     edges = list(zip(upper.row.tolist(), upper.col.tolist(), strict=True))
     graph = program.create_graph(

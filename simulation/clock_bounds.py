@@ -59,8 +59,7 @@ def sure_bounds(
     for numbers in stretches.all_iterations:
         problem = stretches.problems[numbers]
         if id(problem) not in bounds_of_problem:
-            stretch = bounds.stretch(problem)
-            bounds_of_problem[id(problem)] = _sure_stretch(stretch, coarsenings)
+            bounds_of_problem[id(problem)] = _sure_stretch(bounds.stretch(problem), coarsenings)
         sure.append(bounds_of_problem[id(problem)])
         # Add in the order of a simulation, for the same rounding.
         if sure[-1].total:
@@ -76,7 +75,7 @@ def sure_mean(
     *,
     is_of_one: bool,
 ) -> float:
-    """Return a lower bound of the mean time of all iterations but the first; 0 if there is none.
+    """Return a lower bound of the mean time of all iterations but the first; 0 if none is known.
 
     ``time_of_first`` returns the simulated seconds of the first iteration alone for a coarsening.
     With random routes these seconds depend on the seed. The bound then uses only the stretches

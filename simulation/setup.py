@@ -443,8 +443,10 @@ def build_task_rounds(messages: Messages, n_tasks: int, n_rounds: int) -> record
     # For a rendezvous, a task hands over only the question.
     first = np.arange(n)
     if asking.size:
-        first[asking] = n + 2 * np.arange(asking.size)
-        next_message[n::2], next_message[n + 1 :: 2] = n + 1 + 2 * np.arange(asking.size), asking
+        # A question is followed by its answer, and the answer by the message.
+        question = n + 2 * np.arange(asking.size)
+        first[asking] = question
+        next_message[question], next_message[question + 1] = question + 1, asking
     rows = messages.task * np.int64(n_rounds) + messages.round
     begin = np.searchsorted(rows, np.arange(n_tasks * n_rounds + 1))
     waits = np.zeros(n_tasks * n_rounds, dtype=np.int32)

@@ -159,15 +159,15 @@ class PacketRun:
     progress: Callable[[int, int], object] | None
     min_places: int
     total: int = 0  # packet-hops of all stretches
-    before: int = 0  # packet-hops of finished stretches
-    reported: int = 0
+    finished: int = 0  # packet-hops of finished stretches
+    reported: int = 0  # packet-hops of the last report
     n_snapshots: int = 0
 
     def report(self, done: int) -> None:
         """Report the finished packet-hops of this stretch."""
         if self.progress is not None:
             # Progress does not decrease if a stretch is restarted.
-            self.reported = max(self.reported, min(self.before + done, self.total))
+            self.reported = max(self.reported, min(self.finished + done, self.total))
             self.progress(self.reported, self.total)
 
     def run_stretch(self, numbers: Phases, messages: Messages, begin: float) -> PacketSpan:
@@ -203,7 +203,7 @@ class PacketRun:
             snapshots.append(_take_snapshot(state, last, begin))
         hops = int(state.events.clock[records.HOPS])
         self.report(hops)
-        self.before += hops
+        self.finished += hops
         return PacketSpan(
             phases=numbers,
             begin=begin,

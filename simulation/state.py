@@ -328,9 +328,8 @@ def choose_tick(messages: Messages, torus: Torus, n_halvings: int = 0) -> tuple[
     network_seconds = _NETWORK_FACTOR * node_seconds
     network = torus.network
     packet_seconds = largest_packet / max(torus.bandwidth)
-    slowest_seconds = largest_packet / min(
-        _min_bandwidth(torus), network.memory_bandwidth / network.reception_ports
-    )
+    port_bandwidth = network.memory_bandwidth / network.reception_ports
+    slowest_seconds = largest_packet / min(_min_bandwidth(torus), port_bandwidth)
     is_sent = remote & (messages.wire > 0)
     smallest_packet = float(messages.wire.min(initial=largest_packet, where=is_sent))
     # Parts of the shortest packet if the longest took one tick.
@@ -367,8 +366,9 @@ def choose_tick(messages: Messages, torus: Torus, n_halvings: int = 0) -> tuple[
             expected=f"at most {seconds(_MAX_TICKS * tick)}; a larger coarsening (--coarsening)",
         )
     _check_duration(messages, torus, network_seconds, tick)
-    max_delay_ticks = (slowest_seconds + network.hop_latency) / tick
-    return tick, max(64, 2 ** math.ceil(math.log2(max_delay_ticks + 3)))
+    # The margin is for rounding. A word of `EventRecords.filled` has 64 ticks.
+    max_delay_ticks = (slowest_seconds + network.hop_latency) / tick + 3
+    return tick, max(64, 2 ** math.ceil(math.log2(max_delay_ticks)))
 
 
 def waits_too_long(state: State, now: int) -> bool:

@@ -66,7 +66,7 @@ def _describe_trace(simulation: Simulation, events: list[Event]) -> dict[str, An
         "links shown": len(counters),
     }
     if n_shown < sent:
-        description["left out"] = f"{sent - n_shown} edges, those whose messages took least"
+        description["left out"] = f"{sent - n_shown} edges with the fastest messages"
     return description
 
 
@@ -92,29 +92,23 @@ def _phase_events(simulation: Simulation) -> Iterator[Event]:
 
 def _message_events(simulation: Simulation) -> Iterator[Event]:
     """Yield a slice for each of the slowest messages, below the node and the task that send it."""
-    messages = simulation.messages()
+    messages, node = simulation.messages(), simulation.mapping.node
     duration = (messages["arrived"] - messages["handed_over"]).to_numpy()
     messages = messages.iloc[np.sort(np.argsort(-duration, kind="stable")[:MAX_MESSAGES])]
     tasks = np.unique(messages["src"])
-    for node in np.unique(simulation.mapping.node[tasks]).tolist():
-        coords = ",".join(map(str, simulation.torus.coords[node].tolist()))
-        yield from name_events(_NODES + node, f"node ({coords})")
+    for number in np.unique(node[tasks]).tolist():
+        coords = ",".join(map(str, simulation.torus.coords[number].tolist()))
+        yield from name_events(_NODES + number, f"node ({coords})")
     for task in tasks.tolist():
-        yield from name_events(
-            _NODES + int(simulation.mapping.node[task]), f"task {task}", task + 1
-        )
+        yield from name_events(_NODES + int(node[task]), f"task {task}", task + 1)
     row: Any
     for row in messages.itertuples():
         args = {"bytes": row.nbytes, "hops": row.hops, "packets": row.packets, "FIFO": row.fifo}
         if len(simulation.workload) > 1:
             args["phase"] = row.phase
-        yield from async_slice(
-            f"{row.src} to {row.dst}",
-            f"message {row.Index}",
-            (_NODES + int(simulation.mapping.node[row.src]), row.src + 1),
-            (row.handed_over, row.arrived),
-            args,
-        )
+        name, key = f"{row.src} to {row.dst}", f"message {row.Index}"
+        track, span = (_NODES + int(node[row.src]), row.src + 1), (row.handed_over, row.arrived)
+        yield from async_slice(name, key, track, span, args)
 
 
 def _link_events(simulation: Simulation) -> Iterator[Event]:
