@@ -341,7 +341,7 @@ def _choose_sweep_coarsening(decision: Decision, n: int) -> int:
 
 
 def _find_order(decision: Decision) -> None:
-    """Simulate all candidates with coarse packets, then those in doubtful pairs with real ones."""
+    """Simulate all candidates coarsely, then those in the most doubtful pairs with real packets."""
     decision.simulate_coarse(decision.sort_by_time(), _choose_order_coarsening(decision))
     while not decision.is_decided():
         candidates, wrong = misorder_probabilities(decision.posterior)
@@ -352,10 +352,7 @@ def _find_order(decision: Decision) -> None:
 
 
 def _choose_order_coarsening(decision: Decision) -> int:
-    """Return the coarsest packets that are expected to reach the RCC.
-
-    If none reach it, return the finest affordable packets, or 1 if all are too slow.
-    """
+    """Return the coarsest level expected to reach the RCC; if none, the finest affordable, or 1."""
     n, simulator = decision.posterior.n, decision.simulator
     levels = [m for m in simulator.levels if n * simulator.hops(m) <= decision.hops_left]
     times = np.exp(decision.posterior.marginal()[0])

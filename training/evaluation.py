@@ -328,7 +328,7 @@ def hold_out(
     n_jobs: int | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> pd.DataFrame:
-    """Hold out each application, kind or torus in turn, and score its predictions by the others.
+    """Hold out each application, kind or torus in turn, and score predictions from the others.
 
     By size, only the largest workload is held out.
     """
@@ -521,7 +521,7 @@ def _score_sets(
 
 
 def _average_gains(blocks: pd.DataFrame) -> dict[str, float]:
-    """Return the mean gain over blocks with its 95 % interval; a single block has its own one."""
+    """Return the mean gain over blocks with its 95 % interval, or the gain of a single block."""
     n = len(blocks)
     gain = _mean_gain(blocks["gain"]) if n > 1 else blocks.iloc[0][["gain", "low", "high"]]
     higher = int((blocks["gain"] > 0).sum())

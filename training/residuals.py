@@ -136,10 +136,7 @@ def fit_line(reference: Floats, times: Floats) -> tuple[float, float]:
 
 
 def _fit_laplace(logs: Floats, scale: Floats) -> tuple[float, float]:
-    """Fit a Laplace distribution with residuals proportional to ``scale``.
-
-    Returns the mean negative log-likelihood, up to a constant, and the location.
-    """
+    """Return the mean negative log-likelihood, up to a constant, and location of a Laplace fit."""
     # The location of Laplace residuals is the median, weighted by their inverse scales.
     order = np.argsort(logs, kind="stable")
     weights = np.cumsum(1 / scale[order])
