@@ -32,8 +32,8 @@ _LAYERED = {
     "reduction": ("ns/B", 0.05),
 }
 _SHARED = _ONCE | {f"{name}, {layer}": of for name, of in _LAYERED.items() for layer in LAYERS}
-# Strength with which the shared constants and the factors are held at their initial values, in units
-# of the relative error of one measurement.
+# Strength with which the shared constants and the factors are held at their initial values, in
+# units of the relative error of one measurement.
 _HOLD_SHARED, _HOLD_FACTOR = 0.05, 0.3
 
 

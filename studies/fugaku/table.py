@@ -94,7 +94,7 @@ def _nodes(shapes: pd.Series) -> pd.Series:
 
 
 def _measure(job: Job, variant: Variant, piece: float) -> dict[str, Any] | None:
-    """Return the footprint of a schedule; None if it cannot run on the torus or with these ports."""
+    """Return the footprint of a schedule; None if the torus or the ports do not allow it."""
     n, grid = job.mapping.n_tasks, job.grid if variant.on_torus else None
     try:
         plan = schedule(
