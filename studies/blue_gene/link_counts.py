@@ -1,4 +1,4 @@
-"""Predicted link loads against packets that a Blue Gene/P counted, by code region."""
+"""Compare predicted link loads with packets counted on a Blue Gene/P, by code region."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Floats = NDArray[np.float64]
 
 FILE = "boxfish/example-data/bgpc_links.yaml"
 SHAPE = (8, 8, 8)
-# Below this a pattern is not called found.
+# Minimum agreement for a pattern to count as found.
 FOUND = 0.8
 _SHOWN = ["region", "packets", "pattern", "correlation_kept"]
 
 
 def neighbourhoods() -> dict[str, CommGraph]:
-    """Return the patterns tried: equal messages to every task near by, on an open grid.
+    """Return the candidate patterns: equal messages to all nearby tasks of a grid without wrapping.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def neighbourhoods() -> dict[str, CommGraph]:
 def counted_packets(path: Path, torus: Torus) -> pd.DataFrame:
     """Read packets by directed link (rows, all links of the torus) and code region (columns).
 
-    A region that was entered more than once counts all of it.
+    The counts of a region that was entered several times are added.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def run(inputs: Inputs) -> Findings:
         name: np.asarray(link_loads(MappingProblem(graph, torus), mapping), dtype=float)
         for name, graph in neighbourhoods().items()
     }
-    # Both directions of a link fall into the same half, so that the halves share no wire.
+    # Both directions of a link are in the same half, so the halves share no wire.
     node, direction = np.divmod(np.arange(torus.n_links), 2 * torus.ndim)
     lower = np.where(direction % 2 == 0, node, torus.neighbors.ravel())
     coords = np.stack(np.unravel_index(lower, SHAPE))

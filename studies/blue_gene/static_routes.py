@@ -1,4 +1,4 @@
-"""Routes computed against routes recorded on Blue Gene/Q, link for link."""
+"""Compare computed routes with routes recorded on Blue Gene/Q, link by link."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .recorded_routes import read_hop_bytes, read_static_routes
 
 ROUTES = "par-comm-data/route/*_route.txt"
 HOPS = "par-comm-data/hopbyte/*_hopbyte.txt"
-# Mira's block of 1024 nodes is open along D, and its one of 2048 another than the preset's.
+# Mira's block of 1024 nodes does not wrap along D. Its block of 2048 differs from the preset.
 OPEN_IN_D = 1024
 SHAPE_OF_2048 = (4, 4, 4, 16, 2)
 
@@ -30,7 +30,7 @@ def block_of(path: Path) -> tuple[tc.Torus, int]:
     Raises
     ------
     InputError
-        If the name does not tell them, or the block is not known.
+        If the name does not contain them, or the block is unknown.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def compare_hops(path: Path) -> dict[str, object]:
 
 
 def run(inputs: Inputs) -> Findings:
-    """Compare every recorded route and hop count; a file that cannot be used is left out.
+    """Compare every recorded route and hop count; files that cannot be used are omitted.
 
     Raises
     ------
@@ -151,7 +151,7 @@ def run(inputs: Inputs) -> Findings:
 def _each(
     compare: Callable[[Path], dict[str, object]], files: list[Path], unusable: dict[str, str]
 ) -> pd.DataFrame:
-    """Compare each file; note in ``unusable`` what is wrong with those that cannot be used."""
+    """Compare each file; add the faults of files that cannot be used to ``unusable``."""
     rows = []
     for path in files:
         try:

@@ -15,7 +15,7 @@ from .line_contention import read_line_contention
 from .repeats import drop_repeats
 
 FILES = "bluewatersmodel/contention/*.out"
-# Gigabytes a second that an earlier reading of the same files gave.
+# GB/s in an earlier analysis of the same files.
 KNOWN = {"x": 5.7, "y": 2.85, "z": 9.1}
 SMALL, LARGE = 128, 256
 _LONG = 2**16
@@ -25,8 +25,8 @@ _SIZE = ["dimension", "n_ranks", "job", "n_messages", "nbytes"]
 def read_all(inputs: Inputs) -> pd.DataFrame:
     """Return the times of every job along a known dimension.
 
-    Files that collect several jobs name no dimension and repeat times that stand in files of their
-    own; they are left out.
+    Files with several jobs have no dimension and repeat the times of other files, so they are
+    omitted.
 
     Raises
     ------
@@ -45,9 +45,9 @@ def read_all(inputs: Inputs) -> pd.DataFrame:
 
 
 def bandwidths(table: pd.DataFrame) -> pd.DataFrame:
-    """Return bytes through the middle link over time, where little else can matter.
+    """Return the bandwidth of the middle link, for messages with small overhead.
 
-    That is for one message of 64 KiB or more from each rank.
+    Each rank sends one message of at least 64 KiB.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def run(inputs: Inputs) -> Findings:
     """
     table = read_all(inputs)
     jobs = bandwidths(table)
-    # Other jobs can only slow a line down: the faster job tells what the links can.
+    # Other jobs can only slow a line down, so the faster job gives the bandwidth of the links.
     best = jobs[jobs["n_ranks"] == SMALL].groupby("dimension")["bandwidth"].max()
     long = (table["n_messages"] == 1) & (table["nbytes"] >= _LONG)
     test = table[long & (table["n_ranks"] == LARGE)]
@@ -126,5 +126,5 @@ def run(inputs: Inputs) -> Findings:
 
 
 def _order(observed: Any, forecast: Any) -> float:
-    """RCC of two places or more; NaN of fewer."""
+    """Return the RCC of two or more values; NaN for fewer."""
     return tc.training.rcc(observed, forecast) if len(observed) > 1 else float("nan")

@@ -18,7 +18,7 @@ INT_NBYTES = 4
 # Seconds; no time is shorter.
 SHORTEST = 1e-12
 _SIZE = re.compile(r"(Num Msgs|SizeMsgs)\s+(\S+)")
-# A new series, or what the job system adds: whatever was begun was cut off.
+# A new series, or a line of the job system: an unfinished size was truncated.
 _OTHER = ("Pingpong", "Application")
 _RANKS = re.compile(r"(master|partner):\s*(.*)")
 
@@ -81,7 +81,7 @@ def _rows(text: Lines) -> Iterator[tuple[int, int, int, int, int, float]]:
             ranks[match[1]] = len([rank for rank in match[2].split(",") if rank.strip()])
             size = {}
         elif match := _SIZE.fullmatch(line):
-            # A new count begins a new size; the one before was cut off if it has no times yet.
+            # A new count begins a new size. The previous size was truncated if it has no times yet.
             size = {} if match[1] == "Num Msgs" else size
             size[match[1]] = text.whole(number, match[2])
             if size[match[1]] == 0:

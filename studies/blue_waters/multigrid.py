@@ -1,4 +1,4 @@
-"""Communication times of algebraic multigrid: learn from small jobs, forecast large ones."""
+"""Communication times of algebraic multigrid: train on small jobs, predict large ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .repeats import drop_repeats
 
 FILES = "bluewatersmodel/amg_models/*.out"
 SMALL, LARGE = 1024, 2048
-# Seconds a message and a byte of a process from which their fit starts.
+# Initial seconds per message and per byte of a process for the fit.
 _START = (1e-6, 1e-9)
 TREES, CONSTANTS, HOPS = "trees on the columns", "constants alone", "byte-hops alone"
 _MORE = f"{TREES}, a tenth of larger jobs"
@@ -26,7 +26,7 @@ _WORDS = ("file", "run", "operator", "variant", "time")
 
 
 def read_all(inputs: Inputs) -> pd.DataFrame:
-    """Return every communication of every job, a row each; what stands in two files counts once.
+    """Return a row for each communication of each job; repeats in other files are omitted.
 
     Raises
     ------
@@ -45,7 +45,7 @@ def read_all(inputs: Inputs) -> pd.DataFrame:
 
 
 def run(inputs: Inputs) -> Findings:
-    """Learn the times of jobs up to 1024 processes, and forecast those of 2048 and more.
+    """Train on the times of jobs of up to 1024 processes, and predict those of 2048 or more.
 
     Raises
     ------

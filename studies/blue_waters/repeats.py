@@ -1,4 +1,4 @@
-"""Runs that stand in several files of the same campaign."""
+"""Omit runs that several files of a campaign contain."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import pandas as pd
 
 
 def drop_repeats(table: pd.DataFrame, run: list[str], what: list[str]) -> pd.DataFrame:
-    """Leave out runs that stand in the table before, time for time.
+    """Omit runs whose values all occur earlier in the table.
 
     Parameters
     ----------
     table : DataFrame
     run : list of str
-        Columns that tell runs apart.
+        Columns that identify a run.
     what : list of str
-        Columns in which two runs do not all agree by chance: sizes and times.
+        Columns that do not all agree by chance in two runs: sizes and times.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Times of a third of the mappings, forecast from those of the others."""
+"""Predict the times of a third of the mappings from those of the others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GOALS = {"halo2d 32,768 B": 0.98, "halo2d 8,192 B": 0.98, "suba2a8 8,192 B": 0.9
 
 
 def run(inputs: Inputs) -> Findings:
-    """Learn from random two thirds of the mappings, and forecast the others.
+    """Train on a random two thirds of the mappings, and predict the others.
 
     Raises
     ------

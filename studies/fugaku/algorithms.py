@@ -1,4 +1,4 @@
-"""What the algorithm names of the Fugaku measurements stand for."""
+"""The schedules behind the algorithm names of the Fugaku measurements."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from toruscast.mapping.collectives import names
 
 from .footprint import N_PORTS
 
-# Fujitsu MPI's choices whose schedule is published; it is built on Open MPI's collectives. The
-# broadcast "basic-linear" is left out: its times show that something else runs under this name.
+# Algorithms of Fujitsu MPI with published schedules; it is based on Open MPI. The broadcast
+# "basic-linear" is omitted, because its times show that another algorithm runs under this name.
 _MPI = {
     "allgather": {
         "bruck": "bruck",
@@ -65,7 +65,7 @@ _MPI = {
 # Bytes of a number in the benchmark's buffers.
 _NUMBER = 4
 
-# What the bine library's names add to the family: bine, or binary on the torus for RECDOUB.
+# Suffixes in the bine library's names: bine, or binary on the torus for RECDOUB.
 _BINE = {
     "allgather": {
         "VEC_DOUBLING_BLOCKS": "_blocks",
@@ -94,7 +94,7 @@ _BINE = {
 }
 # Over MPI, where no distances can be chosen: gathers start with the near ones, scatters end so.
 _OVER_MPI = {"gather": "_near", "scatter": ""}
-# What stands for buckets, and for Bruck's all-to-all.
+# Names of bucket algorithms, and of Bruck's all-to-all.
 _RING = {
     "allgather": "VEC_DOUBLING_CONT_PERMUTE",
     "allreduce": "B_CONT",
@@ -112,17 +112,17 @@ class Variant:
     schedule : str
         Name in `toruscast.mapping.collectives`.
     code : str
-        Implementation: what the name says without segment size and ports.
+        Implementation: the name without segment size and ports.
     layer : {"utofu", "mpi", "fjmpi", "trees"}
-        Bine library over uTofu or over MPI, or Fujitsu MPI itself, whose pipelined trees are a
-        layer of their own: they drive the network without its messages.
+        Bine library over uTofu or over MPI, or Fujitsu MPI itself. Its pipelined trees are a
+        separate layer, because they use the network without MPI messages.
     ports : int
-        Ports that it drives by itself; for Fujitsu MPI the trees of pipelined ones and the
-        directions of buckets.
+        Ports that the implementation drives itself; for Fujitsu MPI, the number of pipelined trees
+        or of bucket directions.
     segment : int
         Bytes; 0: none.
     on_torus : bool
-        Whether the algorithm sees the torus's dimensions, or ranks only.
+        Whether the algorithm uses the dimensions of the torus, or only ranks.
     all_ports : bool
         Whether what a task sends in a round leaves through any of the node's ports, as in
         pipelined trees and where Open MPI's broadcasts start the messages to all children at once;
@@ -149,10 +149,9 @@ class Variant:
 def parse(
     collective: str, algorithm: str, nbytes: float, ndim: int, n_tasks: int
 ) -> Variant | None:
-    """Return what a name of the measurements stands for; None if its schedule is not known.
+    """Return the variant of a name in the measurements; None if its schedule is unknown.
 
-    Numbers of ports that the machine does not have are not known either, nor how the library uses
-    several over MPI.
+    Names with more ports than the machine has, or with several ports over MPI, are unknown too.
 
     Parameters
     ----------
@@ -195,10 +194,10 @@ def _bine(
     # from.
     flat = layer == "mpi" and collective in ("bcast", "reduce", "scatter", "gather", "alltoall")
     if library == "BRUCK" and method == _BRUCK.get(collective):
-        # Whatever layer is asked for.
+        # The same on every layer.
         return Variant(f"{collective}/bruck", code, "mpi", 1, 0, on_torus=False)
     if library == "RING" and method == _RING.get(collective):
-        # A port for each way along each dimension, and no segments.
+        # A port for each direction of each dimension, without segments.
         there = layer == "utofu" and ports == 2 * ndim
         return Variant(f"{collective}/bucket", code, layer, ports, 0) if there else None
     suffix = _BINE.get(collective, {}).get(method)
@@ -208,9 +207,9 @@ def _bine(
     schedule = f"{collective}/{family}{suffix}"
     if suffix is None or schedule not in names():
         return None
-    # Its reduction has a loop over the ports, but no threads to share it.
+    # Its reduction loops over the ports in a single thread.
     in_turn = collective == "reduce" and method == "BINOMIAL_TREE"
-    # Over MPI no algorithm looks at the size of segments.
+    # Over MPI no algorithm uses the size of segments.
     segment = segment if layer == "utofu" else 0
     return Variant(schedule, code, layer, ports, segment, not flat, in_turn=in_turn)
 
@@ -220,7 +219,7 @@ def _mpi(collective: str, key: str, nbytes: float, ndim: int, n_tasks: int) -> V
     if known is None:
         return None
     if collective == "allreduce" and known == "ring" and nbytes < n_tasks * _NUMBER:
-        # A ring gives each rank a part; without a number for each, Open MPI doubles.
+        # A ring gives each rank a part. With fewer numbers than ranks, Open MPI uses doubling.
         known = "recursive_doubling"
     name, code = f"{collective}/{known}", f"{collective} default-{key}"
     if known == "pipelined_trees":

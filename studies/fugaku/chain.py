@@ -1,4 +1,4 @@
-"""How many messages must be sent one after the other until a collective is done."""
+"""Length of the longest chain of dependent messages in a collective."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Tasks = NDArray[np.int64]
 def message_chain(schedule: Schedule) -> float:
     """Return the messages on the longest chain of sends and receives of a schedule.
 
-    A task sends and receives one message at a time, and sends of a round what it has received in
-    those before. A binomial tree thus takes log2(n) messages, though the root sends as many and
-    each of its children nearly so: they do it side by side.
+    A task sends one message and receives one message at a time. In a round it sends what it
+    received in earlier rounds. A binomial tree therefore takes log2(n) messages, because the sends
+    of the root and its children overlap.
 
     Parameters
     ----------
     schedule : Schedule
-        Messages in pieces count as many; ports of a task share its time.
+        A message in several pieces counts as several. The ports of a task share its time.
 
     Examples
     --------
@@ -40,7 +40,7 @@ def message_chain(schedule: Schedule) -> float:
             before, last = done, grown
             done = _after(done, src, dst, pieces)
             grown = done - before
-            # From here on every round adds as much.
+            # From here on, every round adds the same length.
             if np.array_equal(grown, last):
                 done = done + (left - 1) * grown
                 break
@@ -50,7 +50,7 @@ def message_chain(schedule: Schedule) -> float:
 def _after(done: Floats, src: Tasks, dst: Tasks, pieces: Floats) -> Floats:
     """Messages on the longest chain up to each task after a round."""
     sent = done[src] + _turn(src, pieces)
-    # Each arrival waits for its turn, so that those after it come later by their pieces.
+    # Each arrival waits for its turn, which delays later arrivals.
     late = np.argsort(-sent, kind="stable")
     behind = np.empty(sent.size)
     behind[late] = _turn(dst[late], pieces[late])

@@ -1,4 +1,4 @@
-"""What a schedule asks of the network and of the tasks, for each byte of its buffer."""
+"""The work of a schedule for the network and the tasks, per byte of the buffer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Footprint(NamedTuple):
 
 
 def lanes_in_turn(schedule: Schedule) -> Schedule:
-    """Return the lanes one after the other in a single lane."""
+    """Return the lanes joined one after another into a single lane."""
     lane = tuple(step for lane in schedule.lanes for step in lane)
     return replace(schedule, lanes=(lane,))
 
@@ -45,15 +45,15 @@ def lanes_in_turn(schedule: Schedule) -> Schedule:
 def footprint(
     schedule: Schedule, torus: Torus, mapping: TaskMapping, *, all_ports: bool = False
 ) -> Footprint:
-    """Return the sums over the rounds of what the busiest link, port and task have to do.
+    """Return the work of the busiest link, port and task, summed over the rounds.
 
     Parameters
     ----------
     schedule, torus, mapping
-        What runs where.
+        The schedule, and the nodes of its tasks.
     all_ports : bool
-        Whether a task's messages of a round leave through any port of its node, or each lane's
-        through one.
+        Whether the messages of a task in a round may leave through any port of its node, rather
+        than one port for each lane.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def simulated_bytes(
     all_ports: bool = False,
     packets: int = 32,
 ) -> float:
-    """Return the simulated time of a large schedule, in bytes that a link carries in it.
+    """Return the simulated time of a large schedule, as the bytes that a link carries in this time.
 
     Unlike `Footprint.carried` this lets rounds overlap, as tasks enter them when they can.
     ``packets`` is the number that the largest message is simulated as.

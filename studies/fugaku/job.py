@@ -1,4 +1,4 @@
-"""Where the ranks of a job on Fugaku ran: the torus of its job script, in the machine's network."""
+"""The nodes of the ranks of a job on Fugaku, from the torus of its job script."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNITS_Y = 23
 
 
 class Job(NamedTuple):
-    """Where the ranks of a job ran."""
+    """The torus of a job, and the nodes of its ranks."""
 
     torus: Torus
     mapping: TaskMapping
@@ -30,12 +30,12 @@ class Job(NamedTuple):
 def read_job(path: Path) -> Job:
     """Return the network of a job script, with its ranks on it.
 
-    The torus that a job asks for is laid into the six dimensions of the machine along Hamiltonian
-    cycles [1]_. Three dimensions are taken as they are: of up to four nodes, which is what was
-    measured, both are the same. Two dimensions are long, and far nodes of a long cycle are nearer
-    in the network; see `fold`.
+    The torus that a job requests is embedded in the six dimensions of the machine along Hamiltonian
+    cycles [1]_. Three dimensions are used unchanged, because both are equal for up to four nodes,
+    as in the measurements. Two dimensions are long, and distant nodes of a long cycle are closer in
+    the network; see `fold`.
 
-    A dimension of two nodes is a single link each way: three ports are as fast as six there.
+    A dimension of two nodes is a single link each way, where three ports are as fast as six.
 
     References
     ----------
@@ -54,20 +54,20 @@ def read_job(path: Path) -> Job:
 
 
 def fold(shape: tuple[int, int]) -> tuple[NDArray[np.int64], tuple[int, ...]]:
-    """Lay a logical torus of two dimensions into X Y Z a b c.
+    """Embed a logical torus of two dimensions in X Y Z a b c.
 
-    The logical Y goes out through Y and two of b, back through the third, the logical X out through
-    X, Z and c in one of a, back in the other, X and Z as alike as can be; the other way round where
-    that would take more than the 23 units that Fugaku has along Y. How the system does it is not
-    published in full: which of the six make up which of the two is assumed.
+    The logical Y goes out through Y at two positions of b, and back through the third position. The
+    logical X goes out through X, Z and c at one position of a, and back at the other, with X and Z
+    as equal as possible. The two are exchanged if Y would exceed the 23 units of Fugaku. The actual
+    embedding is not fully published, so this choice of dimensions is assumed.
 
     Returns
     -------
     coords : ndarray, shape (n_nodes, 6)
-        Of the logical nodes in C order; neighbours differ by one step in one dimension, those at
-        both ends of an even length too.
+        Coordinates of the logical nodes in C order. Neighbours differ by one step in one dimension,
+        including the first and the last node of an even length.
     sizes : tuple of int
-        Of the six dimensions. Where a length does not divide, some nodes are not used.
+        Sizes of the six dimensions. If a length cannot be divided, some nodes are not used.
 
     Examples
     --------

@@ -11,13 +11,13 @@ import toruscast as tc
 
 from ..scores import Floats, fit_constants
 
-# On 2x2x2 every way is one to three hops long: their latency cannot be told from the overhead of a
-# round there, and is that of the machine's preset.
+# On 2x2x2 every route has one to three hops, so their latency cannot be separated from the overhead
+# of a round. It is taken from the preset of the machine.
 HOP_LATENCY = tc.machines.tofu_d().network.hop_latency
 LAYERS = ("utofu", "fjmpi", "trees")
 # The library's messages over MPI are those of Fujitsu MPI.
 _LIKE = {"mpi": "fjmpi"}
-# Name, unit and value from which the fit starts: once, and for each layer.
+# Name, unit and initial value of the shared constants and of those of each layer.
 _ONCE = {
     "link bandwidth": ("GB/s", 6.3),
     "thread of a further port": ("us", 5.0),
@@ -32,8 +32,8 @@ _LAYERED = {
     "reduction": ("ns/B", 0.05),
 }
 _SHARED = _ONCE | {f"{name}, {layer}": of for name, of in _LAYERED.items() for layer in LAYERS}
-# How far the shared constants and the factors of an implementation may go from where they start,
-# in units of the relative error of one measurement.
+# Strength with which the shared constants and the factors are held at their initial values, in
+# units of the relative error of one measurement.
 _HOLD_SHARED, _HOLD_FACTOR = 0.05, 0.3
 
 
@@ -44,7 +44,7 @@ class Constants:
     Attributes
     ----------
     shared : dict of str to float
-        Of all implementations, by name.
+        Constants of all implementations, by name.
     software, local : dict of str to float
         Factor of each implementation's software overhead and of its reductions and copies.
     """
@@ -60,7 +60,7 @@ class Constants:
 
 
 def stands_for(code: str) -> str:
-    """Return the implementation whose factors another takes that was not run to calibrate.
+    """Return the calibrated implementation whose factors are used for another one.
 
     Examples
     --------
@@ -79,11 +79,11 @@ def fit(table: pd.DataFrame, network: str = "simulated") -> Constants:
     table : DataFrame
         From `tabulate`.
     network : {"simulated", "carried", "sent"}
-        Column with the bytes that the network takes time for.
+        Column with the bytes that the network time is proportional to.
 
     Notes
     -----
-    The factors of an implementation are drawn to 1, so that they explain what the shared ones
+    The factors of an implementation are held near 1, so they only explain what the shared constants
     cannot (`fit_constants`).
     """
     codes = sorted(table["code"].unique())

@@ -33,7 +33,7 @@ def run(inputs: Inputs) -> Findings:
     folder = inputs.files(FILES[0])[0].parent
     table, left_out = tabulate(folder)
     known = (table["shape"] == CALIBRATION).to_numpy()
-    # An algorithm that another stands for is not used to calibrate.
+    # An algorithm that uses the factors of another one is not used for calibration.
     first = known & (table["code"].map(stands_for) == table["code"]).to_numpy()
     calibration = table[first]
     if calibration.empty:
@@ -124,7 +124,7 @@ def run(inputs: Inputs) -> Findings:
 
 
 def _with_a_tenth(table: pd.DataFrame, first: NDArray[np.bool_], before: Floats) -> pd.DataFrame:
-    """Rank what is left of the larger tori once a tenth of their times is known too."""
+    """Rank the remaining times of the larger tori after training on a tenth of them, too."""
     every = []
     for drawn in tenths((table["shape"] != CALIBRATION).to_numpy()):
         rest = table[~drawn]
@@ -134,7 +134,7 @@ def _with_a_tenth(table: pd.DataFrame, first: NDArray[np.bool_], before: Floats)
 
 
 def _as_measured(table: pd.DataFrame) -> Floats:
-    """Time of the same algorithm and size on the calibration torus; NaN where there is none."""
+    """Return the time of the same algorithm and size on the calibration torus, or NaN."""
     keys = ["collective", "algorithm", "nbytes"]
     before = table[table["shape"] == CALIBRATION].set_index(keys)["time"]
     return before.reindex(pd.MultiIndex.from_frame(table[keys])).to_numpy(dtype=np.float64)

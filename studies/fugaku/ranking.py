@@ -1,4 +1,4 @@
-"""How well predicted times rank the algorithms of a collective."""
+"""Score the order of a collective's algorithms by predicted times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A row a measured time: the algorithm behind it and its footprint on the torus of the job."""
+"""Make a table with the algorithm and footprint of each measured time."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from .footprint import footprint, lanes_in_turn, simulated_bytes
 from .job import Job, read_job
 from .times import read_times
 
-# The simulated buffer: so large that time grows with the bytes only.
+# Bytes of the simulated buffer, large enough that the time is proportional to the bytes.
 _LARGE = 2.0**26
-# Tasks up to which a message is simulated in many packets; above, few must do.
+# Maximum tasks for simulation with many packets per message.
 _SMALL = 64
-# Messages up to which a schedule is simulated; above, its rounds count one after the other.
+# Maximum messages of a simulated schedule. The rounds of larger ones are added up.
 _MANY = 300_000
 _KEYS = ["shape", "collective", "algorithm", "nbytes"]
 
 
 def tabulate(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the measured times with what their algorithms ask for, and those left out.
+    """Return the measured times with the footprints of their algorithms, and the omitted times.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def tabulate(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
         variant = parse(row["collective"], row["algorithm"], row["nbytes"], ndim, n)
         measured = None
         if variant is not None:
-            # The rounds of pipelined trees depend on the number of segments; others' do not.
+            # Only the rounds of pipelined trees depend on the number of segments.
             piece = min(1.0, variant.segment / row["nbytes"]) if variant.pipelined else 0.0
             bare = dataclasses.replace(variant, code="", layer="", segment=0)
             key = (row["shape"], bare, piece)
@@ -94,7 +94,7 @@ def _nodes(shapes: pd.Series) -> pd.Series:
 
 
 def _measure(job: Job, variant: Variant, piece: float) -> dict[str, Any] | None:
-    """What a schedule asks for; None if it cannot run on the torus or with so many ports."""
+    """Return the footprint of a schedule; None if the torus or the ports do not allow it."""
     n, grid = job.mapping.n_tasks, job.grid if variant.on_torus else None
     try:
         plan = schedule(
