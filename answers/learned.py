@@ -92,7 +92,7 @@ def _describe_line(result: RunModel) -> str:
     constant, slope = number(result.line.constant / scale), number(result.line.slope)
     return (
         f"The median time is {number(median / scale, 4)} {unit}: {constant} {unit} do not depend "
-        f"on the mapping, and the rest is {slope} times {reference}."
+        f"on the mapping; the rest is {slope} times {reference}."
     )
 
 
