@@ -92,7 +92,7 @@ def _describe_line(result: RunModel) -> str:
     constant, slope = number(result.line.constant / scale), number(result.line.slope)
     return (
         f"The median time is {number(median / scale, 4)} {unit}: {constant} {unit} do not depend "
-        f"on the mapping, and the rest is {slope} times {reference}."
+        f"on the mapping; the rest is {slope} times {reference}."
     )
 
 
@@ -246,10 +246,11 @@ def _score_section(quality: pd.DataFrame) -> Section:
     rows = []
     for metric, *values in known[["metric", "mean", "low", "high"]].itertuples(index=False):
         name, meaning = METRICS[metric]
-        as_text = partial(percent, decimals=1) if metric.startswith("regret") else "{:.3f}".format
+        is_share = metric.startswith("regret")
+        texts = [percent(value, 1) if is_share else f"{value:.3f}" for value in values]
         # Unknown values are empty, such as the range of a single split.
-        mean, low, high = ("" if math.isnan(value) else as_text(value) for value in values)
-        spread = " to ".join(filter(None, [low, high]))
+        mean, *ends = ["" if math.isnan(values[i]) else text for i, text in enumerate(texts)]
+        spread = " to ".join(filter(None, ends))
         rows.append({"score": name, "mean": mean, "spread": spread, "meaning": meaning})
     columns = [Column("score", kind="name"), Column("mean", kind="label")]
     columns += [Column("spread", "95 % range", "label"), Column("meaning")]

@@ -100,7 +100,8 @@ def _draw_model(models: Models, path: int, options: FitOptions, fixed: Mapping[s
     known = np.unique(curve.x)
     x_range = np.array([known[0], _EXTRAPOLATION * known[-1]])
     is_log_x = svg.needs_log_axis(x_range)
-    x: Floats = (np.geomspace if is_log_x else np.linspace)(*x_range, _N_CURVE_POINTS)
+    spaced = np.geomspace if is_log_x else np.linspace
+    x: Floats = spaced(x_range[0], x_range[1], _N_CURVE_POINTS)
     points = curve.make_points(x)
     predicted, formula = models.predict(points)[path], models.evaluate(points)[path]
     series = [svg.Series("prediction", "best", x, predicted, style="line")]

@@ -112,8 +112,9 @@ class _GroupedCommand(click.Command):
         # click would use the last value of a repeated option.
         order = self.make_parser(ctx).parse_args(list(args))[2]
         for parameter, n in Counter(order).items():
-            is_single = isinstance(parameter, click.Option) and not parameter.multiple
-            if n > 1 and is_single and not parameter.count:
+            if n < 2 or not isinstance(parameter, click.Option):
+                continue
+            if not (parameter.multiple or parameter.count):
                 raise click.UsageError(f"{parameter.opts[0]} may be given once, not {n} times", ctx)
         return super().parse_args(ctx, args)
 

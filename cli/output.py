@@ -243,7 +243,6 @@ def open_tables(
         is_first = True
 
         def append(rows: pd.DataFrame) -> None:
-            """Append rows to both files; the first call writes the header."""
             nonlocal writer, is_first
             if stream is not None:
                 stream.write(answers.table.csv_text(rows, header=is_first))

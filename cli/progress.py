@@ -55,7 +55,6 @@ def show_progress(
         task = bar.add_task(text, total=None, count="")
 
         def move(stage: str, done: int, total: int | None) -> None:
-            """Show ``done`` of ``total`` steps of a stage."""
             is_open = total is None or done < total
             amount = str(done) if total is None else count(done, total)
             description = _STAGES.get(stage, text) if is_open else text

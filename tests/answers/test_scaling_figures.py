@@ -80,7 +80,7 @@ def test_held_parameters_choose_the_points(tmp_path):
     assert curve.name == "p"
     assert curve.x.tolist() == list(GRID["p"])
     assert curve.values.ravel() == pytest.approx(5 + 20 * np.array(GRID["p"]))
-    (place,) = curve.points(np.array([128.0])).to_dict("records")
+    (place,) = curve.make_points(np.array([128.0])).to_dict("records")
     assert place == {"p": 128, "n": 20, "q": 2}
     file = tmp_path / "held.svg"
     save_model_figure(models, 0, file, fixed={"n": 20, "q": 2})
