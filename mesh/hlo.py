@@ -24,7 +24,7 @@ from toruscast.files import note_read
 from toruscast.formats.dialect import Dialect
 from toruscast.formats.graphs import GraphOptions, check_collectives
 from toruscast.formats.rounds import choose_algorithm
-from toruscast.formats.source import Source, TextFile, read_text
+from toruscast.formats.source import Source, TextFile, as_text, read_text
 from toruscast.mapping.collectives.schedules import collective_total, estimate_edges
 from toruscast.mapping.comm_graph import CommGraph, Workload, sum_edges
 from toruscast.mapping.omissions import Omission, describe_omissions, merge_omissions
@@ -593,3 +593,8 @@ def read_hlo(
     step.check(os.fspath(path))
     note_read("HLO", path, began, collectives=len(step.collectives))
     return step
+
+
+def parse_hlo(text: str) -> HloStep:
+    """Return the collectives of HLO text."""
+    return parse_program(as_text("HLO text", text.encode()), GraphOptions())

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import toruscast as tc
-from toruscast._mesh.hlo import parse_program, read_hlo
+from toruscast._mesh.hlo import parse_hlo, parse_program, read_hlo
 from toruscast._mesh.hlo_groups import count_bytes, parse_groups, split_tuple
 from toruscast._mesh.traffic import convert_hlo_step, parse_axes
 from toruscast.errors import InputError
@@ -52,10 +52,6 @@ ENTRY %main (p: f32[16]) -> f32[16] {{
   ROOT %r = f32[16]{{0}} copy(%all-reduce.2)
 }}
 """
-
-
-def parse_hlo(text):
-    return parse_program(as_text("HLO text", text.encode()), GraphOptions())
 
 
 @pytest.mark.parametrize(
