@@ -41,6 +41,8 @@ _RULE_NAMES = {
     "arbitration": "arbitration",
     "tie_break": "ties",
 }
+# Sources of times that no simulation with real packets confirmed.
+_PREDICTED = ("predicted", "coarse")
 _NETWORK_ONLY = "Times are for the network only, without computation or other jobs."
 
 
@@ -68,6 +70,7 @@ class RankingBlocks:
             default_order(self.mappings, names, result.problem.torus),
             sources=list(map(self._source_text, self.table["source"])),
             ends=[*zip(*ends, strict=True)],
+            predicted={*self.table["mapping"][self.table["source"].isin(_PREDICTED)]},
             proved=result.verdict.kind == "proved",
         )
 
@@ -306,9 +309,7 @@ def _describe_simulations(result: Ranking) -> list[str]:
     if verdict.kind == "undecided" and verdict.rivals:
         rivals = joined(verdict.rivals)
         sentences.append(f"Possibly faster: {rivals}. More --simulations may decide.")
-    if cost.simulated and verdict.kind == "proved":
-        sentences.append(f"{counted(cost.simulated, 'simulation')} proved it.")
-    elif cost.simulated:
+    if cost.simulated:
         sentences.append(f"{cost.simulated} of {cost.candidates} candidates were simulated.")
     n_coarse, has_forecasts = int((source == "coarse").sum()), (source == "predicted").any()
     if cost.coarsening is not None and cost.coarsening > 1 and n_coarse:

@@ -24,6 +24,7 @@ from toruscast.text import counted, percent, seconds, shown_name, time_unit
 from . import svg
 from .blocks import Answer, Chart, Headline, Section
 from .candidates import (
+    BINDING,
     CandidateRanking,
     TrafficComparison,
     compare_times,
@@ -37,6 +38,8 @@ from .table import Column, Table, records
 
 # Rows of the tables.
 _N_LINKS, _N_PHASES, _N_OTHER = 5, 5, 3
+# A time with a smaller excess over its lower bound is equal to it.
+_NO_EXCESS = 5e-4
 # Points of the timeline.
 _N_MOMENTS = 120
 _DETAILS = "Links, buffers, messages and FIFOs"
@@ -121,12 +124,12 @@ def answer(result: Simulation, why: Reasons | None = None, *, setting: str = "")
     ]
     content = _make_content(result, reasons, links)
     content |= {key: records(table) for key, table in tables.items()}
-    bound, unit = reasons.lower_bound, " per iteration" if result.iterations > 1 else ""
+    unit = " per iteration" if result.iterations > 1 else ""
     head = f" takes {seconds(result.time)}{unit}"
-    if bound:
-        least = f"the minimum for this mapping ({seconds(bound)})"
-        excess = compare_times(max(result.time, bound), bound, least)
-        head += f", {excess.removeprefix('as long as ')}"
+    if reasons.lower_bound:
+        limit, alone = BINDING[reasons.binding], seconds(reasons.bounds[reasons.binding])
+        verb = "take" if reasons.binding == "latency" else "takes"
+        head += f"; {limit} alone {verb} {alone}"
     about = describe_problem(result.problem)
     return traffic.answer(
         Headline("", name, head),
@@ -291,10 +294,11 @@ def _make_table(title: str, frame: pd.DataFrame, columns: Sequence[Column]) -> T
 def _make_notes(result: Simulation, reasons: Reasons, is_estimated: bool) -> list[str]:
     has_rounds = result.workload.dependent and len(result.workload) > result.iterations > 0
     limit = describe_limit(reasons, is_estimated, has_rounds)
+    notes = [_compare_with_bound(result, reasons.lower_bound)] if reasons.lower_bound else []
     if result.iterations == 1:
-        notes = [limit]
+        notes += [limit]
     else:
-        notes = [
+        notes += [
             f"A single iteration is {limit[0].lower()}{limit[1:]}",
             f"The time is the mean of {result.iterations} iterations without the first, which "
             f"takes {seconds(result.alone)} alone. All end after {seconds(result.end)}. The tables "
@@ -305,6 +309,18 @@ def _make_notes(result: Simulation, reasons: Reasons, is_estimated: bool) -> lis
     if result.error is not None:
         notes.append(_describe_error(result, result.error))
     return notes
+
+
+def _compare_with_bound(result: Simulation, bound: float) -> str:
+    """Return a sentence about the lower bound of the mapping, which includes the start-up."""
+    least = seconds(bound)
+    if result.time <= bound * (1 + _NO_EXCESS):
+        return "No simulation of this mapping can be faster. Other mappings were not compared."
+    excess = percent(result.time / bound - 1)
+    return (
+        f"No simulation of this mapping can be faster than {least}; this one takes {excess} "
+        "longer. Other mappings were not compared."
+    )
 
 
 def _describe_error(result: Simulation, error: float) -> str:
