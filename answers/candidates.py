@@ -469,9 +469,9 @@ def compare_times(
 def describe_certainty(verdict: Verdict, noun: str = "candidate") -> str:
     """Return a sentence with the certainty of the best; ``noun`` names the other mappings."""
     goal, sure = percent(verdict.tolerance, digits=2), probability(verdict.certainty)
-    undecided = "Undecided: only " if verdict.kind == "undecided" else ""
-    text = f"{undecided}{sure} sure that no other {noun} is more than {goal} faster."
-    return f"{text[0].upper()}{text[1:]}"
+    if verdict.kind == "undecided":
+        return f"Undecided: only {sure} sure that no other {noun} is more than {goal} faster."
+    return f"{sure.capitalize()} sure: no other {noun} is more than {goal} faster."
 
 
 def describe_rivals(verdict: Verdict, condition: str = "") -> str:
