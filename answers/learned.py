@@ -183,9 +183,7 @@ def answer(
         scores = replace(scores, contents=[*scores.blocks, *importances.blocks])
         sections = [scores, *features]
         if len(trained.samples) >= _MIN_SAMPLES:
-            curve = functools.partial(_learning_curve, trained)
             charts = functools.partial(_held_out_charts, trained)
-            sections.insert(1, Section("Learning curve", curve, wide=False, only="page"))
             sections.insert(0, Section("Predicted times", charts, wide=False, only="page"))
     return Answer(
         setting=setting or title,
@@ -232,7 +230,7 @@ def _describe_scores(quality: pd.DataFrame, file: str) -> tuple[Headline, list[s
     """Return the headline and the notes about a model of simulated times."""
     scores = quality.set_index("metric")
     mean, lost = scores["mean"], percent(scores["mean"]["regret_1"], 1)
-    order = f"{percent(mean['rcc'])} of pairs are in the right order"
+    order = f"{percent(mean['rcc'], 1)} of pairs are in the right order"
     choice = f"its first choice is {lost} slower than the fastest; {order}"
     headline = Headline("" if file else "The model", file, f": {choice}")
     return headline, ["Means over splits, on mappings that the model was not trained on."]
@@ -284,16 +282,15 @@ def scatter_chart(
 
 
 def _held_out_charts(result: Training) -> list[Block]:
-    """Return a chart of held-out predictions, which trains several models."""
+    """Return charts of held-out predictions and of the learning curve, which train many models."""
     predicted = curves.predict_held_out(result.samples, result.model)
     times = result.samples["time"].to_numpy()
     names = [str(name) for name in result.samples.get("mapping", range(len(times)))]
     axes = ("simulated", times), ("predicted", predicted)
-    return [scatter_chart("observed", "", _UNSEEN, *axes, names)]
+    return [scatter_chart("observed", "", _UNSEEN, *axes, names), _learning_curve(result)]
 
 
-def _learning_curve(result: Training) -> list[Block]:
-    """Return a chart of the learning curve, which trains many models."""
+def _learning_curve(result: Training) -> Chart:
     curve = curves.learning_curve(result).dropna(subset="mean")
     half, full = curve.iloc[-2], curve.iloc[-1]
     gain = full["mean"] - half["mean"]
@@ -308,7 +305,7 @@ def _learning_curve(result: Training) -> list[Block]:
     scales = svg.Scales(area=area, ticks=curve["n_train"].tolist())
     titles = "samples for training", "RCC"
     draw = functools.partial(svg.draw_plot, series, *titles, from_zero=False, scales=scales)
-    return [Chart("growth", "", lead, draw)]
+    return Chart("growth", "Learning curve", lead, draw)
 
 
 def importance_chart(model: TimePredictor | FittedModel) -> Chart:

@@ -232,10 +232,9 @@ def describe_noise(plan: Plan) -> str:
 def times_chart(plan: Plan, ranking: CandidateRanking | None = None) -> Chart:
     """Return the expected times of the five best, the default order and the slowest."""
     ranking = ranking or _rank_candidates(plan, _choose_next(plan))
-    measured = int((plan.table["runs"] > 0).sum())
     return ranking.chart(
         "Expected time of a run without noise",
-        f" Whiskers are 90 % intervals; {measured} of {len(plan.table)} were measured.",
+        " Whiskers are 90 % intervals.",
         ticks=ranking.times,
     )
 

@@ -351,7 +351,7 @@ def _draw_legend(
             )
         parts.append(draw_label(x + 12, y + 4, name, kind))
         x += width
-    return parts, y + 18
+    return parts, y + (18 if parts else 4)
 
 
 def _format_points(
