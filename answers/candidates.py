@@ -73,10 +73,14 @@ def describe_limit(reasons: Reasons, estimated: bool, dependent: bool = False) -
     others = ", ".join(
         f"{PARTS[part]} {seconds(bounds[part])}" for part in bounds if part != binding
     )
-    is_chain = dependent and binding == "latency"
-    limit = "the longest chain of dependent messages" if is_chain else BINDING[binding]
-    source = "an estimated " if estimated else ""
-    return f"Limited by {limit} ({source}{seconds(bounds[binding])} alone; {others})."
+    alone = f"{'an estimated ' if estimated else ''}{seconds(bounds[binding])} alone"
+    return f"Limited by {name_limit(reasons, dependent)} ({alone}; {others})."
+
+
+def name_limit(reasons: Reasons, dependent: bool = False) -> str:
+    """Return the name of the largest bound of a mapping's time, as in `describe_limit`."""
+    is_chain = dependent and reasons.binding == "latency"
+    return "the longest chain of dependent messages" if is_chain else BINDING[reasons.binding]
 
 
 def explain_link_name(label: str) -> str:

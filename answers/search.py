@@ -216,15 +216,10 @@ def explanation_answer(result: Explanation, *, setting: str = "", top: int = 5) 
     elif swap:
         time = seconds(result.exchanges["time"][0])
         notes.append(f"The best swap of nodes, {swap}, takes {time}.")
-    file = traffic.launcher_file()
+    file, chart = traffic.launcher_file(), ranking.chart("Simulated time")
     link_map, spread, *_ = traffic.link_sections()
     sections = [
-        Section(
-            "How much faster",
-            [ranking.chart("Simulated time"), *moves],
-            wide=False,
-            only="page",
-        ),
+        Section("How much faster", [chart, *moves], wide=False, only="page"),
         *traffic.limit_sections(),
         link_map,
         Section("Task pairs on the busiest links", [_pair_table(result, top, other)], wide=False),
@@ -260,13 +255,10 @@ def _describe_relief(traffic: TrafficComparison) -> str:
     """Return a sentence about the busiest link before the swap, and the busiest link after it."""
     torus, (after, before) = traffic.problem.torus, (use.seconds for use in traffic.uses)
     link, busiest = int(np.argmax(before)), int(np.argmax(after))
-    text = f"The swap relieves {torus.link_label(link)}, the busiest link"
-    text += f", from {seconds(before[link])} to {seconds(after[link])}"
-    if busiest == link:
-        return f"{text}; it stays the busiest."
-    return (
-        f"{text}; the busiest is then {torus.link_label(busiest)} with {seconds(after[busiest])}."
-    )
+    times = f"{seconds(after[link])} instead of {seconds(before[link])}"
+    text = f"With the swap, the busiest link {torus.link_label(link)} is busy for {times}"
+    then = f"{torus.link_label(busiest)} with {seconds(after[busiest])}"
+    return f"{text}." if busiest == link else f"{text}; the busiest is then {then}."
 
 
 def _describe_moves(traffic: TrafficComparison) -> str:
@@ -275,11 +267,8 @@ def _describe_moves(traffic: TrafficComparison) -> str:
     moves = []
     for node in dict.fromkeys(before[before != after].tolist()):
         tasks = np.flatnonzero(before == node)
-        noun, target = (
-            "tasks" if tasks.size > 1 else "task",
-            node_label(torus, int(after[tasks[0]])),
-        )
-        moves.append(f"{noun} {joined(tasks.tolist())} from {node_label(torus, node)} to {target}")
+        ends = [node_label(torus, int(end)) for end in (node, after[tasks[0]])]
+        moves.append(f"task{'s' * (tasks.size > 1)} {joined(tasks)} from {' to '.join(ends)}")
     return f"The swap moves {'; '.join(moves)}."
 
 

@@ -31,6 +31,7 @@ from .candidates import (
     describe_limit,
     describe_problem,
     explain_link_name,
+    name_limit,
     node_label,
 )
 from .links import Candidate
@@ -127,9 +128,9 @@ def answer(result: Simulation, why: Reasons | None = None, *, setting: str = "")
     unit = " per iteration" if result.iterations > 1 else ""
     head = f" takes {seconds(result.time)}{unit}"
     if reasons.lower_bound:
-        limit, alone = BINDING[reasons.binding], seconds(reasons.bounds[reasons.binding])
-        verb = "take" if reasons.binding == "latency" else "takes"
-        head += f"; {limit} alone {verb} {alone}"
+        limit = name_limit(reasons, _has_rounds(result))
+        verb = "take" if limit == BINDING["latency"] else "takes"
+        head += f"; {limit} alone {verb} {seconds(reasons.bounds[reasons.binding])}"
     about = describe_problem(result.problem)
     return traffic.answer(
         Headline("", name, head),
@@ -292,8 +293,7 @@ def _make_table(title: str, frame: pd.DataFrame, columns: Sequence[Column]) -> T
 
 
 def _make_notes(result: Simulation, reasons: Reasons, is_estimated: bool) -> list[str]:
-    has_rounds = result.workload.dependent and len(result.workload) > result.iterations > 0
-    limit = describe_limit(reasons, is_estimated, has_rounds)
+    limit = describe_limit(reasons, is_estimated, _has_rounds(result))
     notes = [_compare_with_bound(result, reasons.lower_bound)] if reasons.lower_bound else []
     if result.iterations == 1:
         notes += [limit]
@@ -311,16 +311,17 @@ def _make_notes(result: Simulation, reasons: Reasons, is_estimated: bool) -> lis
     return notes
 
 
+def _has_rounds(result: Simulation) -> bool:
+    return result.workload.dependent and len(result.workload) > result.iterations > 0
+
+
 def _compare_with_bound(result: Simulation, bound: float) -> str:
     """Return a sentence about the lower bound of the mapping, which includes the start-up."""
-    least = seconds(bound)
-    if result.time <= bound * (1 + _NO_EXCESS):
-        return "No simulation of this mapping can be faster. Other mappings were not compared."
-    excess = percent(result.time / bound - 1)
-    return (
-        f"No simulation of this mapping can be faster than {least}; this one takes {excess} "
-        "longer. Other mappings were not compared."
-    )
+    text = "No simulation of this mapping can be faster"
+    if result.time > bound * (1 + _NO_EXCESS):
+        longer = percent(result.time / bound - 1)
+        text += f" than {seconds(bound)}; this one takes {longer} longer"
+    return f"{text}. Other mappings were not compared."
 
 
 def _describe_error(result: Simulation, error: float) -> str:

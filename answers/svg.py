@@ -132,9 +132,9 @@ def draw_times(
         parts.append(draw_label(left - 8, y + 4, name, kind, "end", row.label))
         parts.append(_draw_line(left, y, x(row.time), y, f"{kind} pale", 2))
         if row.high > row.low:
-            ends = x(row.low), x(row.high)
-            parts.append(_draw_line(*ends[:1], y, *ends[1:], y, kind, 1.5))
-            parts += [_draw_line(end, y - 4, end, y + 4, kind, 1.5) for end in ends]
+            low, up = x(row.low), x(row.high)
+            parts.append(_draw_line(low, y, up, y, kind, 1.5))
+            parts += [_draw_line(end, y - 4, end, y + 4, kind, 1.5) for end in (low, up)]
         parts.append(
             f'<circle cx="{x(row.time):.1f}" cy="{y:.0f}" r="4.5" '
             f'class="{kind}{" hollow" * row.predicted}"><title>{title}</title></circle>'
