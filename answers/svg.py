@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from toruscast.text import nbytes, number, percent, printable, shortened, shown_name, typeset
+from toruscast.text import nbytes, number, percent, printable, shortened, shown_name, with_minus
 from toruscast.typing import Floats, Ints
 
 # Widths of a chart on a phone. Larger screens scale charts, and show two narrow ones side by side.
@@ -496,7 +496,7 @@ def draw_label(
 
 
 def _escape(value: object) -> str:
-    return escape(typeset(shortened(printable(" ".join(str(value).split())), 300)))
+    return escape(with_minus(shortened(printable(" ".join(str(value).split())), 300)))
 
 
 @cache

@@ -157,9 +157,14 @@ def bind_units(text: str, space: str = "\N{NO-BREAK SPACE}") -> str:
     return _BEFORE_UNIT.sub(space, text)
 
 
+def with_minus(text: str) -> str:
+    """Replace the hyphens of negative numbers and directions by the minus sign U+2212."""
+    return _MINUS.sub("\N{MINUS SIGN}", text)
+
+
 def typeset(text: str) -> str:
-    """Format a text for a page, with bound units and the minus sign U+2212."""
-    return _MINUS.sub("\N{MINUS SIGN}", bind_units(text))
+    """Format a text for a page, with bound units and minus signs."""
+    return with_minus(bind_units(text))
 
 
 def joined(names: Iterable[object], most: int = 4) -> str:
