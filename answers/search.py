@@ -256,9 +256,9 @@ def _describe_relief(traffic: TrafficComparison) -> str:
     torus, (after, before) = traffic.problem.torus, (use.seconds for use in traffic.uses)
     link, busiest = int(np.argmax(before)), int(np.argmax(after))
     times = f"{seconds(after[link])} instead of {seconds(before[link])}"
-    text = f"With the swap, the busiest link {torus.link_label(link)} is busy for {times}"
-    then = f"{torus.link_label(busiest)} with {seconds(after[busiest])}"
-    return f"{text}." if busiest == link else f"{text}; the busiest is then {then}."
+    text = f"With the swap, the busiest link {torus.link_label(link)} takes {times}"
+    then = f"{torus.link_label(busiest)} is the busiest, {seconds(after[busiest])}"
+    return f"{text}." if busiest == link else f"{text}; then {then}."
 
 
 def _describe_moves(traffic: TrafficComparison) -> str:
