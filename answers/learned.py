@@ -178,10 +178,10 @@ def answer(
         headline, notes = _describe_scores(quality, file)
         if badge:
             notes.append("The agreement of simulated times with a machine is unknown.")
-        scores, (importances, *features) = _score_section(quality), _importance_sections(result)
+        importances, *features = _importance_sections(result)
         # The importances are below the short table of scores.
-        scores = replace(scores, contents=[*scores.blocks, *importances.blocks])
-        sections = [scores, *features]
+        table = _score_section(quality)
+        sections = [replace(table, contents=[*table.blocks, *importances.blocks]), *features]
         if len(trained.samples) >= _MIN_SAMPLES:
             charts = functools.partial(_held_out_charts, trained)
             sections.insert(0, Section("Predicted times", charts, wide=False, only="page"))

@@ -199,7 +199,8 @@ def explanation_answer(result: Explanation, *, setting: str = "", top: int = 5) 
     name, other = ranking.baseline_name, shown_name(result.against.name or "the other mapping")
     limit, bound = BINDING[reasons.binding], seconds(reasons.bounds[reasons.binding])
     notes = [f"{name} is limited by {limit} ({bound} of {seconds(result.time)})."]
-    time, first, moves, title = seconds(ranking.times[0]), mappings[0], [], "launcher file"
+    time, first, title = seconds(ranking.times[0]), mappings[0], "launcher file"
+    moves: list[Sentence] = []
     gain = f": {time}, {ranking.describe_gain()} ({seconds(result.time)})"
     head = Headline("Swap nodes ", swap, gain)
     if first is result.mapping:
