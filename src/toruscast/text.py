@@ -16,7 +16,7 @@ _SHARE_DECIMALS = 12
 # The space between a number and its unit.
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=%|(?:[num]?s|[kMGT]?B)\b)")
 # The minus sign of a number or of a direction, such as "-24 %" and "-Z", but not a hyphen.
-_MINUS = re.compile(r"(?<![\w.)\]-])-(?=\d|[A-Z]\b)")
+_MINUS = re.compile(r"(?<![\w.)\]^-])-(?=\d|[A-Z]\b)")
 
 
 def time_unit(values: Iterable[float]) -> tuple[float, str]:

@@ -185,7 +185,7 @@ def test_names_are_printable_and_not_too_long():
         ("(0,2,4) -Z", "(0,2,4) \N{MINUS SIGN}Z"),
         ("(-0.003 to +0.090)", "(\N{MINUS SIGN}0.003 to +0.090)"),
         ("search-1-from-a-B", "search-1-from-a-B"),
-        ("10-20 -n 40 --X", "10-20 -n 40 --X"),
+        ("10-20 -n 40 --X 2^-1", "10-20 -n 40 --X 2^-1"),
     ],
 )
 def test_only_signs_become_minus_signs(text, expected):
