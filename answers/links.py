@@ -33,7 +33,7 @@ _MAX_HOPS = 20_000_000
 # Maximum height of a grid of links, in pixels.
 _HEIGHT = 330.0
 # Width of the coordinates beside a row, and the smallest cell beside which they are readable.
-_LABEL_WIDTH, _MIN_LABELLED = 28, 5
+_LABEL_WIDTH, _MIN_LABELLED = 24, 5
 # A page stores busy times in 1/250 of the busiest link; this value marks a missing link.
 STEPS, MISSING = 250, 255
 BARS = " ▁▂▃▄▅▆▇█"

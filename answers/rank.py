@@ -63,6 +63,7 @@ class RankingBlocks:
         # Exact times have no interval.
         is_exact = (self.table["source"] == "measured") | (result.unchecked is not None)
         ends = (self.table[end].mask(is_exact, times) for end in ("low", "high"))
+        is_predicted = self.table["source"].isin(_PREDICTED) & (result.unchecked is None)
         self.mappings = [result.named(name) for name in names]
         self.ranking = CandidateRanking(
             names,
@@ -70,7 +71,7 @@ class RankingBlocks:
             default_order(self.mappings, names, result.problem.torus),
             sources=list(map(self._source_text, self.table["source"])),
             ends=[*zip(*ends, strict=True)],
-            predicted={*self.table["mapping"][self.table["source"].isin(_PREDICTED)]},
+            predicted={*self.table["mapping"][is_predicted]},
             proved=result.verdict.kind == "proved",
         )
 

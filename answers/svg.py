@@ -24,7 +24,7 @@ _MAX_NAME, _MAX_GROUP = 18, 25
 # Approximate number of ticks on an axis.
 _N_TICKS = 4
 # Approximate widths of a bold letter, a regular letter and a digit, in pixels.
-_LETTER_WIDTH, _REGULAR_WIDTH, _DIGIT_WIDTH = 7.2, 6.4, 7.0
+_LETTER_WIDTH, _REGULAR_WIDTH, _DIGIT_WIDTH = 7.4, 6.9, 7.0
 # Colours of the light and the dark theme, from idle to busiest.
 RAMP = ("#fcf6d4", "#feca8d", "#fd9668", "#f1605d", "#cd4071", "#9e2f7f", "#721f81", "#440f76")
 # An axis is logarithmic if its largest value is more than this many times the smallest.

@@ -91,7 +91,7 @@ def test_packets_that_choose_their_way_have_no_pairs(found):
 def test_every_link_has_a_place_of_its_own(shape):
     n = int(np.prod(shape))
     cell, label, blocks = lay_out_links(shape)
-    assert label == (28 if cell >= 5 else 0)
+    assert label == (24 if cell >= 5 else 0)
     assert [block["dimension"] for block in blocks] == [k for k, s in enumerate(shape) if s > 1]
     for block in blocks:
         rings = n // shape[block["dimension"]]
