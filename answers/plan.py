@@ -156,7 +156,7 @@ def _rank_candidates(plan: Plan, upcoming: Sequence[TaskMapping] = ()) -> Candid
 
 def _explain_next(plan: Plan, name: str) -> str:
     """Return a sentence that says why a mapping runs next."""
-    row = plan.table.set_index("mapping").loc[name]
+    row = plan.table[plan.table["mapping"] == name].iloc[0]
     runs = f"Measured {int(row['runs'])} times" if row["runs"] else "Not measured yet"
     return f"{runs}; {probability(row['p_best'])} likely to be the fastest."
 
