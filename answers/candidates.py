@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -60,7 +61,7 @@ BINDING = {
     "link": "the busiest link",
     "injection": "the busiest injection FIFO",
     "reception": "the busiest receiving node",
-    "latency": "latency: software overhead and hops",
+    "latency": "software and hops",
 }
 
 
@@ -71,11 +72,17 @@ def describe_limit(reasons: Reasons, estimated: bool, dependent: bool = False) -
     messages wait for earlier ones.
     """
     bounds, binding = reasons.bounds, reasons.binding
-    others = ", ".join(f"{part} {seconds(bounds[part])}" for part in bounds if part != binding)
-    is_chain = dependent and binding == "latency"
-    limit = "the longest chain of dependent messages" if is_chain else BINDING[binding]
-    source = "an estimated " if estimated else ""
-    return f"Limited by {limit} ({source}{seconds(bounds[binding])} alone; {others})."
+    others = ", ".join(
+        f"{PARTS[part]} {seconds(bounds[part])}" for part in bounds if part != binding
+    )
+    alone = f"{'an estimated ' if estimated else ''}{seconds(bounds[binding])} alone"
+    return f"Limited by {name_limit(reasons, dependent)} ({alone}; {others})."
+
+
+def name_limit(reasons: Reasons, dependent: bool = False) -> str:
+    """Return the name of the largest bound of a mapping's time, as in `describe_limit`."""
+    is_chain = dependent and reasons.binding == "latency"
+    return "the longest chain of dependent messages" if is_chain else BINDING[reasons.binding]
 
 
 def explain_link_name(label: str) -> str:
@@ -142,7 +149,7 @@ class TrafficComparison:
         kind = "Estimated" if self.estimated else "Minimum"
         title, names = f"{kind} time for each part of the network", self.names
         lead = (
-            f"{title}, {unit}, under {joined(names)}. The solid bar is the limit, and the last bar "
+            f"{title}, {unit}, under {joined(names)}. Solid bars are the limit, and the last bar "
             "is the rest of the time."
         )
         limited = [
@@ -192,7 +199,7 @@ class TrafficComparison:
         """Return the map of links, their sorted busy times, and a table of the busiest links."""
         lead = (
             "Each cell is a link, and each row is a ring. All maps share one time scale. Green "
-            "frames mark the three busiest links, and the thickest frame marks the busiest."
+            "frames mark up to three of the busiest links; the thickest is the busiest."
         )
         if self.problem.torus.twist:
             lead += " Wrap links below a line also move along another dimension."
@@ -394,8 +401,11 @@ class TrafficComparison:
         """
         if self.problem.workload.n_tasks > _MAX_LAUNCHER_LINES:
             return None
-        content = format_bluegene(upcoming or self.best, self.problem.torus)
-        return File("next.map" if upcoming else "best.map", content)
+        mapping = upcoming or self.best
+        name = shown_name(mapping.name or self.candidates[0].name)
+        file = re.sub(r"[^\w.-]+", "-", name)[:_MAX_LABEL]
+        content = format_bluegene(mapping, self.problem.torus)
+        return File(f"{file}.map", content)
 
 
 def describe_problem(problem: MappingProblem) -> str:
@@ -467,11 +477,10 @@ def compare_times(
 
 def describe_certainty(verdict: Verdict, noun: str = "candidate") -> str:
     """Return a sentence with the certainty of the best; ``noun`` names the other mappings."""
-    goal = percent(verdict.tolerance, digits=2)
+    goal, sure = percent(verdict.tolerance, digits=2), probability(verdict.certainty)
     if verdict.kind == "undecided":
-        return f"Undecided: another {noun} may be more than {goal} faster."
-    sure = probability(verdict.certainty).capitalize()
-    return f"{sure} sure: no other {noun} is more than {goal} faster."
+        return f"Undecided: only {sure} sure that no other {noun} is more than {goal} faster."
+    return f"{sure.capitalize()} sure: no other {noun} is more than {goal} faster."
 
 
 def describe_rivals(verdict: Verdict, condition: str = "") -> str:
@@ -482,9 +491,9 @@ def describe_rivals(verdict: Verdict, condition: str = "") -> str:
 
 def certainty_badge(verdict: Verdict, workload: Workload, p_best: float = 0.0) -> str:
     """Return the certainty in one to three words; ``p_best`` is its lower bound."""
-    sure = f"{probability(max(verdict.certainty, p_best))} sure"
-    badges = {"sure": sure, "undecided": f"undecided: {sure}"}
-    return badges.get(verdict.kind, verdict.in_words(workload))
+    if verdict.kind == "sure":
+        return f"{probability(max(verdict.certainty, p_best))} sure"
+    return verdict.in_words(workload)
 
 
 @dataclass(frozen=True)
@@ -493,8 +502,8 @@ class CandidateRanking:
 
     ``times`` are seconds, and ``intervals`` are their lower and upper ends. ``sources`` follow a
     time in sentences, such as " predicted", and are empty for exact times. ``baseline_name`` is
-    how sentences call the baseline. ``upcoming`` are the candidates to run next. ``proved`` states
-    that no candidate is faster than the best.
+    how sentences call the baseline. ``upcoming`` are the candidates to run next, and the times of
+    ``predicted`` ones are predictions. ``proved`` states that no candidate is faster than the best.
     """
 
     names: Sequence[str]
@@ -505,6 +514,7 @@ class CandidateRanking:
     sources: Sequence[str] = ()
     intervals: Sequence[tuple[float, float]] = ()
     upcoming: Sequence[str] = ()
+    predicted: Container[str] = ()
     proved: bool = True
 
     @property
@@ -577,7 +587,9 @@ class CandidateRanking:
         relative = f"; per cent relative to {self.baseline_name}" if self.baseline else ""
         legend = " Each tick below is a candidate." if len(ticks) > 1 else ""
         marked = [(row.time, row.kind) for row in rows if row.kind != "other"]
-        lead = f"{quantity}, {unit}{relative}.{note}{legend}"
+        hollow = " Hollow dots are predicted." if len({row.predicted for row in rows}) > 1 else ""
+        following = " Green is the next run." if any(row.kind == "third" for row in rows) else ""
+        lead = f"{quantity}, {unit}{relative}.{note}{hollow}{following}{legend}"
         draw = partial(
             svg.draw_times, rows, scale, unit, lower_bound=lower_bound, ticks=ticks, marked=marked
         )
@@ -587,12 +599,12 @@ class CandidateRanking:
         """Return the chart's row of candidate ``i``, below ``n_skipped`` rows not drawn."""
         low, high = self.intervals[i] if self.intervals else (0.0, 0.0)
         kind = "best" if i == self.best else "yours" if i == self.yours else "other"
-        label, time = shortened(shown_name(self.names[i]), _MAX_LABEL), self.times[i]
+        name, time = self.names[i], self.times[i]
+        label = shortened(shown_name(name), _MAX_LABEL)
         base = None if i == self.yours else self.baseline
         note = change(time / base - 1) if base else ""
-        if self.names[i] in self.upcoming:
-            kind, note = "third", f"{note} run next"
-        return svg.Row(label, time, kind, low, high, note, n_skipped)
+        kind = "third" if name in self.upcoming else kind
+        return svg.Row(label, time, kind, low, high, note, n_skipped, name in self.predicted)
 
     def compare_traffic(
         self, problem: MappingProblem, mappings: Sequence[TaskMapping], network_only: bool = True

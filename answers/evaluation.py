@@ -37,6 +37,11 @@ _HELD_OUT = (
     Column("coverage", "90 % coverage", "share", 1),
 )
 _FEATURES = Column("features", kind="name")
+_NAMES = (
+    "The release bound is a lower bound of the time with the release times of messages at links. "
+    "prior and H1 to H6 are the sets of Jain et al. (SC'13); analytic and relative need no "
+    "simulation. Untrained orders (-) predict no times."
+)
 _REGRET = f"regret@1: {METRICS['regret_1'][1]}."
 _MEANING = (
     "Gain: mean difference in RCC on the same splits, with a 95 % interval. A set helps if its "
@@ -57,8 +62,9 @@ def answer(result: Evaluation) -> Answer:
     largest, intervals = result.small_to_large, _rcc_intervals(result)
     n_splits = int(scores["split"].max()) + 1
     n_train, n_test = int(scores["n_train"].iloc[0]), int(scores["n_test"].iloc[0])
+    headline, rivals = _make_headline(result, intervals, ["split"])
     notes = [
-        _describe_rivals(result, intervals, ["split"]),
+        rivals,
         f"Mean over {counted(n_splits, 'split')} of {len(samples)} mappings: {n_train} for "
         f"training, {n_test} for testing.",
         *(describe_runs(learned) if learned else ()),
@@ -101,33 +107,40 @@ def answer(result: Evaluation) -> Answer:
     return Answer(
         title="Feature sets on held-out mappings",
         badge="measured times" if learned else sample_badge(samples),
-        headline=_make_headline(intervals),
+        headline=headline,
         notes=notes,
+        details=[_NAMES],
         sections=sections,
         content=content,
         table=Table(summary, ()),
     )
 
 
-def _make_headline(intervals: pd.DataFrame) -> Headline:
-    """Return the set or untrained order with the largest RCC."""
-    name, rcc = intervals["name"].iloc[0], intervals["rcc"].iloc[0]
-    is_trained = name not in BASELINES.values()
-    before, how = ("Use ", "") if is_trained else ("Rank by ", ", without training")
-    return Headline(before, name, f"{how}: {rcc:.3f} of the pairs in the right order (RCC)")
+def _make_headline(
+    result: Evaluation, intervals: pd.DataFrame, by: Sequence[str]
+) -> tuple[Headline, str]:
+    """Return the set to use, and sentences about the sets that are indistinguishable from it.
 
-
-def _describe_rivals(result: Evaluation, intervals: pd.DataFrame, by: Sequence[str]) -> str:
-    """Return sentences that name the best trained set and the sets as good as the best order."""
-    best, rcc = intervals["name"].iloc[0], intervals.set_index("name")["rcc"]
-    text = ""
-    if best != result.best:
-        text = f"The best trained set, {result.best}, has RCC {rcc[result.best]:.3f}. "
-    gain = rcc_gains(pd.concat([result.scores, result.baselines]), best, by).loc[rcc.index[1:]]
+    Without a trained set that is distinguishably better than all untrained orders, it is the best
+    of these.
+    """
+    rcc, trained = intervals.set_index("name")["rcc"], result.best
+    scores = pd.concat([result.scores, result.baselines])
+    untrained = next((name for name in rcc.index if name in BASELINES.values()), "")
+    is_needed = not untrained or rcc_gains(scores, untrained, by)["low"][trained] > 0
+    best = trained if is_needed else untrained
+    gain = rcc_gains(scores, best, by).loc[rcc.index.drop(best)]
     equal = gain.index[~(gain["high"] < 0)]
+    text = "All others are worse." * (len(gain) > 0)
     if len(equal):
-        return f"{text}Indistinguishable from {best}: {joined(equal, len(equal))}."
-    return f"{text}All others are worse." if len(gain) else text
+        text = f"Indistinguishable from {best}: {joined(equal, len(equal))}."
+    if is_needed:
+        score = f": {rcc[best]:.3f} of the pairs in the right order (RCC)"
+        return Headline("Use ", best, score), text
+    well = "as well as" if trained in equal else "better than"
+    score = f" orders {well} any trained set ({rcc[best]:.3f} of pairs)"
+    text = f"The best trained set, {trained}, has {rcc[trained]:.3f}. {text}"
+    return Headline("No training needed: ", best, score), text
 
 
 def rcc_chart(result: Evaluation) -> Chart:
@@ -138,12 +151,14 @@ def rcc_chart(result: Evaluation) -> Chart:
         label = f"{name}*" if name in BASELINES.values() else name
         rows.append(svg.Row(label, rcc, "other" if i else "best", low, high))
     left_end = min(_CHANCE_RCC, *table["rcc"].tolist(), *table["low"].tolist())
-    lead = "Mean RCC: the share of pairs of held-out mappings in the right order, 0.5 by chance."
+    lead = "Mean RCC: the share of pairs of held-out mappings in the right order."
     if result.hold_out is None:
-        lead += " Bars contain 95 % of the splits."
+        lead += " Whiskers contain 95 % of the splits."
     if any(row.label.endswith("*") for row in rows):
         lead += " * without training."
-    draw = partial(svg.draw_times, rows, scale=1.0, unit="", left_end=left_end)
+    draw = partial(
+        svg.draw_times, rows, scale=1.0, unit="", left_end=left_end, by_chance=_CHANCE_RCC
+    )
     return Chart("sets", "", lead, draw)
 
 
@@ -168,8 +183,7 @@ def _set_table(result: Evaluation, gain: pd.DataFrame, names: pd.Series[str]) ->
     wide = wide.loc[names.tolist()].rename_axis("features").join(gain.set_index("features"))
     # Do not print the gain of the first set over itself.
     wide.loc[gain["features"][0], ["gain", "low", "high"]] = float("nan")
-    spread = Column("rcc_low", kind="decimal", to="rcc_high")
-    columns = [_FEATURES, Column("rcc_mean", "RCC", "decimal", below=spread)]
+    columns = [_FEATURES, Column("rcc_mean", "RCC", "decimal")]
     if len(gain) > 1:
         # The gain is the main result, so keep it on a narrow terminal.
         interval = Column("low", kind="signed", to="high")
@@ -208,14 +222,15 @@ def _hold_out_answer(result: Evaluation, by: HoldOut) -> Answer:
         *(Column(name, f"RCC of {name}", "decimal") for name in bounds),
         *_HELD_OUT[1:],
     ]
+    headline, rivals = _make_headline(result, intervals, ["held_out", "workload", "torus"])
     n_blocks = int((scores["predictor"] == best).sum())
     held_out = "The largest" if by == "size" else f"Each {by}"
     return Answer(
         title=f"Feature sets on held-out {PLURALS[by]}",
         badge=sample_badge(result.samples),
-        headline=_make_headline(intervals),
+        headline=headline,
         notes=[
-            _describe_rivals(result, intervals, ["held_out", "workload", "torus"]),
+            rivals,
             f"{held_out} is held out, and the other samples are for training. Scores are means "
             f"over {n_blocks} pairs of a workload and a torus.",
             f"Over 1 % and 5 %: RCC of only the pairs whose times differ by more. {_REGRET}",

@@ -125,8 +125,8 @@ def draw_link_map(view: LinkMap) -> str:
         band_width = label + block["columns"] * cell + 4
         width = block["bands"] * band_width
         height = rows * cell + 2 * (rows // group - 1)
-        # Label a row with the coordinates of its group, at least 10 pixels from the next label.
-        step = group * math.ceil(10 / (group * cell))
+        # Label a row with the coordinates of its group, at least 12 pixels from the next label.
+        step = group * math.ceil(12 / (group * cell))
         labelled = np.flatnonzero((torus.coords[:, k] == 0) & (row % step == 0) & bool(label))
         for side, sign in enumerate("+-"):
             if x and x + width > _WIDTH:

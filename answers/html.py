@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.resources import files
@@ -19,7 +20,7 @@ import toruscast
 from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.files import atomic_path, check_path
-from toruscast.text import bind_units, shown_name
+from toruscast.text import bind_units, shown_name, typeset
 
 from .blocks import Answer, Block, Chart, Section, Sentence
 from .links import LinkMap, lay_out_links, network_data
@@ -93,9 +94,17 @@ def render_page(answer: Answer, inputs: Sequence[tuple[str, str]] = ()) -> str:
     setting = [("input", answer.setting)] if answer.setting and answer.title else []
     rows = [*setting, *answer.facts, *inputs, *describe_machine().items()]
     facts = Table(pd.DataFrame(rows, columns=["name", "value"]))
+    title = shown_name(answer.title or answer.setting or answer.headline)
+    # Do not repeat the badge at the beginning of the note beside it.
+    first_note = "".join(answer.notes[:1])
+    if first_note.lower().startswith(f"{answer.badge}: "):
+        rest = first_note[len(answer.badge) + 2 :]
+        first_note = f"{rest[:1].upper()}{rest[1:]}"
     return environment.get_template("page.html").render(
         answer=answer,
-        title=shown_name(answer.title or answer.setting or answer.headline),
+        title=title,
+        has_mesh=re.search(r"\d+m(x|\b)", title) is not None,
+        first_note=first_note,
         policy=Markup(_POLICY),
         style=Markup(style_sheet()),
         script=Markup(_read_asset("page.js")),
@@ -118,7 +127,7 @@ def _render_section(section: Section, macros: Any) -> str:
 def _render_block(block: Block, macros: Any, heading: str) -> str:
     """Return a block as HTML; ``heading`` is the title of its section."""
     if isinstance(block, Sentence):
-        return f"<p>{escape(bind_units(block.text))}</p>\n"
+        return f"<p>{escape(typeset(block.text))}</p>\n"
     if isinstance(block, Table):
         return str(macros.table(block, heading))
     if isinstance(block, Chart):
@@ -136,18 +145,20 @@ def _make_environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters["name"] = lambda value: shown_name(" ".join(str(value).split()))
-    environment.filters["bind_units"] = bind_units
+    environment.filters["typeset"] = typeset
     environment.globals["cell_html"] = _cell_html
     return environment
 
 
 def _cell_html(column: Column, lines: tuple[str, ...]) -> Markup:
     """Return a table cell. The browser does not wrap labels and text with several lines."""
+    # Names and commands may be copied, so they keep their hyphens.
+    format_text = bind_units if column.kind in ("name", "text") else typeset
     if len(lines) == 1 and column.kind != "label":
         is_long = max(map(len, lines[0].split()), default=0) > _MAX_WORD
-        text = bind_units(lines[0])
+        text = format_text(lines[0])
         return Markup('<span class="long">{}</span>').format(text) if is_long else escape(text)
-    spans = [Markup('<span class="line">{}</span>').format(bind_units(line)) for line in lines]
+    spans = [Markup('<span class="line">{}</span>').format(format_text(line)) for line in lines]
     return Markup("<br>").join(spans)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
@@ -180,11 +181,12 @@ def answer(
         headline, notes = _describe_scores(quality, file)
         if badge:
             notes.append("The agreement of simulated times with a machine is unknown.")
-        sections = [_score_section(quality), *_importance_sections(result)]
+        importances, *features = _importance_sections(result)
+        # The importances are below the short table of scores.
+        table = _score_section(quality)
+        sections = [replace(table, contents=[*table.blocks, *importances.blocks]), *features]
         if len(trained.samples) >= _MIN_SAMPLES:
-            curve = partial(_learning_curve, trained)
             charts = partial(_held_out_charts, trained)
-            sections.insert(1, Section("Learning curve", curve, wide=False, only="page"))
             sections.insert(0, Section("Predicted times", charts, wide=False, only="page"))
     return Answer(
         setting=setting or title,
@@ -231,13 +233,11 @@ METRICS = {
 def _describe_scores(quality: pd.DataFrame, file: str) -> tuple[Headline, list[str]]:
     """Return the headline and the notes about a model of simulated times."""
     scores = quality.set_index("metric")
-    rcc, lost = scores.loc["rcc"], percent(scores["mean"]["regret_1"], 1)
-    score = f"{rcc['mean']:.3f} of the pairs of unseen mappings in the right order (RCC)"
-    headline = Headline("" if file else "The model", file, f" puts {score}")
-    notes = [f"The mapping predicted fastest takes {lost} longer than the fastest (mean)."]
-    if np.isfinite(rcc["low"]):
-        notes.insert(0, f"{rcc['low']:.3f} to {rcc['high']:.3f} in 95 % of the splits.")
-    return headline, notes
+    mean, lost = scores["mean"], percent(scores["mean"]["regret_1"], 1)
+    order = f"{percent(mean['rcc'], 1)} of pairs are in the right order"
+    choice = f"its first choice is {lost} slower than the fastest; {order}"
+    headline = Headline("" if file else "The model", file, f": {choice}")
+    return headline, ["Means over splits, on mappings that the model was not trained on."]
 
 
 def _score_section(quality: pd.DataFrame) -> Section:
@@ -284,16 +284,15 @@ def scatter_chart(
 
 
 def _held_out_charts(result: Training) -> list[Block]:
-    """Return a chart of held-out predictions, which trains several models."""
+    """Return charts of held-out predictions and of the learning curve, which train many models."""
     predicted = curves.predict_held_out(result.samples, result.model)
     times = result.samples["time"].to_numpy()
     names = [str(name) for name in result.samples.get("mapping", range(len(times)))]
     axes = ("simulated", times), ("predicted", predicted)
-    return [scatter_chart("observed", "", _UNSEEN, *axes, names)]
+    return [scatter_chart("observed", "", _UNSEEN, *axes, names), _learning_curve(result)]
 
 
-def _learning_curve(result: Training) -> list[Block]:
-    """Return a chart of the learning curve, which trains many models."""
+def _learning_curve(result: Training) -> Chart:
     curve = curves.learning_curve(result).dropna(subset="mean")
     half, full = curve.iloc[-2], curve.iloc[-1]
     gain = full["mean"] - half["mean"]
@@ -301,12 +300,14 @@ def _learning_curve(result: Training) -> list[Block]:
     intervals = curve[["n_train", "low", "high"]].dropna()
     area = list(intervals.itertuples(index=False, name=None))
     points = svg.Series("", "best", curve["n_train"].to_numpy(), curve["mean"].to_numpy())
-    lead = f"From {half['n_train']:.0f} to {full['n_train']:.0f} samples, the RCC changes by "
+    lead = f"Splits train on up to {full['n_train']:.0f} of {len(result.samples)} samples. From "
+    lead += f"{half['n_train']:.0f} to {full['n_train']:.0f} samples, the RCC changes by "
     lead += f"{gain:+.3f}. More samples {helps} help. Shaded: 95 % of the splits."
     series = [points._replace(style="line"), points]
-    options: dict[str, Any] = {"from_zero": False, "scales": svg.Scales(area=area)}
-    draw = partial(svg.draw_plot, series, "samples", "RCC", **options)
-    return [Chart("growth", "", lead, draw)]
+    scales = svg.Scales(area=area, ticks=curve["n_train"].tolist())
+    titles = "samples for training", "RCC"
+    draw = partial(svg.draw_plot, series, *titles, from_zero=False, scales=scales)
+    return Chart("growth", "Learning curve", lead, draw)
 
 
 def importance_chart(model: TimePredictor | FittedModel) -> Chart:
@@ -316,7 +317,7 @@ def importance_chart(model: TimePredictor | FittedModel) -> Chart:
     lead = "Share of the variance that splits of the trees by each feature explain, %."
     bars = [("importance", "best", values)]
     draw = partial(svg.draw_bars, names.tolist(), bars, 1.0, "%")
-    return Chart("importance", "", lead, draw)
+    return Chart("importance", "Feature importances", lead, draw)
 
 
 def _importance_frame(model: TimePredictor | FittedModel) -> pd.DataFrame:
@@ -339,6 +340,6 @@ def _importance_sections(result: Training | RunModel) -> list[Section]:
     ]
     chart, frame = importance_chart(result.model), _importance_frame(result.model)
     return [
-        Section("Feature importances", [chart], wide=False, only="page"),
+        Section("", [chart], wide=False, only="page"),
         Section("Most important features", [Table(frame, columns)], wide=False),
     ]

@@ -33,7 +33,7 @@
     const body = table.tBodies[0];
     const heads = [...table.tHead.rows[0].cells];
     const value = (row, k) => {
-      const text = row.cells[k].textContent;
+      const text = row.cells[k].textContent.replace(/^\u2212/, "-");
       const found = Number.parseFloat(text.replace(/^[<>] /, ""));
       return heads[k].classList.contains("number") && !Number.isNaN(found) ? found : text;
     };
@@ -71,7 +71,8 @@
       const quoted = (cell) => {
         // A spreadsheet interprets a name that begins like this as a formula.
         const isFormula = /^[=+\-@\t]/.test(cell.textContent) && !cell.classList.contains("number");
-        const text = isFormula ? `'${cell.textContent}` : cell.textContent;
+        const plain = cell.textContent.replaceAll("\u2212", "-");
+        const text = isFormula ? `'${plain}` : plain;
         return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
       };
       const lines = [table.tHead.rows[0], ...body.rows].filter((row) => !row.hidden)
@@ -139,7 +140,7 @@
       const node = Math.floor(link / ports), port = link % ports;
       const coords = given.shape.map((size, k) => Math.floor(node / stride[k]) % size);
       // A line does not break within the name of a link.
-      return `(${coords})\u00a0${port % 2 ? "-" : "+"}\u2060${given.dimensions[port >> 1]}`;
+      return `(${coords})\u00a0${port % 2 ? "\u2212" : "+"}\u2060${given.dimensions[port >> 1]}`;
     };
 
     const first = $("first"), second = $("second");
@@ -202,7 +203,10 @@
 
     const busiest = (use) => {
       const all = [...Array(nLinks).keys()].filter(exists);
-      return all.sort((p, q) => time(use, q) - time(use, p)).slice(0, 3);
+      all.sort((p, q) => time(use, q) - time(use, p));
+      // Frame a single link if more than three are about equally busy.
+      const nEqual = all.filter((link) => time(use, link) >= 0.99 * time(use, all[0])).length;
+      return { links: all.slice(0, nEqual > 3 ? 1 : 3), nEqual };
     };
     let chosen = null;
     const maps = {};
@@ -221,12 +225,12 @@
       for (const block of made.cells) {
         pen.fillStyle = style.color;
         pen.font = "11px system-ui, sans-serif";
-        pen.fillText(`${block.side ? "-" : "+"}${given.dimensions[block.dimension]}`,
+        pen.fillText(`${block.side ? "\u2212" : "+"}${given.dimensions[block.dimension]}`,
           block.x, block.y - 4);
         const rings = nNodes / block.columns;
         // Label groups of rings, as many as have room.
-        const step = block.group * Math.ceil(10 / (block.group * given.cell));
-        pen.font = "9px system-ui, sans-serif";
+        const step = block.group * Math.ceil(12 / (block.group * given.cell));
+        pen.font = "11px system-ui, sans-serif";
         for (let ring = 0; given.label && ring < rings; ring++) {
           if (ring % block.rows % step) continue;
           const [x, y] = where(block, linkOf(block, ring, 0));
@@ -294,8 +298,11 @@
       const a = Number(first.value), b = Number(second.value);
       const difference = mode() === "difference";
       $("figure-b").hidden = !several || difference;
-      const caption = (use) => `${given.names[use]}, busiest link ${name(busiest(use)[0])}: ` +
-        seconds(given.max_busy[use]);
+      const caption = (use) => {
+        const { links, nEqual } = busiest(use);
+        return `${given.names[use]}, busiest link ${name(links[0])}: ` +
+          seconds(given.max_busy[use]) + (nEqual > 3 ? `, ${nEqual} links within 1\u00a0%` : "");
+      };
       $("name-a").textContent = difference
         ? `${given.names[a]} minus ${given.names[b]}` : caption(a);
       $("name-b").textContent = caption(b);
@@ -310,8 +317,8 @@
           s < 0.5 ? shade(BROWN, 1 - 2 * s) : shade(BLUE, 2 * s - 1));
       } else {
         const limit = Math.max(given.max_busy[a], several ? given.max_busy[b] : 0) || 1e-12;
-        draw("a", (link) => time(a, link), [RAMP, RAMP], limit, busiest(a));
-        if (several) draw("b", (link) => time(b, link), [RAMP, RAMP], limit, busiest(b));
+        draw("a", (link) => time(a, link), [RAMP, RAMP], limit, busiest(a).links);
+        if (several) draw("b", (link) => time(b, link), [RAMP, RAMP], limit, busiest(b).links);
         scale("idle", `busy ${seconds(limit)}`, (s) => shade(RAMP, s));
       }
       $("map-a").setAttribute("aria-label", `Links under ${$("name-a").textContent}`);
@@ -355,7 +362,7 @@
         event.preventDefault();
         const blocks = maps[which].cells;
         const use = Number(which === "a" ? first.value : second.value);
-        if (chosen === null || event.key === "Enter") return choose(busiest(use)[0]);
+        if (chosen === null || event.key === "Enter") return choose(busiest(use).links[0]);
         let k = blocks.findIndex((each) => 2 * each.dimension + each.side === chosen % ports);
         const [, , ring, column] = where(blocks[k], chosen);
         if (typeof move === "string") {

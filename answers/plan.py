@@ -13,7 +13,7 @@ from toruscast._slow import pandas as pd
 from toruscast.decision import Plan, Runs
 from toruscast.decision.results import default_order
 from toruscast.mapping import TaskMapping
-from toruscast.text import counted, joined, percent, seconds, shown_name, time_unit
+from toruscast.text import counted, joined, percent, probability, seconds, shown_name, time_unit
 
 from . import svg
 from .blocks import Answer, Chart, Headline, Section
@@ -30,7 +30,6 @@ from .table import Column, Table, records
 
 # Maximum number of next runs to suggest.
 _MAX_NEXT = 3
-_RUN_NEXT = "Run next: "
 # Smaller gains would be rounded to 0.0 %.
 _MIN_GAIN = 0.0005
 # Smaller shares of the time that does not depend on the mapping are not mentioned.
@@ -56,8 +55,10 @@ def answer(
     chosen = _choose_next(plan) if upcoming is None else upcoming
     ranking, notes = _rank_candidates(plan, chosen), []
     named = ", ".join(shown_name(plan.name_of(mapping)) for mapping in chosen)
-    headline = _make_headline(plan, ranking, named)
-    if chosen and headline.before != _RUN_NEXT:
+    headline, leader = _make_headline(plan, ranking, named)
+    if leader:
+        notes += [_explain_next(plan, plan.name_of(chosen[0])), leader]
+    elif chosen:
         notes.append(f"Run next: {named}.")
     elif not chosen and plan.is_enough:
         notes.append("No more runs are needed.")
@@ -110,7 +111,7 @@ def answer(
             "enough": plan.is_enough,
             "mappings": records(_sort_table(plan)),
         },
-        file=traffic.launcher_file(chosen[0] if headline.before == _RUN_NEXT else None),
+        file=traffic.launcher_file(chosen[0] if leader else None),
     )
 
 
@@ -157,11 +158,19 @@ def _rank_candidates(plan: Plan, upcoming: Sequence[TaskMapping] = ()) -> Candid
         best=names.index(plan.name_of(plan.best)),
         intervals=[*zip(table["low"], table["high"], strict=True)],
         upcoming=[plan.name_of(mapping) for mapping in upcoming],
+        predicted={*table["mapping"][table["runs"] == 0]},
     )
 
 
-def _make_headline(plan: Plan, ranking: CandidateRanking, upcoming: str) -> Headline:
-    """Return the mapping to use, to keep or to run next, with its time and its gain."""
+def _explain_next(plan: Plan, name: str) -> str:
+    """Return a sentence that says why a mapping runs next."""
+    row = plan.table[plan.table["mapping"] == name].iloc[0]
+    runs = f"Measured {int(row['runs'])} times" if row["runs"] else "Not measured yet"
+    return f"{runs}; {probability(row['p_best'])} likely to be the fastest."
+
+
+def _make_headline(plan: Plan, ranking: CandidateRanking, upcoming: str) -> tuple[Headline, str]:
+    """Return the headline, and a sentence about the best if the headline is about the next run."""
     best, gain = shown_name(ranking.names[ranking.best]), ""
     is_kept = ranking.yours == ranking.best
     if ranking.yours is not None and not is_kept:
@@ -171,15 +180,16 @@ def _make_headline(plan: Plan, ranking: CandidateRanking, upcoming: str) -> Head
             gain = f", {compare_times(plan.ratio_to(yours), 1.0, DEFAULT_ORDER)} (not measured)"
     if plan.runs is None:
         if len(plan.names) == 1:
-            return Headline("", best, " is the only mapping, so there is nothing to choose.")
-        return Headline("No runs yet; ", best, f" is predicted to be the fastest{gain}.")
+            return Headline("", best, " is the only mapping, so there is nothing to choose."), ""
+        return Headline("No runs yet; ", best, f" is predicted to be the fastest{gain}."), ""
     row = _sort_table(plan).iloc[ranking.best]
     time = f"{seconds(row['measured'])} measured in {counted(int(row['runs']), 'run')}"
     if plan.verdict.kind != "undecided":
-        return Headline(f"Keep {DEFAULT_ORDER}, " if is_kept else "Use ", best, f": {time}{gain}")
+        use = f"Keep {DEFAULT_ORDER}, " if is_kept else "Use "
+        return Headline(use, best, f": {time}{gain}"), ""
     if upcoming:
-        return Headline(_RUN_NEXT, upcoming, f". {best} leads: {time}{gain}", "third")
-    return Headline("", best, f" leads: {time}{gain}")
+        return Headline("Run next: ", upcoming, kind="third"), f"{best} leads: {time}{gain}."
+    return Headline("", best, f" leads: {time}{gain}"), ""
 
 
 def _describe_certainty(plan: Plan) -> str:
@@ -224,10 +234,9 @@ def describe_noise(plan: Plan) -> str:
 def times_chart(plan: Plan, ranking: CandidateRanking | None = None) -> Chart:
     """Return the expected times of the five best, the default order and the slowest."""
     ranking = ranking or _rank_candidates(plan, _choose_next(plan))
-    measured = int((plan.table["runs"] > 0).sum())
     return ranking.chart(
         "Expected time of a run without noise",
-        f" Bars are 90 % intervals; {measured} of {len(plan.table)} were measured.",
+        " Whiskers are 90 % intervals.",
         ticks=ranking.times,
     )
 

@@ -40,6 +40,8 @@ _RULE_NAMES = {
     "arbitration": "arbitration",
     "tie_break": "ties",
 }
+# Sources of times that no simulation with real packets confirmed.
+_PREDICTED = ("predicted", "coarse")
 _NETWORK_ONLY = "Times are for the network only, without computation or other jobs."
 
 
@@ -60,6 +62,7 @@ class RankingBlocks:
         # Exact times have no interval.
         is_exact = (self.table["source"] == "measured") | (result.unchecked is not None)
         low, high = (self.table[name].mask(is_exact, times) for name in ("low", "high"))
+        is_predicted = self.table["source"].isin(_PREDICTED) & (result.unchecked is None)
         self.mappings = [result.named(name) for name in names]
         self.ranking = CandidateRanking(
             names,
@@ -67,6 +70,7 @@ class RankingBlocks:
             yours=default_order(self.mappings, names, result.problem.torus),
             sources=list(map(self._source_text, self.table["source"])),
             intervals=[*zip(low, high, strict=True)],
+            predicted={*self.table["mapping"][is_predicted]},
             proved=result.verdict.kind == "proved",
         )
 
@@ -302,9 +306,7 @@ def _describe_simulations(result: Ranking) -> list[str]:
     if verdict.kind == "undecided" and verdict.rivals:
         rivals = joined(verdict.rivals)
         sentences.append(f"Possibly faster: {rivals}. More --simulations may decide.")
-    if cost.simulated and verdict.kind == "proved":
-        sentences.append(f"{counted(cost.simulated, 'simulation')} proved it.")
-    elif cost.simulated:
+    if cost.simulated:
         sentences.append(f"{cost.simulated} of {cost.candidates} candidates were simulated.")
     n_coarse, has_forecasts = int((source == "coarse").sum()), (source == "predicted").any()
     if cost.coarsening is not None and cost.coarsening > 1 and n_coarse:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 
 import numpy as np
@@ -12,10 +12,10 @@ from toruscast._search.search import TIME, SearchResult
 from toruscast.decision.results import describe_proof_scope
 from toruscast.mapping import TaskMapping
 from toruscast.simulation.simulator import simulate
-from toruscast.text import counted, number, percent, seconds, shown_name, time_unit
+from toruscast.text import counted, joined, number, percent, seconds, shown_name, time_unit
 
 from . import svg
-from .blocks import Answer, Chart, Headline, Section
+from .blocks import Answer, Chart, Headline, Section, Sentence
 from .candidates import (
     BINDING,
     DEFAULT_ORDER,
@@ -45,11 +45,7 @@ def answer(
     baseline = "your best mapping" if yours else DEFAULT_ORDER
     badge, notes = _describe_certainty(result)
     traffic = _compare_traffic(result, baseline)
-    names = [candidate.name for candidate in traffic.compared]
-    times = [candidate.time for candidate in traffic.compared]
-    ranking = CandidateRanking(names, times, yours=len(names) - 1, baseline_name=baseline)
-    ticks = result.table["value"][np.isfinite(result.table["value"])].tolist()
-    chart = ranking.chart(lower_bound=result.bound, ticks=ticks)
+    chart = _times_chart(traffic, result, baseline)
     chart_section = Section("How much faster", [chart], wide=False, only="page")
     sections = [
         *([chart_section] if result.objective == TIME else []),
@@ -131,6 +127,19 @@ def _compare_traffic(result: SearchResult, baseline: str) -> TrafficComparison:
     return TrafficComparison(result.problem, candidates)
 
 
+def _times_chart(traffic: TrafficComparison, result: SearchResult, baseline: str) -> Chart:
+    """Return a chart of the times of the search's mappings and the baseline, the best first."""
+    table = result.table[np.isfinite(result.table["value"])]
+    times = dict(zip(table["mapping"], table["value"], strict=True))
+    # The baseline may not be among the compared mappings.
+    times |= {each.name: each.time for each in traffic.compared if np.isfinite(each.time)}
+    names = sorted(times, key=lambda name: (name != traffic.compared[0].name, times[name]))
+    ticks, yours = [times[name] for name in names], traffic.compared[-1].name
+    found = names.index(yours) if yours in times else None
+    ranking = CandidateRanking(names, ticks, yours=found, baseline_name=baseline)
+    return ranking.chart(lower_bound=result.bound, ticks=ticks)
+
+
 def progress_chart(result: SearchResult) -> Chart:
     """Return a chart of the best objective so far over the seconds of the search."""
     is_time = result.objective == TIME
@@ -197,22 +206,28 @@ def explanation_answer(result: Explanation, *, setting: str = "", top: int = 5) 
     name, other = ranking.baseline_name, shown_name(result.against.name or "the other mapping")
     limit, bound = BINDING[reasons.binding], seconds(reasons.bounds[reasons.binding])
     notes = [f"{name} is limited by {limit} ({bound} of {seconds(result.time)})."]
-    time, first = seconds(ranking.times[0]), mappings[0]
+    time, first, title = seconds(ranking.times[0]), mappings[0], "launcher file"
+    moves: list[Sentence] = []
     gain = f": {time}, {ranking.describe_gain()} ({seconds(result.time)})"
     head = Headline("Swap nodes ", swap, gain)
     if first is result.mapping:
         head = Headline("Keep ", name, f": {time}; no swap of nodes makes it faster")
     elif first is result.against:
         head = Headline("Use ", other, gain)
+    else:
+        notes.insert(0, _describe_relief(traffic))
+        moves = [Sentence(_describe_moves(traffic))]
+        title = "launcher file with this swap"
     if first is not result.against:
         difference = compare_times(result.time, result.against_time, other)
-        notes.append(f"It takes {difference} ({seconds(result.against_time)}).")
+        notes.append(f"{name} takes {difference} ({seconds(result.against_time)}).")
     elif swap:
         time = seconds(result.exchanges["time"][0])
         notes.append(f"The best swap of nodes, {swap}, takes {time}.")
+    file, chart = traffic.launcher_file(), ranking.chart("Simulated time")
     link_map, spread, *_ = traffic.link_sections()
     sections = [
-        Section("How much faster", [ranking.chart("Simulated time")], wide=False, only="page"),
+        Section("How much faster", [chart, *moves], wide=False, only="page"),
         *traffic.limit_sections(),
         link_map,
         Section("Task pairs on the busiest links", [_pair_table(result, top, other)], wide=False),
@@ -240,8 +255,29 @@ def explanation_answer(result: Explanation, *, setting: str = "", top: int = 5) 
             "exchanges": records(result.exchanges),
         },
         table=Table(result.pairs, ()),
-        file=traffic.launcher_file(),
+        file=file and replace(file, title=title),
     )
+
+
+def _describe_relief(traffic: TrafficComparison) -> str:
+    """Return a sentence about the busiest link before the swap, and the busiest link after it."""
+    torus, (after, before) = traffic.problem.torus, (use.seconds for use in traffic.uses)
+    link, busiest = int(np.argmax(before)), int(np.argmax(after))
+    times = f"{seconds(after[link])} instead of {seconds(before[link])}"
+    text = f"With the swap, the busiest link {torus.link_label(link)} takes {times}"
+    then = f"{torus.link_label(busiest)} is the busiest, {seconds(after[busiest])}"
+    return f"{text}." if busiest == link else f"{text}; then {then}."
+
+
+def _describe_moves(traffic: TrafficComparison) -> str:
+    """Return a sentence with the nodes that tasks leave in the swap, and their new nodes."""
+    torus, (after, before) = traffic.problem.torus, (each.mapping.node for each in traffic.compared)
+    moves = []
+    for node in dict.fromkeys(before[before != after].tolist()):
+        tasks = np.flatnonzero(before == node)
+        ends = [node_label(torus, int(end)) for end in (node, after[tasks[0]])]
+        moves.append(f"task{'s' * (tasks.size > 1)} {joined(tasks)} from {' to '.join(ends)}")
+    return f"The swap moves {'; '.join(moves)}."
 
 
 def changes_chart(result: Explanation) -> Chart:

@@ -24,12 +24,14 @@ from toruscast.text import counted, percent, seconds, shown_name, time_unit
 from . import svg
 from .blocks import Answer, Chart, Headline, Section
 from .candidates import (
+    BINDING,
     CandidateRanking,
     TrafficComparison,
     compare_times,
     describe_limit,
     describe_problem,
     explain_link_name,
+    name_limit,
     node_label,
 )
 from .links import Candidate
@@ -37,6 +39,8 @@ from .table import Column, Table, records
 
 # Rows of the tables of links, of phases, and of all others.
 _N_LINKS, _N_PHASES, _N_OTHER = 5, 5, 3
+# A time with a smaller excess over its lower bound is equal to it.
+_NO_EXCESS = 5e-4
 # Points of the timeline.
 _N_MOMENTS = 120
 _DETAILS = "Links, buffers, messages and FIFOs"
@@ -121,12 +125,12 @@ def answer(result: Simulation, explanation: Reasons | None = None, *, setting: s
     ]
     content = _make_content(result, reasons, links)
     content |= {key: records(table) for key, table in tables.items()}
-    bound, unit = reasons.lower_bound, " per iteration" if result.iterations > 1 else ""
+    unit = " per iteration" if result.iterations > 1 else ""
     head = f" takes {seconds(result.time)}{unit}"
-    if bound:
-        minimum = f"the minimum for this mapping ({seconds(bound)})"
-        excess = compare_times(max(result.time, bound), bound, minimum)
-        head += f", {excess.removeprefix('as long as ')}"
+    if reasons.lower_bound:
+        limit = name_limit(reasons, _has_rounds(result))
+        verb = "take" if limit == BINDING["latency"] else "takes"
+        head += f"; {limit} alone {verb} {seconds(reasons.bounds[reasons.binding])}"
     about = describe_problem(result.problem)
     return traffic.answer(
         Headline("", name, head),
@@ -287,13 +291,13 @@ def _detail_tables(result: Simulation, links: pd.DataFrame) -> dict[str, pd.Data
 
 
 def _make_notes(result: Simulation, reasons: Reasons, is_estimated: bool) -> list[str]:
-    """Return sentences about the limit of the time, the iterations and the error."""
-    has_rounds = result.workload.dependent and len(result.workload) > result.iterations > 0
-    limit = describe_limit(reasons, is_estimated, has_rounds)
+    """Return sentences about the bound and the limit of the time, the iterations and the error."""
+    limit = describe_limit(reasons, is_estimated, _has_rounds(result))
+    notes = [_compare_with_bound(result, reasons.lower_bound)] if reasons.lower_bound else []
     if result.iterations == 1:
-        notes = [limit]
+        notes += [limit]
     else:
-        notes = [
+        notes += [
             f"A single iteration is {limit[0].lower()}{limit[1:]}",
             f"The time is the mean of {result.iterations} iterations, except the first. An "
             f"iteration alone takes {seconds(result.alone)}. All end after {seconds(result.end)}. "
@@ -304,6 +308,19 @@ def _make_notes(result: Simulation, reasons: Reasons, is_estimated: bool) -> lis
     if result.error is not None:
         notes.append(_describe_error(result, result.error))
     return notes
+
+
+def _has_rounds(result: Simulation) -> bool:
+    return result.workload.dependent and len(result.workload) > result.iterations > 0
+
+
+def _compare_with_bound(result: Simulation, bound: float) -> str:
+    """Return a sentence about the lower bound of the mapping, which includes the start-up."""
+    text = "No simulation of this mapping can be faster"
+    if result.time > bound * (1 + _NO_EXCESS):
+        longer = percent(result.time / bound - 1)
+        text += f" than {seconds(bound)}; this one takes {longer} longer"
+    return f"{text}. Other mappings were not compared."
 
 
 def _describe_error(result: Simulation, error: float) -> str:

@@ -13,18 +13,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from toruscast.text import nbytes, number, percent, printable, shortened, shown_name
+from toruscast.text import nbytes, number, percent, printable, shortened, shown_name, with_minus
 from toruscast.typing import Floats, Ints
 
 # Widths of a chart on a phone. Larger screens scale charts, and show two narrow ones side by side.
 # All sizes are in pixels.
 WIDTH, NARROW = 440, 220
-_LABEL_WIDTH = 138
 _ROW_HEIGHT, _BAR_HEIGHT, _LINE_HEIGHT, _PLOT_HEIGHT = 24, 13, 14, 192
+# Maximum letters of the name of a row and of a group of bars.
+_MAX_NAME, _MAX_GROUP = 18, 25
 # Approximate number of ticks on an axis.
 _N_TICKS = 4
-# Approximate widths of a letter, and of a bold one.
-_THIN_LETTER_WIDTH, _LETTER_WIDTH = 6.8, 7.2
+# Approximate widths of a bold letter, a regular letter and a digit.
+_LETTER_WIDTH, _REGULAR_WIDTH, _DIGIT_WIDTH = 7.4, 6.9, 7.0
 # Colours of links and bytes in both themes, from idle to busiest.
 RAMP = ("#fcf6d4", "#feca8d", "#fd9668", "#f1605d", "#cd4071", "#9e2f7f", "#721f81", "#440f76")
 # An axis is logarithmic if its largest value is more than this many times the smallest.
@@ -34,7 +35,10 @@ _DASHES = {"dashed": ' stroke-dasharray="7 4"', "dotted": ' stroke-dasharray="2 
 
 
 class Row(NamedTuple):
-    """A row of a chart of times, below ``n_skipped`` hidden rows; ``kind`` is best, yours etc."""
+    """A row of a chart of times, below ``n_skipped`` hidden rows; ``kind`` is best, yours etc.
+
+    The dot of a ``predicted`` time is hollow.
+    """
 
     label: str
     time: float
@@ -43,6 +47,7 @@ class Row(NamedTuple):
     high: float = 0.0
     note: str = ""
     n_skipped: int = 0
+    predicted: bool = False
 
 
 class Series(NamedTuple):
@@ -92,15 +97,22 @@ def draw_times(
     ticks: Sequence[float] = (),
     marked: Sequence[tuple[float, str]] = (),
     left_end: float = 0.0,
+    by_chance: float | None = None,
 ) -> str:
     """Return a chart with a dot and an interval per row, on an axis that starts at ``left_end``.
 
     Times are divided by ``scale`` to get the ``unit``. ``ticks`` are times to mark below the rows,
-    and ``marked`` are the times and kinds of highlighted ticks.
+    and ``marked`` are the times and kinds of highlighted ticks. ``by_chance`` is the value of a
+    random order.
     """
     high = max([*(max(row.time, row.high) for row in rows), lower_bound, *ticks]) or 1.0
-    labels = [shortened(shown_name(row.label), 28) for row in rows]
-    left, right = 14 + _THIN_LETTER_WIDTH * max(9, *map(len, labels)), WIDTH - 96
+    names = [_short_name(row.label) for row in rows]
+    left = max(62.0, 8 + max(_name_width(n, row.kind) for n, row in zip(names, rows, strict=True)))
+    # Values and notes are columns at the right edge.
+    note_width = max(_DIGIT_WIDTH * len(row.note) for row in rows)
+    values = [number(row.time / scale) for row in rows]
+    edge = WIDTH - note_width - (8 if note_width else 0)
+    right = edge - _DIGIT_WIDTH * max(map(len, values)) - 12
 
     def x(time: float) -> float:
         share = (min(time, high) - left_end) / (high - left_end or 1.0)
@@ -113,26 +125,25 @@ def draw_times(
         text = f"lower bound {number(lower_bound / scale)} {unit}"
         parts.append(_draw_line(bound, 14, bound, bottom - 10, "floor"))
         parts.append(draw_label(bound, 11, text, "quiet", "end" if bound > WIDTH / 2 else "start"))
-    for row, label in zip(rows, labels, strict=True):
+    for row, name, value in zip(rows, names, values, strict=True):
         if row.n_skipped:
             text = f"\u22ee {row.n_skipped} not drawn"
             parts.append(draw_label(left - 8, y + 1, text, "quiet", "end"))
             y += 18
         kind = row.kind
-        parts.append(draw_label(left - 8, y + 4, label, kind, "end"))
+        title = _escape(f"{row.label}: {value} {unit}".strip())
+        parts.append(draw_label(left - 8, y + 4, name, kind, "end", row.label))
         parts.append(_draw_line(left, y, x(row.time), y, f"{kind} pale", 2))
         if row.high > row.low:
-            parts.append(_draw_line(x(row.low), y, x(row.high), y, kind, 4, "opacity:.45"))
+            low, up = x(row.low), x(row.high)
+            parts.append(_draw_line(low, y, up, y, kind, 1.5))
+            parts += [_draw_line(end, y - 4, end, y + 4, kind, 1.5) for end in (low, up)]
         parts.append(
-            f'<circle cx="{x(row.time):.1f}" cy="{y:.0f}" r="5" class="{kind}">'
-            f"<title>{_escape(f'{row.label}: {number(row.time / scale)} {unit}'.strip())}</title>"
-            "</circle>"
+            f'<circle cx="{x(row.time):.1f}" cy="{y:.0f}" r="4.5" '
+            f'class="{kind}{" hollow" * row.predicted}"><title>{title}</title></circle>'
         )
-        edge = max(x(row.time), x(row.high)) + 9
-        note = f'<tspan class="quiet"> {_escape(row.note)}</tspan>' if row.note else ""
-        parts.append(
-            f'<text x="{edge:.0f}" y="{y + 4:.0f}">{number(row.time / scale)}{note}</text>'
-        )
+        parts.append(draw_label(edge, y + 4, value, "", "end"))
+        parts.append(draw_label(WIDTH, y + 4, row.note, "quiet", "end"))
         y += _ROW_HEIGHT
     if ticks:
         parts.append(draw_label(left - 8, y + 8, f"all {len(ticks)}", "quiet", "end"))
@@ -143,12 +154,23 @@ def draw_times(
             parts.append(_draw_line(x(time), y - 4, x(time), y + 12, kind, 3))
         y += _ROW_HEIGHT
     first, last = left_end / scale, high / scale
-    labelled = _choose_ticks(first, last)
-    # A short axis has room for every second label.
-    labelled = labelled[:: 2 if left > 150 and len(labelled) > 3 else 1]
+    labelled = [tick for tick in _choose_ticks(first, last) if tick != by_chance]
     parts += _draw_axis(first, last, y - 4, lambda value: x(value * scale), unit, labelled)
+    if by_chance is not None:
+        text = f"by chance {_format_tick(by_chance)}"
+        parts.append(draw_label(x(by_chance) + 8, y + 11, text, "quiet", "end"))
     times = "; ".join(f"{row.label} {number(row.time / scale)} {unit}" for row in rows)
     return make_svg(y + 18, parts, f"Times: {times}")
+
+
+def _short_name(name: str, limit: int = _MAX_NAME) -> str:
+    name = shown_name(name)
+    return name if len(name) <= limit else f"{name[: limit - 1]}\u2026"
+
+
+def _name_width(name: str, kind: str = "other") -> float:
+    """Return the approximate width of a name in pixels; only the names of others are not bold."""
+    return (_REGULAR_WIDTH if kind == "other" else _LETTER_WIDTH) * len(name)
 
 
 def draw_bars(
@@ -162,15 +184,16 @@ def draw_bars(
     """Return a group of bars for each name in ``groups``, with one bar per series.
 
     A series is ``(name, kind, values)``; values in the unit ``%`` are parts of 1. ``limits`` has,
-    for each series, the index of the group whose bar is solid; by default, all bars are solid.
-    ``totals`` has a value per series, drawn as a line across all groups. With it, the bar of the
-    last group starts where the solid bar ends.
+    for each series, the index of its largest group. That bar is solid, and so are those within
+    1 %; without ``limits``, all bars are solid. ``totals`` has a value per series, drawn as a line
+    across all groups. With it, the bar of the last group starts where the solid bar ends.
     """
     high = max([*totals, *(value for _, _, values in series for value in values)], default=1) or 1.0
-    right = WIDTH - 64
+    names = [_short_name(group, _MAX_GROUP) for group in groups]
+    left_edge, right = 10 + max(map(_name_width, names)), WIDTH - 50
 
     def x(value: float) -> float:
-        return _LABEL_WIDTH + (right - _LABEL_WIDTH) * max(value / high, 0.0)
+        return left_edge + (right - left_edge) * max(value / high, 0.0)
 
     def with_unit(value: float) -> str:
         if unit == "%":
@@ -182,11 +205,10 @@ def draw_bars(
     parts, step = legend, _BAR_HEIGHT + 2
     for g, group in enumerate(groups):
         middle = y + step * len(series) / 2 + 3
-        label = shortened(shown_name(group), 21)
-        parts.append(draw_label(_LABEL_WIDTH - 8, middle, label, "", "end"))
+        parts.append(draw_label(left_edge - 8, middle, names[g], "", "end", group))
         for s, (name, kind, values) in enumerate(series):
-            is_limit = bool(limits) and limits[s] == g
             is_remainder = bool(totals) and g == len(groups) - 1
+            is_limit = bool(limits) and not is_remainder and values[g] >= 0.99 * values[limits[s]]
             start = values[limits[s]] if is_remainder else 0.0
             left, width = x(start), x(start + values[g]) - x(start)
             shade = kind if is_limit or not limits else f"{kind} pale"
@@ -318,7 +340,8 @@ def _draw_legend(
         if not curve.name:
             continue
         name = shortened(shown_name(curve.name), 24)
-        width = 28 + 7 * len(name)
+        kind = curve.kind if curve.kind in ("best", "yours") else "quiet"
+        width = 26 + _name_width(name, "other" if kind == "quiet" else kind)
         if x > left and x + width > right:
             x, y = left, y + 16
         if curve.style == "points":
@@ -329,10 +352,9 @@ def _draw_legend(
                 f'<polyline points="{x - 6:.0f},{y:.0f} {x + 9:.0f},{y:.0f}" '
                 f'class="{curve.kind} line"{dashes}/>'
             )
-        kind = curve.kind if curve.kind in ("best", "yours") else "quiet"
         parts.append(draw_label(x + 12, y + 4, name, kind))
         x += width
-    return parts, y + 14
+    return parts, y + (18 if parts else 4)
 
 
 def _format_points(
@@ -474,14 +496,20 @@ def _draw_line(
     )
 
 
-def draw_label(x: float, y: float, text: object, kind: str = "", anchor: str = "start") -> str:
-    """Return a text whose start, end or middle is at ``x``, depending on ``anchor``."""
+def draw_label(
+    x: float, y: float, text: object, kind: str = "", anchor: str = "start", whole: object = ""
+) -> str:
+    """Return a text whose start, end or middle is at ``x``, depending on ``anchor``.
+
+    The tooltip is the ``whole`` text, if ``text`` is shortened.
+    """
     attributes = f'x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}"'
-    return f"<text {attributes}>{_escape(text)}</text>"
+    tooltip = f"<title>{_escape(whole)}</title>" if whole and whole != text else ""
+    return f"<text {attributes}>{_escape(text)}{tooltip}</text>"
 
 
 def _escape(value: object) -> str:
-    return escape(shortened(printable(" ".join(str(value).split())), 300))
+    return escape(with_minus(shortened(printable(" ".join(str(value).split())), 300)))
 
 
 @cache

@@ -215,7 +215,7 @@ class Table:
             if value == end or math.isnan(value):
                 return ("",)
             low, high = self._format_value(column, value), self._format_value(column, end)
-            return (f"{low.removesuffix(' %')} - {high}",)
+            return (f"{low.removesuffix(' %')} to {high}",)
         return (self._format_value(column, value),)
 
     def _format_value(self, column: Column, value: Any) -> str:

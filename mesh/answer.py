@@ -54,21 +54,20 @@ def answer(found: MeshLayouts, *, setting: str = "") -> Answer:
 
 
 def _headline(found: MeshLayouts) -> tuple[Headline, str]:
-    """Return the headline, and the badge with the number of layouts."""
+    """Return the headline, and the source of its time."""
     best, baseline = found.best, found.compared or found.default
     baseline_name = _rank_candidates(found)[0].baseline_name
-    all_or_some = "all " if found.all_considered else ""
-    badge = f"{best.source}, best of {all_or_some}{counted(found.considered, 'layout')}"
     if _is_recommended(found):
         source = " (predicted)" * ("predicted" in (best.source, baseline.source))
         change = compare_times(best.time, baseline.time, baseline_name)
-        message = f": {seconds(best.time)} per step{source}, {change} ({seconds(baseline.time)})"
-        return Headline("Use ", _best_name(found), message), badge
+        time = f"{seconds(best.time)} of communication per step{source}"
+        message = f": {time}, {change} ({seconds(baseline.time)})"
+        return Headline("Use ", _best_name(found), message), best.source
     is_faster = best.time < baseline.time * (1 - _MIN_DIFFERENCE)
     gain = percent(1 - best.time / (baseline.time or 1.0))
     reason = f"{_best_name(found)} takes {gain} less" if is_faster else "no layout is faster"
-    message = f": {seconds(baseline.time)} per step; {reason}"
-    return Headline("Keep ", baseline_name, message), badge
+    message = f": {seconds(baseline.time)} of communication per step; {reason}"
+    return Headline("Keep ", baseline_name, message), best.source
 
 
 def _is_recommended(found: MeshLayouts) -> bool:
@@ -86,6 +85,9 @@ def _write_notes(found: MeshLayouts) -> list[str]:
     name = _best_name(found) if _is_recommended(found) else found.default_name
     shown = found.default if name == found.default_name else best
     scope = "the full enumeration" if found.all_considered else "part of the enumeration"
+    n_simulated = sum(each.source == "simulated" for each in found.layouts)
+    if 0 < n_simulated < len(found.layouts):
+        scope += f"; {n_simulated} of the fastest {len(found.layouts)} simulated, others predicted"
     notes = [
         f"{name[0].upper()}{name[1:]}: {shown.description}.",
         f"{counted(found.considered, 'layout')} compared, {scope}.",
@@ -115,12 +117,17 @@ def _build_sections(found: MeshLayouts) -> list[Section]:
         sections.append(Section("The mesh", [program], only="terminal"))
     sections += [
         Section("How much faster", [times_chart(found)], wide=False, only="page"),
-        Section("Layouts", [layouts(found)]),
+        Section("Layouts", [layouts(found)], only="terminal"),
         Section(
             "Why: time of each collective", [_collective_chart(found)], wide=False, only="page"
         ),
         Section(_TABLE, [_collective_table(found)], only="terminal"),
-        Section("Bottlenecks", [Sentence(line) for line in _list_reasons(found)], wide=False),
+        Section(
+            f"Bottlenecks under {_best_name(found)}",
+            [Sentence(line) for line in _list_reasons(found)],
+            wide=False,
+        ),
+        Section("Layouts", [layouts(found)], only="page"),
         *_draw_chips(found),
         Section(_TABLE, [_collective_table(found, with_times=False)], only="page"),
     ]
@@ -177,13 +184,16 @@ def _rank_candidates(found: MeshLayouts) -> tuple[CandidateRanking, list[RankedL
     names = sorted(named, key=lambda name: (name != first, named[name].time))
     layouts = [named[name] for name in names]
     times = [each.time for each in layouts]
-    return CandidateRanking(names, times, names.index(yours), baseline_name=against), layouts
+    predicted = [name for name in names if named[name].source == "predicted"]
+    yours_at = names.index(yours)
+    ranking = CandidateRanking(names, times, yours_at, baseline_name=against, predicted=predicted)
+    return ranking, layouts
 
 
 def times_chart(found: MeshLayouts) -> Chart:
     """Return the times of the five best layouts, the default, and your layout."""
     ranking, rows = _rank_candidates(found)
-    more = " Slower layouts and layouts of equal time are not drawn."
+    more = " Slower layouts are not drawn."
     note = more if found.considered > len(found.layouts) else ""
     default = next(i for i, each in enumerate(rows) if each is found.default)
     chart = ranking.chart("Communication time of a step", note, extra_rows=[default])

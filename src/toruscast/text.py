@@ -15,6 +15,8 @@ _MAX_NAME_LENGTH = 200
 _SHARE_DECIMALS = 12
 # The space between a number and its unit.
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=%|(?:[num]?s|[kMGT]?B)\b)")
+# The minus sign of a number or of a direction, such as "-24 %" and "-Z", but not a hyphen.
+_MINUS = re.compile(r"(?<![\w.)\]^-])-(?=\d|[A-Z]\b)")
 
 
 def time_unit(values: Iterable[float]) -> tuple[float, str]:
@@ -153,6 +155,16 @@ def one_line(text: str) -> str:
 def bind_units(text: str, space: str = "\N{NO-BREAK SPACE}") -> str:
     """Put a no-break space, or another ``space``, between numbers and their units."""
     return _BEFORE_UNIT.sub(space, text)
+
+
+def with_minus(text: str) -> str:
+    """Replace the hyphens of negative numbers and directions by the minus sign U+2212."""
+    return _MINUS.sub("\N{MINUS SIGN}", text)
+
+
+def typeset(text: str) -> str:
+    """Format a text for a page, with bound units and minus signs."""
+    return with_minus(bind_units(text))
 
 
 def joined(names: Iterable[object], most: int = 4) -> str:

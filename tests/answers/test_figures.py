@@ -26,7 +26,7 @@ def test_the_map_has_a_cell_for_every_link(forecast, tmp_path):
     assert {"candidate-times", "limits", "spread", "matrix-nodes", "torus"} <= names
     drawn = (tmp_path / "torus.svg").read_text()
     assert len(re.findall(r'<rect [^>]*fill="#', drawn)) == tc.Torus((2, 4, 2)).link_exists.sum()
-    for name in ("+X", "-Z"):
+    for name in ("+X", "\N{MINUS SIGN}Z"):
         assert f">{name}</text>" in drawn
 
 

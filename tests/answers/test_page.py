@@ -211,5 +211,5 @@ def test_an_undecided_answer_has_a_badge_of_its_own_style(tmp_path):
     assert found.verdict.kind == "undecided"
     write_report(found, tmp_path / "a.html")
     content = (tmp_path / "a.html").read_text(encoding="utf-8")
-    assert '<span class="badge undecided">undecided: ' in content
+    assert '<span class="badge undecided">undecided</span>' in content
     assert ".badge.undecided {" in content

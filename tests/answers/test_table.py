@@ -55,7 +55,7 @@ def test_numbers_have_one_unit_and_missing_ones_are_dashes():
     found = cells(Table(FRAME, COLUMNS))
     assert found["time, us"] == ["4.20", "5.90", "-"]
     assert found["vs default"] == ["0 %", "+40 %", "-"]
-    assert found["90 % interval, us"] == ["", "5.00 - 7.00", ""]
+    assert found["90 % interval, us"] == ["", "5.00 to 7.00", ""]
     assert found["P(best)"] == ["98 %", "2 %", "0 %"]
 
 
@@ -89,7 +89,7 @@ def test_a_cell_may_have_an_interval_below():
     frame = pd.DataFrame({"rcc": [0.9, 0.8], "low": [0.8, math.nan], "high": [0.95, math.nan]})
     below = Column("low", kind="decimal", digits=2, to="high")
     table = Table(frame, [Column("rcc", "RCC", "decimal", digits=2, below=below)])
-    assert cells(table) == {"RCC": ["0.90 / (0.80 - 0.95)", "0.80"]}
+    assert cells(table) == {"RCC": ["0.90 / (0.80 to 0.95)", "0.80"]}
 
 
 def test_without_columns_all_of_the_frame_are_shown():
@@ -174,7 +174,7 @@ def test_a_page_and_a_notebook_have_the_same_cells():
     assert '<tr class="best">' in content
     for text in (
         ">90 % interval, us<",
-        ">5.00 - 7.00<",
+        ">5.00 to 7.00<",
         ">+40\N{NO-BREAK SPACE}%<",
         ">=cmd|&#39; /C calc&#39;!A0<",
     ):

@@ -29,6 +29,7 @@ from toruscast.text import (
     shortened,
     shown_name,
     time_unit,
+    with_minus,
 )
 
 
@@ -175,3 +176,25 @@ def test_names_are_printable_and_not_too_long():
     assert printable("red\x1b[31m") == "red?[31m"
     assert (shown_name("identity"), len(shown_name("x" * 10_000))) == ("identity", 200)
     assert closest("identty", ["greedy", "identity", "random"]) == "identity"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("-24 %", "\N{MINUS SIGN}24 %"),
+        ("(0,2,4) -Z", "(0,2,4) \N{MINUS SIGN}Z"),
+        ("(-0.003 to +0.090)", "(\N{MINUS SIGN}0.003 to +0.090)"),
+        ("search-1-from-a-B", "search-1-from-a-B"),
+        ("10-20 -n 40 --X 2^-1", "10-20 -n 40 --X 2^-1"),
+    ],
+)
+def test_only_signs_become_minus_signs(text, expected):
+    assert with_minus(text) == expected
+
+
+def test_dots_of_predicted_times_are_hollow_and_short_names_keep_their_whole_one():
+    name = "search-1-from-bisect-refined"
+    rows = [svg.Row("a", 1.0, "best"), svg.Row(name, 2.0, predicted=True)]
+    drawn = svg.draw_times(rows, 1.0, "s")
+    assert re.findall(r'<circle [^>]*class="([^"]*)"', drawn) == ["best", "other hollow"]
+    assert f"search-1-from-bis\u2026<title>{name}</title>" in drawn

@@ -184,7 +184,7 @@ def test_a_headline_states_a_difference_only_where_its_interval_excludes_zero(no
     assert ("Indistinguishable from" in shown.lines[0]) == (not is_known)
     beaten = answer(Evaluation(samples, {}, scores, baselines=base))
     head = (
-        "Rank by coarse simulation, without training: 1.000 of the pairs in the right order (RCC)"
+        "No training needed: coarse simulation orders better than any trained set (1.000 of pairs)"
     )
     assert str(beaten.headline) == head
     assert beaten.lines[0].startswith("The best trained set, ")
