@@ -348,7 +348,7 @@ def plugin_option(
 
 def splits_option() -> Any:
     """Declare the number of random splits."""
-    text = "Number of random splits into a training set (two thirds of the samples) and a test set."
+    text = "Number of random splits: two thirds of the samples train, one third tests."
     return option(text, "N", default=50, group="Input")
 
 
@@ -543,8 +543,7 @@ class TrafficOptions(AllocationOptions, GraphFileOptions):
     GROUP: ClassVar = "Input"
     comms: tuple[str, ...] = multi_option(
         "Communication graph: a file such as lines of src dst bytes [messages], or a shipped "
-        "dataset such as lammps-lj-512. If given several times, each graph is a phase, with a "
-        "barrier between phases.",
+        "dataset such as lammps-lj-512. Several graphs are phases, with a barrier between them.",
         "FILE|NAME",
         "--comm",
     )
