@@ -338,7 +338,7 @@ def _draw_legend(
             continue
         name = shortened(shown_name(each.name), 24)
         kind = each.kind if each.kind in ("best", "yours") else "quiet"
-        width = 26 + _name_width(name, "other" if kind == "quiet" else kind)
+        width = 22 + _name_width(name, "other" if kind == "quiet" else kind)
         if x > left and x + width > right:
             x, y = left, y + 16
         if each.style == "points":
