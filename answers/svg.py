@@ -341,7 +341,7 @@ def _draw_legend(
             continue
         name = shortened(shown_name(curve.name), 24)
         kind = curve.kind if curve.kind in ("best", "yours") else "quiet"
-        width = 26 + _name_width(name, "other" if kind == "quiet" else kind)
+        width = 22 + _name_width(name, "other" if kind == "quiet" else kind)
         if x > left and x + width > right:
             x, y = left, y + 16
         if curve.style == "points":
