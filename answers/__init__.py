@@ -1,7 +1,7 @@
 """Answers: results as sentences, tables and charts for terminals, pages and figures.
 
-Start with ``blocks.py``, which defines answers. The module for each result makes its answer, and
-``terminal.py``, ``html.py`` and ``figures.py`` write it.
+Start with ``blocks.py``, which defines answers. Each kind of result has a module that makes its
+answer; ``terminal.py``, ``html.py`` and ``figures.py`` write answers.
 """
 
 import lazy_loader

@@ -1,6 +1,6 @@
 """Answers as blocks: sentences, tables, charts, link maps and files.
 
-An answer is made once from a result. Every writer draws the same words and numbers.
+A result is made into an answer once, so every writer shows the same words and numbers.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Section:
     """Blocks under a heading and a caption.
 
     ``contents`` may be a function if the blocks take long to make. A page shows ``folded`` sections
-    after a click, and has two sections side by side if they are not ``wide``. A terminal prints
+    after a click, and puts two sections side by side if they are not ``wide``. A terminal prints
     ``folded`` and ``verbose`` sections only with -v. ``only`` limits a section to pages or to
     terminals.
     """
@@ -78,7 +78,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Headline:
-    """The answer in one sentence, with an emphasised name in the colour of ``kind`` in charts."""
+    """The answer in one sentence; ``name`` is emphasised in the colour of ``kind`` in charts."""
 
     before: str
     name: str = ""
@@ -93,10 +93,10 @@ class Headline:
 class Answer:
     """Answer of a command: a headline, notes and sections, the most important first.
 
-    ``setting`` is the question in one line, and the title of the page if ``title`` is empty.
-    ``table`` is first in a terminal and last on a page, and the CSV file contains its frame.
-    ``badge`` is the certainty in one to three words. ``details`` are further notes, for pages and
-    -v. ``content`` is the content of the JSON file. ``file`` is the input of a launcher or another
+    ``setting`` is the question in one line; it is also the page's title if ``title`` is empty.
+    ``table`` comes first in a terminal and last on a page; the CSV file contains its frame.
+    ``badge`` is the certainty in one to three words. ``details`` are additional notes, shown on
+    pages and with -v. ``content`` becomes the JSON file. ``file`` is a launcher's input, or another
     file that applies the answer. ``facts`` are names and values of the inputs. ``omitted`` is
     traffic that was not counted, or None if the question has no traffic. ``mapping`` is the mapping
     that the answer recommends or describes.
@@ -117,7 +117,7 @@ class Answer:
     mapping: TaskMapping | None = None
 
     def __post_init__(self) -> None:
-        """Add the number of tasks that share a node to the headline."""
+        """If tasks share nodes, add the number of tasks per node to the headline."""
         if self.mapping is None or (self.mapping.occupancy <= 1).all():
             return
         load = self.mapping.occupancy[self.mapping.occupancy > 0]
@@ -145,8 +145,8 @@ def table_answer(
 ) -> Answer:
     """Return an answer whose main table is the first `Table` of the blocks.
 
-    If there is only one chart, a page has it beside the tables. ``below`` are lines after the
-    blocks, which do not wrap. ``fields`` are passed to `Answer`.
+    A page shows a single chart beside the tables. ``below`` are lines after the blocks; they are
+    not wrapped. ``fields`` are passed to `Answer`.
     """
     headline = head if isinstance(head, Headline) else Headline(head)
     charts = [block for block in blocks if isinstance(block, Chart)]

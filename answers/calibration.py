@@ -50,7 +50,7 @@ def answer(
 
 
 def _make_headline(calibration: Calibration, file: str | None) -> Headline:
-    """Return the median error on held-out times, or else on the fitted times without outliers."""
+    """Return the median error on held-out times, or else on fitted times that are not outliers."""
     rows, errors, kind = calibration.rows, calibration.check.abs(), "held-out"
     if not len(errors):
         errors, kind = rows["error"][~rows["outlier"]].abs(), "fitted"
@@ -72,7 +72,7 @@ def constants_table(calibration: Calibration) -> Table:
 
 
 def predicted_chart(calibration: Calibration) -> Chart:
-    """Return a chart of the predicted over the measured times."""
+    """Return a chart of predicted times over measured times."""
     rows = calibration.rows
     title = "Predicted and measured times"
     lead = "Transfers of the microbenchmarks. On the line, both times are equal."

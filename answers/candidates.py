@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 
 # Maximum number of tasks for which a page contains the launcher file.
 _MAX_LAUNCHER_LINES = 20_000
-# Rows of the tables of links and of nodes, bins of a traffic matrix, and points of a curve.
+# Maximum rows of the link table and of the node table, bins of a matrix, and points of a curve.
 _N_LINKS, _N_NODES, _N_BINS, _N_CURVE_POINTS = 5, 5, 32, 120
 DEFAULT_ORDER = "the default order of tasks"
 # If all times are within this relative difference, the choice of a candidate does not matter.
 _NEGLIGIBLE = 0.01
 # Times with a smaller relative difference are called equal.
 _EQUAL = 5e-4
-# Rows of the chart of times, and maximum letters of a name in it.
+# Number of rows in the chart of times, and maximum letters of a name.
 _N_ROWS, _MAX_LABEL = 5, 60
 PARTS = {
     "link": "busiest link",
@@ -69,7 +69,7 @@ def describe_limit(reasons: Reasons, estimated: bool, dependent: bool = False) -
     """Return a sentence that names the largest lower bound of a mapping's time, then the others.
 
     The bounds are ``estimated`` if packets may take several routes. In ``dependent`` rounds,
-    messages wait for earlier ones.
+    messages wait for earlier messages.
     """
     bounds, binding = reasons.bounds, reasons.binding
     others = ", ".join(
@@ -170,13 +170,13 @@ class TrafficComparison:
         ]
 
     def _compared_columns(self, kind: Kind, **settings: Any) -> list[Column]:
-        """Return a column for each compared mapping, named "0" and "1" in a frame."""
+        """Return a column per compared mapping; in a frame, the columns are called "0" and "1"."""
         return [Column(str(i), name, kind, **settings) for i, name in enumerate(self.names)]
 
     def _list_bounds(self) -> tuple[list[str], list[list[float]], list[int]]:
-        """Return the parts of the time, their seconds by mapping, and the index of its limit.
+        """Return the parts of the time, then for each mapping their seconds and the limit's index.
 
-        The limit is the part with the largest lower bound. The last part is the rest of the time.
+        The limit is the part with the largest lower bound. The last part is the remaining time.
         """
         kinds = [part for part in PARTS if part in self.reasons[0].bounds]
         values = [[reasons.bounds[part] for part in kinds] for reasons in self.reasons]
@@ -187,7 +187,7 @@ class TrafficComparison:
         return [*(PARTS[part] for part in kinds), remainder], values, limits
 
     def _make_limit_heading(self) -> str:
-        """Return the limit of the best mapping, and whether the baseline had the same one."""
+        """Return a heading: what limits the best mapping, and whether the baseline shares it."""
         first, *others = [BINDING[reasons.binding] for reasons in self.reasons]
         if not others or not self.has_baseline:
             return f"Limited by {first}"
@@ -196,7 +196,7 @@ class TrafficComparison:
         return f"No longer limited by {others[0]}"
 
     def link_sections(self, n_left_out: int = 0) -> list[Section]:
-        """Return the map of links, their sorted busy times, and a table of the busiest links."""
+        """Return the link map, a plot of sorted busy times, and a table of the busiest links."""
         lead = (
             "Each cell is a link, and each row is a ring. All maps share one time scale. Green "
             "frames mark up to three of the busiest links; the thickest is the busiest."
@@ -218,7 +218,7 @@ class TrafficComparison:
         ]
 
     def _draw_sorted_times(self) -> str:
-        """Return a plot of the links' busy times in decreasing order, a line per mapping."""
+        """Return a plot of the busy times of links in decreasing order, with a line per mapping."""
         series = []
         exists = self.problem.torus.link_exists
         sorted_times = [np.sort(use.seconds[exists])[::-1] for use in self.uses]
@@ -277,13 +277,13 @@ class TrafficComparison:
     def _describe_pair(
         self, src: int, dst: int, amount: float, nodes: Sequence[NDArray[np.integer[Any]]]
     ) -> str:
-        """Return tasks and bytes of a pair, with its hops under each mapping in ``nodes``."""
+        """Describe a task pair: tasks, bytes, and hops under each of the mappings ``nodes``."""
         hops = [str(self.problem.torus.distance(node[src], node[dst])) for node in nodes]
         noun = "hop" if hops == ["1"] else "hops"
         return f"{src} to {dst}: {nbytes(amount)}, {' -> '.join(hops)} {noun}"
 
     def traffic_section(self) -> Section:
-        """Return traffic matrices, hops, and the phases and FIFOs under the best mapping."""
+        """Return traffic matrices, hops, and tables of phases and FIFOs under the best mapping."""
         workload, comm = self.problem.workload, self.problem.comm
         name = shown_name(self.candidates[0].name)
         tasks, nodes = np.arange(comm.n_tasks), self.best.node
@@ -330,10 +330,10 @@ class TrafficComparison:
 
     @cached_property
     def _fifo_table(self) -> Table:
-        """The nodes whose fullest FIFO gets the most messages, with bytes sent and received."""
+        """The nodes with the fullest FIFOs (most messages), and the bytes they send and receive."""
         title = f"Fullest injection FIFOs under {shown_name(self.candidates[0].name)}"
         comm, torus = self.problem.comm, self.problem.torus
-        # The FIFO of each edge, which is -1 between tasks on the same node.
+        # The FIFO of each edge, or -1 if both tasks are on the same node.
         fifo = injection_fifos(self.problem.total, self.best)
         remote = fifo >= 0
         n_fifos = max(torus.network.fifos, int(fifo.max(initial=0)) + 1)
@@ -395,9 +395,9 @@ class TrafficComparison:
         }
 
     def launcher_file(self, upcoming: TaskMapping | None = None) -> File | None:
-        """Return the best mapping, or one to run next, as a launcher file.
+        """Return a launcher file for the mapping ``upcoming``, or by default for the best mapping.
 
-        None if the file would be too long for a page.
+        The result is None if the file would be too long for a page.
         """
         if self.problem.workload.n_tasks > _MAX_LAUNCHER_LINES:
             return None
@@ -436,7 +436,7 @@ def bin_traffic(
 ) -> tuple[Floats, float]:
     """Return bytes between bins of consecutive tasks or nodes, and the width of a bin.
 
-    ``numbers`` holds, for each task, its own number or its node, all less than ``n_numbers``.
+    ``numbers`` holds the number or the node of each task; all of them are less than ``n_numbers``.
     """
     comm = workload.total
     width = max(1.0, n_numbers / max_bins)
@@ -463,7 +463,7 @@ def compare_times(
     If a time is an interval, so is the difference, such as "5 to 47 % less than ``name``".
     """
     times, others = np.ravel(time), np.ravel(other)
-    # The smallest gain compares the upper end of the time with the lower end of the other.
+    # For the smallest gain, compare the upper end of `time` with the lower end of `other`.
     low = 1 - times[-1] / others[0] if others[0] else 0.0
     high = 1 - times[0] / others[-1] if others[-1] else 0.0
     if max(abs(low), abs(high)) < _EQUAL:
@@ -476,7 +476,7 @@ def compare_times(
 
 
 def describe_certainty(verdict: Verdict, noun: str = "candidate") -> str:
-    """Return a sentence with the certainty of the best; ``noun`` names the other mappings."""
+    """Return a sentence with the certainty of the best; ``noun`` is the word for other mappings."""
     goal, sure = percent(verdict.tolerance, digits=2), probability(verdict.certainty)
     if verdict.kind == "undecided":
         return f"Undecided: only {sure} sure that no other {noun} is more than {goal} faster."
@@ -498,12 +498,12 @@ def certainty_badge(verdict: Verdict, workload: Workload, p_best: float = 0.0) -
 
 @dataclass(frozen=True)
 class CandidateRanking:
-    """Candidates in the order of an answer; ``best`` and the baseline ``yours`` are indices.
+    """Candidates in the order of an answer; ``best`` and ``yours`` (the baseline) are indices.
 
-    ``times`` are seconds, and ``intervals`` are their lower and upper ends. ``sources`` follow a
-    time in sentences, such as " predicted", and are empty for exact times. ``baseline_name`` is
-    how sentences call the baseline. ``upcoming`` are the candidates to run next, and the times of
-    ``predicted`` ones are predictions. ``proved`` states that no candidate is faster than the best.
+    ``times`` are seconds, and ``intervals`` are their lower and upper ends. ``sources`` follow
+    times in sentences, such as " predicted", and are empty for exact times. ``baseline_name`` is
+    the baseline's name there. ``upcoming`` names candidates to run next, and ``predicted`` those
+    whose times are predictions. ``proved`` states that no candidate is faster than the best.
     """
 
     names: Sequence[str]
@@ -519,7 +519,7 @@ class CandidateRanking:
 
     @property
     def baseline(self) -> float | None:
-        """Seconds of the baseline; None without one, or without other candidates."""
+        """Time of the baseline in seconds; None if there is no baseline or no other candidate."""
         return None if self.yours is None or len(self.names) < 2 else self.times[self.yours]
 
     def change_columns(self, time: str = "time") -> list[Column]:
@@ -558,7 +558,7 @@ class CandidateRanking:
         return seconds(self.times[i]) + (self.sources[i] if self.sources else "")
 
     def describe_similarity(self) -> str:
-        """Return a sentence that the mapping hardly matters, if all times are similar."""
+        """If all times are similar, return a sentence: the mapping hardly matters."""
         low, high = min(self.times), max(self.times)
         if len(self.times) < 2 or high >= (1 + _NEGLIGIBLE) * low > 0:
             return ""
@@ -576,7 +576,7 @@ class CandidateRanking:
     ) -> Chart:
         """Return the times of the first candidates, the baseline and the last as a chart.
 
-        ``lower_bound`` is the lower bound over all mappings; ``ticks`` are times below the rows.
+        ``lower_bound`` is the lower bound over all mappings; ``ticks`` are marked below the rows.
         """
         n = len(self.names)
         others = [self.best if self.yours is None else self.yours, self.best, n - 1, *extra_rows]
@@ -596,7 +596,7 @@ class CandidateRanking:
         return Chart("candidate-times", "", lead, draw)
 
     def _make_row(self, i: int, n_skipped: int) -> svg.Row:
-        """Return the chart's row of candidate ``i``, below ``n_skipped`` rows not drawn."""
+        """Return the chart row of candidate ``i``, which follows ``n_skipped`` omitted rows."""
         low, high = self.intervals[i] if self.intervals else (0.0, 0.0)
         kind = "best" if i == self.best else "yours" if i == self.yours else "other"
         name, time = self.names[i], self.times[i]

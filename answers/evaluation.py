@@ -121,8 +121,8 @@ def _make_headline(
 ) -> tuple[Headline, str]:
     """Return the set to use, and sentences about the sets that are indistinguishable from it.
 
-    Without a trained set that is distinguishably better than all untrained orders, it is the best
-    of these.
+    If no trained set is distinguishably better than all untrained orders, the best untrained order
+    is used.
     """
     rcc, trained = intervals.set_index("name")["rcc"], result.best
     scores = pd.concat([result.scores, result.baselines])
@@ -163,10 +163,10 @@ def rcc_chart(result: Evaluation) -> Chart:
 
 
 def _rcc_intervals(result: Evaluation) -> pd.DataFrame:
-    """Return the mean RCC of each set and baseline, best first, and the range of 95 % of splits."""
+    """Return each set's and baseline's mean RCC and range of 95 % of the splits, best RCC first."""
     scores = result.rcc.rename_axis("name").reset_index(name="rcc")
     if result.added is None:
-        # If two have the same RCC, the one that needs no training comes first.
+        # If the RCC is equal, orders that need no training come before trained sets.
         scores = pd.concat([result.baselines, result.scores]).rename(columns={"predictor": "name"})
     by_name = scores.groupby("name", sort=False)["rcc"]
     low, high = (by_name.quantile(share) for share in (0.025, 0.975))
@@ -303,7 +303,7 @@ def _metric_answer(result: Evaluation, metric: MetricEvaluation) -> Answer:
 
 
 def _gain_table(metric: MetricEvaluation, bases: Sequence[str]) -> Table:
-    """Return a table of RCC by workload: the metric alone, each base set, and its gain."""
+    """Return a table of RCC by workload: metric alone, each base set, and the gain over that."""
     keys = ["workload", "torus", "n_samples", "alone"]
     wide = metric.blocks.pivot(index=keys, columns="base", values=["rcc", "gain"])
     wide.columns = wide.columns.map(" ".join)

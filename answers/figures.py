@@ -19,7 +19,7 @@ from .links import STEPS, LinkMap, lay_out_links, quantize_busy_times
 from .svg import RAMP, WIDTH, draw_label, draw_ramp, make_svg, standalone_svg
 
 FIGURE_FORMATS = ("svg", "png", "pdf")
-# Width of a figure in pixels. A PNG has twice as many.
+# Width of a figure in pixels. A PNG is twice as wide.
 _WIDTH = 600
 _PNG_SCALE = 2.0
 
@@ -46,7 +46,7 @@ def write_figures(
 ) -> list[Path]:
     """Write the charts of an answer to a folder, named by their keys, and return the files.
 
-    The file ``torus`` is the link map under the best candidate. ``file_format`` is one of
+    The file named ``torus`` is the link map of the best candidate. ``file_format`` is one of
     `FIGURE_FORMATS`.
     """
     written = []
@@ -90,7 +90,7 @@ def check_figure_format(file_format: str) -> None:
 
 
 def _convert_svg(svg: str, file_format: str) -> bytes:
-    """Return an SVG chart as the bytes of a file in this format."""
+    """Convert an SVG chart to the bytes of a file in the given format."""
     if file_format == "svg":
         return svg.encode("utf-8")
     import vl_convert
@@ -121,7 +121,7 @@ def draw_link_map(view: LinkMap) -> str:
         for j in others:
             ring = ring * torus.shape[j] + torus.coords[:, j]
         band, row = np.divmod(ring, rows)
-        # Bands are 4 pixels apart, and groups of rows 2 pixels.
+        # Leave 4 pixels between bands, and 2 pixels between groups of rows.
         band_width = label + block["columns"] * cell + 4
         width = block["bands"] * band_width
         height = rows * cell + 2 * (rows // group - 1)
@@ -151,7 +151,7 @@ def draw_link_map(view: LinkMap) -> str:
 
 
 def _ramp_colour(share: float) -> str:
-    """Return the colour of a share of the busiest link, interpolated between those of the ramp."""
+    """Return the colour for a share of the longest busy time, interpolated in the colour ramp."""
     colours = np.array([list(bytes.fromhex(colour[1:])) for colour in RAMP])
     shares = np.linspace(0, 1, len(RAMP))
     red_green_blue = (round(np.interp(share, shares, channel)) for channel in colours.T)

@@ -53,7 +53,7 @@ def _read_processor() -> str:
     return next(models, "") or name
 
 
-# The browser may break longer words of a table.
+# The browser may break words in a table that have more letters than this.
 _MAX_WORD = 24
 # The page may run its own script and show its own images, but it may not load anything.
 _POLICY = (
@@ -95,7 +95,7 @@ def render_page(answer: Answer, inputs: Sequence[tuple[str, str]] = ()) -> str:
     rows = [*setting, *answer.facts, *inputs, *describe_machine().items()]
     facts = Table(pd.DataFrame(rows, columns=["name", "value"]))
     title = shown_name(answer.title or answer.setting or answer.headline)
-    # Do not repeat the badge at the beginning of the note beside it.
+    # If the first note starts with the badge, drop it there: the page shows both side by side.
     first_note = "".join(answer.notes[:1])
     if first_note.lower().startswith(f"{answer.badge}: "):
         rest = first_note[len(answer.badge) + 2 :]
@@ -151,7 +151,7 @@ def _make_environment() -> jinja2.Environment:
 
 
 def _cell_html(column: Column, lines: tuple[str, ...]) -> Markup:
-    """Return a table cell. The browser does not wrap labels and text with several lines."""
+    """Return a table cell. The browser does not wrap labels, nor text that has several lines."""
     # Names and commands may be copied, so they keep their hyphens.
     format_text = bind_units if column.kind in ("name", "text") else typeset
     if len(lines) == 1 and column.kind != "label":

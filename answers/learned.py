@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from toruscast.training import application as curves
     from toruscast.training.fitted import FittedModel
 else:
-    # It imports scikit-learn.
+    # Import this module late, because it imports scikit-learn.
     curves = LazyModule("toruscast.training.application")
 
 # Maximum number of outliers in a sentence.
 _N_OUTLIERS = 3
 # With fewer samples, the page has no learning curve.
 _MIN_SAMPLES = 12
-# If doubling the samples adds less RCC than this, more samples will probably not help.
+# If doubling the samples improves the RCC by less than this, more samples probably do not help.
 _MIN_GAIN = 0.01
 _UNSEEN = "Each mapping is predicted by models not trained on it. On the line, times are equal."
 # Entries of a model's provenance that the page lists beside the command and the versions.
@@ -52,7 +52,7 @@ def sample_badge(samples: pd.DataFrame) -> str:
 
 
 def runs_content(result: RunModel | None) -> dict[str, Any] | None:
-    """Return a model of measured times as JSON entries, or None without one."""
+    """Return JSON entries for a model of measured times, or None if there is no model."""
     if result is None:
         return None
     runs = result.runs
@@ -84,7 +84,7 @@ def describe_runs(result: RunModel) -> list[str]:
 
 
 def _describe_line(result: RunModel) -> str:
-    """Return a sentence on the fit of measured times to constant + slope x reference."""
+    """Return a sentence on the line fitted to measured times: constant + slope x reference."""
     median = float(np.median(result.runs.times))
     scale, unit = time_unit([median])
     reference = REFERENCES.get(result.model.reference, result.model.reference)
@@ -106,7 +106,7 @@ def _describe_errors(scores: dict[str, float], is_corrected: bool) -> str:
 
 
 def _describe_noise(runs: Runs, scores: dict[str, float]) -> str:
-    """Return the RCC on held-out mappings, and what the noise of the runs allows."""
+    """Return the RCC on held-out mappings, and the highest RCC that the noise of runs allows."""
     rcc = f"RCC on held-out mappings: {scores['rcc']:.3f}"
     if math.isnan(runs.noise):
         return (
@@ -153,7 +153,7 @@ def answer(
 ) -> Answer:
     """Return the answer; ``file`` is the file of the model.
 
-    ``quality`` is a table of scores for a `RunModel`, with a row per metric as from `summarise`.
+    For a `RunModel`, ``quality`` is the table of scores from `summarise`, with a row per metric.
     """
     model = result.model
     source = "measured times" if _is_measured(result) else "simulated samples"
@@ -182,7 +182,7 @@ def answer(
         if badge:
             notes.append("The agreement of simulated times with a machine is unknown.")
         importances, *features = _importance_sections(result)
-        # The importances are below the short table of scores.
+        # Put the importances below the table of scores, which is short.
         table = _score_section(quality)
         sections = [replace(table, contents=[*table.blocks, *importances.blocks]), *features]
         if len(trained.samples) >= _MIN_SAMPLES:
@@ -241,7 +241,7 @@ def _describe_scores(quality: pd.DataFrame, file: str) -> tuple[Headline, list[s
 
 
 def _score_section(quality: pd.DataFrame) -> Section:
-    """Return a table of mean scores, each with a range of 95 % of the splits."""
+    """Return a table of mean scores, each with the range that contains 95 % of the splits."""
     known = quality[quality["metric"].isin(METRICS)]
     rows = []
     for metric, *values in known[["metric", "mean", "low", "high"]].itertuples(index=False):
@@ -258,7 +258,7 @@ def _score_section(quality: pd.DataFrame) -> Section:
 
 
 def observed_chart(result: RunModel) -> Chart:
-    """Return a chart of the predicted over the measured times of held-out mappings."""
+    """Return a chart of predicted times over measured times, for held-out mappings."""
     runs, predicted = result.runs, result.predicted.mean(axis=0)
     axes = ("measured", runs.times), ("predicted", predicted)
     return scatter_chart("observed", "", _UNSEEN, *axes, runs.names)
@@ -272,7 +272,7 @@ def scatter_chart(
     y: tuple[str, ArrayLike],
     labels: Sequence[str],
 ) -> Chart:
-    """Return the times ``y`` over the times ``x`` of the same mappings; each axis has a title."""
+    """Return a chart of times ``y`` over times ``x`` of the same mappings, each with a title."""
     scale, unit = time_unit(np.asarray(y[1]))
     x_values, y_values = (np.asarray(times) / scale for _, times in (x, y))
     series = svg.Series("", "best", x_values, y_values, list(map(shown_name, labels)))
@@ -284,7 +284,7 @@ def scatter_chart(
 
 
 def _held_out_charts(result: Training) -> list[Block]:
-    """Return charts of held-out predictions and of the learning curve, which train many models."""
+    """Return charts of held-out predictions and of the learning curve; this trains many models."""
     predicted = curves.predict_held_out(result.samples, result.model)
     times = result.samples["time"].to_numpy()
     names = [str(name) for name in result.samples.get("mapping", range(len(times)))]

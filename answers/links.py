@@ -24,19 +24,20 @@ if TYPE_CHECKING:
 else:
     globals().update(lazy_modules(__name__))
 
-# Limits of the busy times on a page, which has 400 kB for 512 tasks and 2 MB for 16,384 tasks.
+# Maximum number of busy times on a page, and minimum number of candidates. With these, a page has
+# 400 kB for 512 tasks and 2 MB for 16,384 tasks.
 _MAX_BUSY_TIMES, _MIN_CANDIDATES = 130_000, 3
-# Maximum busiest links with task pairs on a page, pairs per link, and the mark of an absent pair.
+# Maximum links with task pairs on a page, maximum pairs per link, and the mark of an absent pair.
 _MAX_LINKS_WITH_PAIRS, MAX_PAIRS, NO_TASK = 1200, 3, -1
-# Task pairs are not computed if all edges together have more hops.
+# Task pairs are not computed if all edges together have more hops than this.
 _MAX_HOPS = 20_000_000
 # Maximum height of a grid of links, in pixels.
 _MAX_HEIGHT = 330.0
 # Area of all cells of a link map, in square pixels.
 _MAP_AREA = 220_000
-# Width of the coordinates beside a row, in pixels, and the smallest cell beside which they fit.
+# Width of the coordinates beside a row, and of the smallest cells that have them, in pixels.
 _LABEL_WIDTH, _MIN_LABELLED = 24, 5
-# A page stores busy times in a byte: 0 to 250 times 1/250 of the busiest link, or 255 if missing.
+# A page stores a busy time in one byte: 0 to 250, where 250 is the busiest link, or 255 for none.
 STEPS, MISSING = 250, 255
 BARS = " ▁▂▃▄▅▆▇█"
 """Characters that a terminal prints for a busy time, from idle to the busiest link."""
@@ -53,7 +54,7 @@ class Candidate(NamedTuple):
 class LinkPairs(NamedTuple):
     """The task pairs that send the most bytes over each of ``n`` links.
 
-    ``links`` are link numbers ``(n,)``. ``tasks`` are sender and receiver ``(n, MAX_PAIRS, 2)``,
+    ``links`` are link numbers ``(n,)``. ``tasks`` are senders and receivers, ``(n, MAX_PAIRS, 2)``,
     padded with `NO_TASK`. ``nbytes`` has the shape ``(n, MAX_PAIRS)``.
     """
 
@@ -65,8 +66,8 @@ class LinkPairs(NamedTuple):
 class LinkUse(NamedTuple):
     """Busy time of each link under a candidate, and the task pairs that load it.
 
-    ``time`` is the time of the whole exchange. ``busy`` has the shape ``(n_links,)``, or
-    ``(n_parts, n_links)`` if busy times are known for each part of a step, and is in seconds.
+    ``time`` is the time of the whole exchange. ``busy`` is in seconds. Its shape is ``(n_links,)``,
+    or ``(n_parts, n_links)`` if busy times are known for each part of a step.
     """
 
     name: str
@@ -83,7 +84,7 @@ class LinkUse(NamedTuple):
 
 @dataclass(frozen=True)
 class LinkMap:
-    """A map of the busy time of all links under each of several mappings.
+    """A map of all links that shows their busy times under several mappings.
 
     ``make_uses(n)`` returns the link use of at most ``n`` mappings: the best mapping, the mapping
     that it is compared with, then the others. ``parts`` are the names of the parts of a step, if
@@ -125,7 +126,7 @@ def find_link_pairs(traffic: routed.RoutedTraffic, busy: Floats) -> LinkPairs | 
         return None
     busiest = np.sort(np.argsort(-busy, kind="stable")[:_MAX_LINKS_WITH_PAIRS])
     busiest = busiest[busy[busiest] > 0]
-    # A row for each hop of each edge over one of the busiest links.
+    # The table has a row for each edge and each of the busiest links that the edge uses.
     offsets, links = routing.routes(torus, src, dst)
     edges = np.repeat(np.arange(comm.n_edges), np.diff(offsets))
     table = pd.DataFrame({"link": links, "edge": edges})[np.isin(links, busiest)]
@@ -145,8 +146,8 @@ def find_link_pairs(traffic: routed.RoutedTraffic, busy: Floats) -> LinkPairs | 
 def network_data(view: LinkMap) -> dict[str, Any]:
     """Return the data from which the script of a page draws the links.
 
-    ``busy`` has the busy times of all links under each mapping, one mapping after the other, as
-    `quantize_busy_times` returns them. ``max_busy`` are the seconds of their busiest links.
+    ``busy`` joins the results of `quantize_busy_times` for all mappings. ``max_busy`` is the busy
+    time of the busiest link under each mapping, in seconds.
     """
     torus, uses = view.torus, view.make_uses(max_candidates(view.torus))
     max_busy = [float(use.seconds[torus.link_exists].max(initial=0.0)) for use in uses]
@@ -176,9 +177,9 @@ def network_data(view: LinkMap) -> dict[str, Any]:
 
 
 def quantize_busy_times(busy: Floats, max_busy: float, torus: Torus) -> NDArray[np.uint8]:
-    """Return busy times as integers in units of 1/250 of ``max_busy``, or `MISSING`."""
+    """Return busy times as integers from 0 to 250 (``max_busy``); missing links are `MISSING`."""
     steps = np.clip(np.round(busy / (max_busy or 1.0) * STEPS), 0, STEPS)
-    # Round up small busy times, because only unused links appear idle.
+    # Round up small busy times, because only unused links should appear idle.
     steps = np.where((busy > 0) & (steps == 0), 1, steps)
     return np.where(torus.link_exists, steps, MISSING).astype(np.uint8)
 
@@ -198,14 +199,14 @@ def _encode_array(array: NDArray[Any]) -> str:
 
 
 def lay_out_links(shape: Sequence[int]) -> tuple[int, int, list[dict[str, Any]]]:
-    """Return the pixels of a cell and of a row's label, and a layout for each dimension.
+    """Return a cell's size and a row label's width in pixels, and a layout for each dimension.
 
-    The links of a dimension and direction form a grid, with a row per ring and a column per
+    The links of a dimension in one direction form a grid, with a row per ring and a column per
     position on the ring. A tall grid is split into ``bands`` of ``rows`` rings, side by side.
     Dimensions of size 1 have no grid. The script of the page uses the same layout.
     """
     n = math.prod(shape)
-    # Together, cells of 2 to 10 pixels cover about the area of the map.
+    # Choose cells of 2 to 10 pixels that together have about the area of the map.
     cell = max(2, min(10, int(math.sqrt(_MAP_AREA / (n * 2 * len(shape))))))
     blocks: list[dict[str, Any]] = []
     label = _LABEL_WIDTH if cell >= _MIN_LABELLED else 0
@@ -227,10 +228,10 @@ def lay_out_links(shape: Sequence[int]) -> tuple[int, int, list[dict[str, Any]]]
 
 
 def draw_heat_lines(torus: Torus, busy: Floats, width: int) -> list[tuple[str, str, str]]:
-    """Return the name of each dimension, a line for its plus links and one for its minus links.
+    """Return for each dimension its name, a line for its plus links and a line for its minus links.
 
-    Each character is the longest busy time of the links at one coordinate, relative to the busiest
-    link of all. If a dimension has more than ``width`` coordinates, a character is for several.
+    Each character shows the longest busy time of the links at one coordinate, relative to the
+    busiest link of the torus. If there are over ``width`` coordinates, a character covers several.
     """
     max_busy = float(busy.max()) or 1.0
     links = np.moveaxis(busy.reshape(torus.n_nodes, torus.ndim, 2), 0, -1)
@@ -241,7 +242,7 @@ def draw_heat_lines(torus: Torus, busy: Floats, width: int) -> list[tuple[str, s
             np.maximum.at(by_coordinate[sign], torus.coords[:, k], links[k, sign])
         parts = np.array_split(by_coordinate, min(width, torus.shape[k]), axis=1)
         shares = [part.max(axis=1) / max_busy for part in parts]
-        # Round up, because only unused links appear idle.
+        # Round up, because only unused links should appear idle.
         levels = [np.ceil(share * (len(BARS) - 1)).astype(int) for share in shares]
         plus, minus = ("".join(BARS[level[sign]] for level in levels) for sign in (0, 1))
         drawn.append((axis, plus, minus))

@@ -32,7 +32,7 @@ from .table import Column, Table, records
 _MAX_NEXT = 3
 # Smaller gains would be rounded to 0.0 %.
 _MIN_GAIN = 0.0005
-# Smaller shares of the time that does not depend on the mapping are not mentioned.
+# Omit the mapping-independent share of the time if it is smaller than this.
 _MIN_CONSTANT = 0.01
 # Minimum number of runs for a chart of the runs.
 _MIN_RUNS = 5
@@ -170,7 +170,7 @@ def _explain_next(plan: Plan, name: str) -> str:
 
 
 def _make_headline(plan: Plan, ranking: CandidateRanking, upcoming: str) -> tuple[Headline, str]:
-    """Return the headline, and a sentence about the best if the headline is about the next run."""
+    """Return the headline; if it is about the next run, also return a sentence about the best."""
     best, gain = shown_name(ranking.names[ranking.best]), ""
     is_kept = ranking.yours == ranking.best
     if ranking.yours is not None and not is_kept:
@@ -210,7 +210,7 @@ def _describe_certainty(plan: Plan) -> str:
 
 
 def describe_noise(plan: Plan) -> str:
-    """Return sentences about noise, the time that mappings do not change, outliers and drift."""
+    """Return sentences about noise, mapping-independent time, outliers and drift."""
     runs, noise = plan.runs, percent(plan.noise_share, 1)
     if runs is None:
         source = "simulated" if plan.is_simulated else "predicted"
@@ -232,7 +232,7 @@ def describe_noise(plan: Plan) -> str:
 
 
 def times_chart(plan: Plan, ranking: CandidateRanking | None = None) -> Chart:
-    """Return the expected times of the five best, the default order and the slowest."""
+    """Return a chart of the expected times of the five best, the default order and the slowest."""
     ranking = ranking or _rank_candidates(plan, _choose_next(plan))
     return ranking.chart(
         "Expected time of a run without noise",
@@ -242,7 +242,7 @@ def times_chart(plan: Plan, ranking: CandidateRanking | None = None) -> Chart:
 
 
 def runs_chart(runs: Runs, best: str = "") -> Chart:
-    """Return the time of each run, in order, with the shortest so far; ``best`` is highlighted."""
+    """Return a chart of the times of all runs and the shortest so far; ``best`` is highlighted."""
     scale, unit = time_unit(runs.seconds)
     numbers, minimum = np.arange(1, len(runs.which) + 1), np.minimum.accumulate(runs.seconds)
     # Draw a step function: the minimum is constant between two runs.

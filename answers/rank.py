@@ -29,7 +29,7 @@ from .learned import describe_runs, importance_chart, observed_chart, runs_conte
 from .links import max_candidates
 from .table import Column, Table, records
 
-# Relative gap to the lower bound over all mappings above which the answer suggests a search.
+# The answer suggests a search above this relative gap to the lower bound over all mappings.
 _WIDE_GAP = 0.05
 # A mapping with a smaller relative gap is called optimal.
 _NO_GAP = 0.005
@@ -40,7 +40,7 @@ _RULE_NAMES = {
     "arbitration": "arbitration",
     "tie_break": "ties",
 }
-# Sources of times that no simulation with real packets confirmed.
+# Sources of times that were not confirmed by a simulation with real packets.
 _PREDICTED = ("predicted", "coarse")
 _NETWORK_ONLY = "Times are for the network only, without computation or other jobs."
 
@@ -56,7 +56,7 @@ class RankingBlocks:
     def __init__(self, result: Ranking) -> None:
         self.result, self.table = result, result.table
         names = [str(name) for name in self.table["mapping"]]
-        # A check simulates all candidates.
+        # A check simulates all candidates, so use the simulated times.
         self.time = "observed_time" if result.unchecked else "time"
         times = self.table[self.time]
         # Exact times have no interval.
@@ -76,7 +76,7 @@ class RankingBlocks:
 
     @cached_property
     def lower_bound(self) -> float:
-        """Lower bound over all mappings, seconds; 0 if times include more than the network."""
+        """Lower bound (s) on the time of any mapping; 0 if times include more than the network."""
         result = self.result
         if self.table["lower_bound"].isna().all() or result.fitted.target == "measured":
             return 0.0
@@ -153,7 +153,7 @@ class RankingBlocks:
         text = f"No mapping can be faster than {seconds(self.lower_bound)}"
         if gap < _NO_GAP:
             scope = describe_proof_scope(self.result.problem.workload)
-            # Other mappings may be optimal on networks for which there is no proof.
+            # On networks without a proof, another mapping may be optimal.
             in_simulation = "" if self.result.verdict.kind == "proved" else " in simulation"
             return f"{text}, so this one is optimal{in_simulation}{scope}."
         longer = f"{percent(gap)} longer" if gap < 1 else f"{1 + gap:.1f} times as long"
@@ -225,7 +225,7 @@ class RankingBlocks:
         return Section("Model and its accuracy", blocks, folded=True)
 
     def _describe_check(self, before: Ranking) -> list[str]:
-        """Return sentences that score the ranking before the check by simulated times."""
+        """Return sentences that compare the ranking before the check with the simulated times."""
         result, scores = self.result, self.result.scores
         if "rcc" not in scores:
             return ["A single candidate has no order to score."]
@@ -350,7 +350,7 @@ def _describe_proved_networks(verdict: Verdict) -> str:
 
 
 def _describe_order(result: Ranking) -> str:
-    """Return sentences about the quality of the order and its cost, if the goal is the order."""
+    """If the goal is the order, return sentences about its quality and its cost."""
     rcc = result.verdict.rcc
     if result.goal != "order" or rcc is None:
         return ""
@@ -395,7 +395,7 @@ def _describe_sum(result: Ranking) -> str:
 
 
 def _describe_networks(result: Ranking, networks: NetworkEnsemble) -> list[str]:
-    """Return sentences about mean times over networks that differ in unknown rules."""
+    """Return sentences about a ranking by mean times over networks with different rules."""
     cost, coarsening = result.cost, result.cost.coarsening or 1
     weights = "Measured times of a few candidates (--times) would show which networks are likely."
     if cost.measured:
@@ -425,7 +425,7 @@ def _describe_networks(result: Ranking, networks: NetworkEnsemble) -> list[str]:
 
 
 def _describe_measurements(result: Ranking) -> list[str]:
-    """Return the certainty of a ranking by a model of measured times."""
+    """Return sentences about the certainty of a ranking that uses a model of measured times."""
     verdict, cost = result.verdict, result.cost
     noisy = result.learned is not None and result.learned.runs.noise > 0
     more = verdict.kind == "undecided" and cost.measured

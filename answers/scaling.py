@@ -19,9 +19,9 @@ from toruscast.typing import Floats
 from . import svg
 from .blocks import Chart
 
-# Maximum ticks of the horizontal axis, and maximum letters of a line above a figure.
+# Maximum number of ticks on the horizontal axis, and of letters in a line above a figure.
 _MAX_TICKS, _MAX_LETTERS = 8, 70
-# A curve ends at this multiple of the largest measured value.
+# A curve ends at this multiple of the largest measured value of the parameter.
 _EXTRAPOLATION = 4.0
 # Number of points at which a curve is computed.
 _N_CURVE_POINTS = 60
@@ -80,10 +80,10 @@ def model_charts(
     options: FitOptions | None = None,
     fixed: Mapping[str, float] | None = None,
 ) -> list[Chart]:
-    """Return charts of the measurements and the prediction for the first of the call paths.
+    """Return charts of measurements and predictions, for at most `_MAX_CHARTS` call paths.
 
-    ``fixed`` holds measured values of all parameters but one. By default, all parameters except
-    the first have the values of the last point. A dashed curve is the formula, if it differs.
+    ``fixed`` holds measured values of all parameters but one. By default, all parameters except the
+    first have the values of the last point. A formula that differs from the prediction is dashed.
     """
     data = models.measurements
     if fixed is None:
@@ -136,7 +136,7 @@ def _draw_model(models: Models, path: int, options: FitOptions, fixed: Mapping[s
 
 
 def speedup_charts(table: pd.DataFrame) -> list[Chart]:
-    """Return a chart of the speed-up over the number of tasks, for each kind of run and base."""
+    """Return a chart of speed-up over the number of tasks for each pair of run kind and base."""
     charts: list[Chart] = []
     for (kind_of_run, _), part in table.groupby(["kind", "base"], sort=False):
         sizes = np.unique(part["tasks"]).astype(float)
@@ -166,6 +166,6 @@ def _thin_ticks(values: list[float]) -> list[float]:
 
 
 def _wrap_line(line: str) -> list[str]:
-    """Return a line above a figure as at most three lines."""
+    """Wrap a line of text above a figure into at most three lines."""
     text = shortened(printable(" ".join(line.split())), 3 * _MAX_LETTERS)
     return textwrap.wrap(text, _MAX_LETTERS)

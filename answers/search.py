@@ -128,7 +128,7 @@ def _compare_traffic(result: SearchResult, baseline: str) -> TrafficComparison:
 
 
 def _times_chart(traffic: TrafficComparison, result: SearchResult, baseline: str) -> Chart:
-    """Return a chart of the times of the search's mappings and the baseline, the best first."""
+    """Return a chart of the times of the compared mappings and the baseline, the best first."""
     table = result.table[np.isfinite(result.table["value"])]
     times = dict(zip(table["mapping"], table["value"], strict=True))
     # The baseline may not be among the compared mappings.
@@ -141,7 +141,7 @@ def _times_chart(traffic: TrafficComparison, result: SearchResult, baseline: str
 
 
 def progress_chart(result: SearchResult) -> Chart:
-    """Return a chart of the best objective so far over the seconds of the search."""
+    """Return a chart of the best objective value so far over the time of the search."""
     is_time = result.objective == TIME
     values = np.array([value for _, value in result.history])
     scale, unit = time_unit(values) if is_time else (1.0, "")
@@ -270,7 +270,7 @@ def _describe_relief(traffic: TrafficComparison) -> str:
 
 
 def _describe_moves(traffic: TrafficComparison) -> str:
-    """Return a sentence with the nodes that tasks leave in the swap, and their new nodes."""
+    """Return a sentence that lists the swapped tasks, each with its old node and its new node."""
     torus, (after, before) = traffic.problem.torus, (each.mapping.node for each in traffic.compared)
     moves = []
     for node in dict.fromkeys(before[before != after].tolist()):
@@ -281,12 +281,12 @@ def _describe_moves(traffic: TrafficComparison) -> str:
 
 
 def changes_chart(result: Explanation) -> Chart:
-    """Return a chart of the times of both mappings, and of the first after the best swap."""
+    """Return a chart of the times of both mappings, and of the first one after the best swap."""
     return _rank_changes(result)[0].chart("Simulated time")
 
 
 def _rank_changes(result: Explanation) -> tuple[CandidateRanking, list[TaskMapping], str]:
-    """Return the mappings and the best swap in order of time, and the labels of its nodes."""
+    """Rank both mappings and the best swap by time; also return the mappings and swapped nodes."""
     mapping, other, torus, swap = result.mapping, result.against, result.problem.torus, ""
     name = shown_name(mapping.name or "the mapping")
     candidates = [
@@ -322,7 +322,7 @@ def _link_table(result: Explanation, other: str) -> Table:
 
 
 def _pair_table(result: Explanation, top: int, other: str) -> Table:
-    """Return the task pairs that send most bytes over each of the busiest links."""
+    """Return the task pairs that send the most bytes over each of the busiest links."""
     rows = result.pairs.groupby("link", sort=False).head(max(1, top // 2))
     columns = [
         Column("label", "link", "label", priority=0),
@@ -338,7 +338,7 @@ def _pair_table(result: Explanation, top: int, other: str) -> Table:
 
 
 def _feature_table(result: Explanation, other: str) -> Table:
-    """Return the changes of the predicted time with one feature of the other mapping."""
+    """Return how the predicted time changes if one feature takes the other mapping's value."""
     columns = [
         Column("feature", priority=0),
         Column("value", kind="number", digits=4, priority=0),

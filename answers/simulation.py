@@ -37,11 +37,11 @@ from .candidates import (
 from .links import Candidate
 from .table import Column, Table, records
 
-# Rows of the tables of links, of phases, and of all others.
+# Maximum rows of the link table, of the phase table, and of each other table.
 _N_LINKS, _N_PHASES, _N_OTHER = 5, 5, 3
-# A time with a smaller excess over its lower bound is equal to it.
+# If a time exceeds its lower bound by a smaller share than this, both count as equal.
 _NO_EXCESS = 5e-4
-# Points of the timeline.
+# Number of points on the timeline.
 _N_MOMENTS = 120
 _DETAILS = "Links, buffers, messages and FIFOs"
 _TABLES: Mapping[str, tuple[str, Sequence[Column]]] = {
@@ -93,7 +93,7 @@ _TABLES: Mapping[str, tuple[str, Sequence[Column]]] = {
 
 
 def label_links(links: pd.DataFrame, torus: Torus) -> pd.DataFrame:
-    """Return the table of links with a column ``label`` first."""
+    """Return the table of links with an additional first column, ``label``."""
     table = links.copy()
     table.insert(0, "label", [torus.link_label(link) for link in links.index.tolist()])
     return table
@@ -159,7 +159,7 @@ def comparison_answer(
 ) -> Answer:
     """Return the fastest of several mappings, and its limits.
 
-    ``results`` holds the `result_row` of each mapping and the bounds of its time, which are
+    ``results`` holds the `result_row` of each mapping and the bounds of its time. Bounds are
     ``estimated`` if packets may take several routes. ``error`` is the relative error of the times.
     """
     rows = [
@@ -210,7 +210,7 @@ def comparison_answer(
 
 
 def result_row(time: float, link: str | None, busy: float) -> dict[str, Any]:
-    """Return the row of a mapping; ``link`` is its busiest link, used for ``busy`` seconds."""
+    """Return the row of a mapping whose busiest link, ``link``, is used for ``busy`` seconds."""
     return {"time": time, "busiest_link": link, "busy_share": busy / time if link else 0.0}
 
 
@@ -259,7 +259,7 @@ def _compare_with_others(table: pd.DataFrame, error: float) -> str:
 
 
 def timeline_chart(result: MessageTimes[Any]) -> Chart:
-    """Return a chart over time of how many edges were sent and how many have arrived."""
+    """Return a chart of how many edges were sent, and how many have arrived, over time."""
     messages = result.messages()
     moments = np.linspace(0.0, result.end, _N_MOMENTS)
     n_sent = np.searchsorted(np.sort(messages["handed_over"]), moments, side="right")
@@ -291,7 +291,7 @@ def _detail_tables(result: Simulation, links: pd.DataFrame) -> dict[str, pd.Data
 
 
 def _make_notes(result: Simulation, reasons: Reasons, is_estimated: bool) -> list[str]:
-    """Return sentences about the bound and the limit of the time, the iterations and the error."""
+    """Return sentences about the time (its lower bound and its limit), iterations and the error."""
     limit = describe_limit(reasons, is_estimated, _has_rounds(result))
     notes = [_compare_with_bound(result, reasons.lower_bound)] if reasons.lower_bound else []
     if result.iterations == 1:
@@ -315,7 +315,7 @@ def _has_rounds(result: Simulation) -> bool:
 
 
 def _compare_with_bound(result: Simulation, bound: float) -> str:
-    """Return a sentence about the lower bound of the mapping, which includes the start-up."""
+    """Return a sentence about the mapping's lower bound, which includes the start-up time."""
     text = "No simulation of this mapping can be faster"
     if result.time > bound * (1 + _NO_EXCESS):
         longer = percent(result.time / bound - 1)
@@ -332,7 +332,7 @@ def _describe_error(result: Simulation, error: float) -> str:
 
 
 def _phase_sections(result: Simulation) -> list[Section]:
-    """Return a table of when the first phases begin and end, or nothing for one phase."""
+    """Return a table of the times when the first phases start and end, or nothing for one phase."""
     phases = result.phases()
     n = len(phases)
     if n < 2:
@@ -351,7 +351,7 @@ def _phase_sections(result: Simulation) -> list[Section]:
 
 
 def _make_content(result: Simulation, reasons: Reasons, links: pd.DataFrame) -> dict[str, Any]:
-    """Return the JSON entries of a simulation without its tables."""
+    """Return the JSON entries of a simulation, except for its tables."""
     return {
         "mapping": result.mapping.name,
         "time": result.time,

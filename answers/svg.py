@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike
 from toruscast.text import nbytes, number, percent, printable, shortened, shown_name, with_minus
 from toruscast.typing import Floats, Ints
 
-# Widths of a chart on a phone. Larger screens scale charts, and show two narrow ones side by side.
-# All sizes are in pixels.
+# Widths of a normal and a narrow chart on a phone. Larger screens enlarge charts, and show two
+# narrow charts side by side. All sizes are in pixels.
 WIDTH, NARROW = 440, 220
 _ROW_HEIGHT, _BAR_HEIGHT, _LINE_HEIGHT, _PLOT_HEIGHT = 24, 13, 14, 192
-# Maximum letters of the name of a row and of a group of bars.
+# Maximum letters in the name of a row, and in the name of a group of bars.
 _MAX_NAME, _MAX_GROUP = 18, 25
 # Approximate number of ticks on an axis.
 _N_TICKS = 4
@@ -30,14 +30,14 @@ _LETTER_WIDTH, _REGULAR_WIDTH, _DIGIT_WIDTH = 7.4, 6.9, 7.0
 RAMP = ("#fcf6d4", "#feca8d", "#fd9668", "#f1605d", "#cd4071", "#9e2f7f", "#721f81", "#440f76")
 # An axis is logarithmic if its largest value is more than this many times the smallest.
 _MIN_LOG_RANGE = 8.0
-# Attribute of a line, with the lengths of its dashes and gaps.
+# SVG attribute of each line style, with the lengths of dashes and gaps.
 _DASHES = {"dashed": ' stroke-dasharray="7 4"', "dotted": ' stroke-dasharray="2 4"'}
 
 
 class Row(NamedTuple):
-    """A row of a chart of times, below ``n_skipped`` hidden rows; ``kind`` is best, yours etc.
+    """A row in a chart of times; its ``kind`` is best, yours, third or other.
 
-    The dot of a ``predicted`` time is hollow.
+    It follows ``n_skipped`` rows that are not drawn. A ``predicted`` time has a hollow dot.
     """
 
     label: str
@@ -62,11 +62,11 @@ class Series(NamedTuple):
 
 
 class Scales(NamedTuple):
-    """Axes of a plot, and its parts other than series.
+    """Axes of a plot, and everything else in the plot except its series.
 
-    ``ticks`` are values on the horizontal axis, by default round ones. ``head`` has lines of text
-    above the plot. ``area`` is a shaded band of intervals ``(x, low, high)``. Values of x above
-    ``beyond`` are marked as extrapolated.
+    ``ticks`` are values on the horizontal axis, by default round numbers. ``head`` has lines of
+    text above the plot. ``area`` is a shaded band of intervals ``(x, low, high)``. The part of the
+    plot to the right of ``beyond`` is marked as extrapolated.
     """
 
     log_x: bool = False
@@ -102,8 +102,8 @@ def draw_times(
     """Return a chart with a dot and an interval per row, on an axis that starts at ``left_end``.
 
     Times are divided by ``scale`` to get the ``unit``. ``ticks`` are times to mark below the rows,
-    and ``marked`` are the times and kinds of highlighted ticks. ``by_chance`` is the value of a
-    random order.
+    and ``marked`` are the times and kinds of highlighted ticks. ``by_chance`` is the value that a
+    random order has.
     """
     high = max([*(max(row.time, row.high) for row in rows), lower_bound, *ticks]) or 1.0
     names = [_short_name(row.label) for row in rows]
@@ -169,7 +169,7 @@ def _short_name(name: str, limit: int = _MAX_NAME) -> str:
 
 
 def _name_width(name: str, kind: str = "other") -> float:
-    """Return the approximate width of a name in pixels; only the names of others are not bold."""
+    """Return the approximate width of a name in pixels; names are bold unless ``kind`` is other."""
     return (_REGULAR_WIDTH if kind == "other" else _LETTER_WIDTH) * len(name)
 
 
@@ -183,10 +183,10 @@ def draw_bars(
 ) -> str:
     """Return a group of bars for each name in ``groups``, with one bar per series.
 
-    A series is ``(name, kind, values)``; values in the unit ``%`` are parts of 1. ``limits`` has,
-    for each series, the index of its largest group. That bar is solid, and so are those within
-    1 %; without ``limits``, all bars are solid. ``totals`` has a value per series, drawn as a line
-    across all groups. With it, the bar of the last group starts where the solid bar ends.
+    A series is ``(name, kind, values)``; if the unit is ``%``, a value of 1 is 100 %. ``limits``
+    has the index of each series' largest bar. This bar, and bars within 1 % of it, are solid;
+    without ``limits``, all bars are solid. ``totals`` has a value per series, drawn as a line
+    across all groups. With ``totals``, the last bar of a series starts where its solid bar ends.
     """
     high = max([*totals, *(value for _, _, values in series for value in values)], default=1) or 1.0
     names = [_short_name(group, _MAX_GROUP) for group in groups]
@@ -239,7 +239,7 @@ def draw_bars(
     for i, ((name, kind, _), total) in enumerate(zip(series, totals, strict=False)):
         edge, is_left = x(total), x(total) > WIDTH * 0.6
         text = f"{shortened(shown_name(name), 30)}, whole time {with_unit(total)}"
-        # A text on the left of its line must not begin outside of the chart.
+        # A text to the left of its line must not start outside the chart.
         edge = max(edge, _LETTER_WIDTH * len(text)) if is_left else edge
         anchor = "end" if is_left else "start"
         parts.append(draw_label(edge, y + 9 + _LINE_HEIGHT * i, text, kind, anchor))
@@ -334,7 +334,7 @@ def needs_log_axis(values: Floats) -> bool:
 def _draw_legend(
     series: Sequence[Series], left: float, right: float, y: float
 ) -> tuple[list[str], float]:
-    """Return the parts of a legend whose first line is at ``y``, and the y of its lower end."""
+    """Return the parts of a legend that starts at ``y``, and the y coordinate of its lower end."""
     parts, x = [], left
     for curve in series if len(series) > 1 else ():
         if not curve.name:
@@ -366,7 +366,7 @@ def _format_points(
 def _axis_position(value: float, low: float, high: float, log: bool) -> float:
     """Return the position of a value on an axis, from 0 to 1.
 
-    On a logarithmic axis, smaller values than ``low`` are at 0.
+    On a logarithmic axis, values below ``low`` are at position 0.
     """
     if log:
         return math.log(max(value, low) / low) / math.log(high / low)
@@ -413,7 +413,7 @@ def draw_ramp(x: float, y: float, low: str, high: str) -> list[str]:
 
 
 def _draw_squares(levels: Ints, x: Floats, y: Floats, side: float) -> list[str]:
-    """Return squares in the colours of the ramp by their ``levels``; level -1 is not drawn."""
+    """Return squares coloured by their ``levels`` in the ramp; level -1 is not drawn."""
     size = f"h{side:.1f}v{side:.1f}h-{side:.1f}z"
     paths = {
         level: "".join(
@@ -443,7 +443,7 @@ def _draw_axis(
 
 
 def _choose_range(values: Floats, from_zero: bool) -> tuple[float, float]:
-    """Return the ends of an axis; for equal values, an interval around them."""
+    """Return the ends of an axis; if all values are equal, the axis extends to both sides."""
     values = values[np.isfinite(values)]
     low, high = float(values.min(initial=np.inf)), float(values.max(initial=-np.inf))
     if not values.size:
@@ -466,14 +466,14 @@ def _choose_ticks(low: float, high: float, log: bool = False) -> list[float]:
         return ticks[:: math.ceil(len(ticks) / (2 * _N_TICKS))]
     raw = (high - low) / _N_TICKS
     power = 10.0 ** math.floor(math.log10(raw))
-    # The smallest round step that needs at most about `_N_TICKS` ticks.
+    # Choose the smallest round step that gives at most about `_N_TICKS` ticks.
     step = next(power * digit for digit in (1, 2, 2.5, 5, 10) if power * digit >= raw * 0.99)
     first = math.ceil(low / step - 1e-9)
     return [i * step for i in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
 def _format_tick(value: float) -> str:
-    # Values from 1000 to 9999 are written without a letter.
+    # Values from 1000 to 9999 are written without a letter such as k.
     for minimum, size, letter in (
         (1e12, 1e12, "T"),
         (1e9, 1e9, "G"),
@@ -525,7 +525,7 @@ def _standalone_style() -> str:
     colours = dict(re.findall(r"--(\w+): (#\w+)", style_sheet().partition("@media")[0]))
     rules = "".join(re.findall(r"^svg .*", style_sheet(), re.M))
     rules = re.sub(r"var\(--(\w+)\)", lambda match: colours[match[1]], rules)
-    # Restrict the rules to a class, because they must not affect other drawings of a notebook.
+    # Restrict the rules to a class, because they must not affect other drawings in a notebook.
     return re.sub(r"\bsvg (?=[.\w])", ".toruscast ", rules)
 
 
@@ -545,7 +545,7 @@ def draw_nodes(shape: Sequence[int], axes: str, numbers: Ints, size: int, title:
     """
     rows, columns = ([1, *shape] if len(shape) < 2 else shape)[-2:]
     planes = len(numbers) // (rows * columns)
-    # Choose the number of planes in a line that makes the chart nearly square.
+    # Choose how many planes are drawn side by side, for a chart that is nearly square.
     across = max(1, min(planes, round(math.sqrt(planes * (rows + 1) / (columns + 1)))))
     # With two lines of planes, make both equally long if possible.
     while across > 1 and planes % across and across > planes // 2:

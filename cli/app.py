@@ -25,8 +25,8 @@ from toruscast.text import closest, one_line, shortened
 
 from . import progress
 
-# Allocations between garbage collections. Imports create many permanent objects, and with Python's
-# default of 700, a short command spends much of its time scanning them.
+# Number of allocations between garbage collections. Imports create many permanent objects; with
+# Python's default of 700, a short command would spend much of its time scanning them.
 _GC_THRESHOLD = 1_000_000
 FAILED = 1
 WRONG_INPUT = 2
@@ -34,7 +34,7 @@ INTERRUPTED = 130
 TRACEBACK = "TORUSCAST_TRACEBACK"
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
-# Modules and functions of sub-commands that are not `command` in the module of their name.
+# Module and function of each sub-command that is not `command` in the module with its name.
 _MODULES = {
     "mesh": ("toruscast._mesh.command", "command"),
     "launch": ("toruscast.cli.mpi", "launch"),
@@ -98,15 +98,15 @@ class Program(CommandGroup):
     def main(self, *args: Any, **options: Any) -> NoReturn:
         """Run the command and exit with 0, 1 (the work failed) or 2 (the input is wrong)."""
         gc.set_threshold(_GC_THRESHOLD)
-        # The collections at exit would scan all modules, as long as importing some of them takes.
+        # Otherwise, collections at exit would scan all modules and take as long as some imports.
         atexit.register(gc.freeze)
         options["standalone_mode"] = False
         options.setdefault("prog_name", self.name)
         code = 0
         for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
             if getattr(sys, name) is None:
-                # The caller closed the stream. Occupy its descriptor, because otherwise another
-                # file would get it, and workers would inherit it.
+                # The caller closed the stream. Occupy its descriptor; otherwise another file would
+                # get it, and workers would inherit that file.
                 descriptor = os.open(os.devnull, os.O_RDWR)
                 os.set_inheritable(descriptor, True)
                 setattr(sys, name, os.fdopen(descriptor, mode))
@@ -154,12 +154,12 @@ class _Toruscast(Program):
 
 @contextmanager
 def on_signals(handler: Callable[[int, Any], object], *numbers: int) -> Iterator[None]:
-    """Handle signals inside the block: SIGTERM and SIGHUP unless ``numbers`` are given."""
+    """Handle signals inside the block: those in ``numbers``, by default SIGTERM and SIGHUP."""
     numbers = numbers or (signal.SIGTERM, signal.SIGHUP)
     if threading.current_thread() is not threading.main_thread():
         # Python sets handlers in the main thread only.
         numbers = ()
-    # Signals that are ignored stay ignored, such as SIGHUP under nohup.
+    # Signals that were already ignored stay ignored, such as SIGHUP under nohup.
     handled = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
     previous = {number: signal.signal(number, handler) for number in handled}
     try:
@@ -171,10 +171,10 @@ def on_signals(handler: Callable[[int, Any], object], *numbers: int) -> Iterator
 
 @contextmanager
 def report_errors(signals: Sequence[int]) -> Iterator[dict[str, int]]:
-    """Print one line for an exception, and set "code" of the yielded dictionary.
+    """Print one line for an exception, and store the exit code as "code" in the yielded dictionary.
 
     ``signals`` lists the signals received so far. After a signal, any exception is reported as an
-    interruption, because libraries may convert a KeyboardInterrupt.
+    interruption, because libraries may turn a KeyboardInterrupt into another exception.
     """
     failure: dict[str, int] = {}
     stdout = sys.stdout
@@ -190,7 +190,7 @@ def report_errors(signals: Sequence[int]) -> Iterator[dict[str, int]]:
     except (click.Abort, KeyboardInterrupt):
         failure["code"] = _print_error("interrupted", INTERRUPTED)
     except (BrokenPipeError, SystemExit) as error:
-        # If the reader of a pipe has ended, click replaces stdout and exits.
+        # If the program that reads our output has ended, click replaces stdout and exits.
         if isinstance(error, SystemExit) and sys.stdout is stdout:
             message = f"code of a plugin ended the program ({error.code})"
             failure["code"] = _print_error(message, FAILED)

@@ -34,14 +34,14 @@ from .options import (
 )
 from .output import Output
 
-# Ratios were published with one decimal, so they have a rounding error of up to half of it.
+# Ratios were published with one decimal, so their rounding error is at most this.
 RATIO_ROUNDING = 0.05
 NamedNumbers = tuple[str, list[float]]
 _DIFFERENCE_NOTE = "* differs from the published value; docs/scaling/codesign.md explains why"
 
 
 def with_published(table: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Add the columns of a published table to the rows of the same applications."""
+    """Add the columns of a published table to the matching rows: same application, system etc."""
     keys = ["application", "system" if "system" in table else "requirement"]
     published = pd.read_csv(datasets.table_path(name), comment="#").set_index(keys)
     if "system" in table:
@@ -52,12 +52,12 @@ def with_published(table: pd.DataFrame, name: str) -> pd.DataFrame:
             ignore_index=False, var_name="upgrade", value_name="published"
         ).set_index("upgrade", append=True)
     both = table.join(published, on=keys)
-    # Move the reasons to the last column.
+    # Make the reasons the last column.
     return both.assign(reason=both.pop("reason"))
 
 
 def agrees(value: float, published: float) -> bool:
-    """Whether a value, rounded to the significant digits of the published one, equals it."""
+    """Whether a value equals the published value when rounded to as many significant digits."""
     if math.isnan(value) or math.isnan(published):
         return math.isnan(value) and math.isnan(published)
     mantissa = f"{published:.12e}".split("e")[0]
@@ -101,9 +101,9 @@ class _ApplicationOptions:
     )
 
     def read(self) -> list[tc.scaling.Application]:
-        """Return the applications; raise for options that have no effect on them."""
+        """Return the applications; raise if an option has no effect on them."""
         names = self.app or tuple(tc.scaling.application_names())
-        # A name with a folder or a suffix is a file.
+        # A name that contains a folder or a suffix is a file.
         files = [name for name in names if Path(name).name != name or Path(name).suffix]
         if not files:
             refuse_options("needs --app FILE of measurements or models", "metric", "callpath")
@@ -200,7 +200,7 @@ def _tabulate_upgrades(table: pd.DataFrame) -> tuple[Table, list[str]]:
 
 
 def _mark_differences(published: pd.Series, differs: pd.Series) -> list[str]:
-    """Return published values as text, with a star where the computed value differs."""
+    """Return published values as text, with a star if the computed value differs."""
     stars = differs.map({True: "*", False: ""})
     return [f"{rounded(value, 3)}{star}" for value, star in zip(published, stars, strict=True)]
 
@@ -338,7 +338,7 @@ def models(source: _ApplicationOptions, output: Output) -> None:
 
 
 def _draw_times(table: pd.DataFrame) -> list[Chart]:
-    """Return a chart per application of its wall times on the systems that it fits on."""
+    """Return one chart per application, with its wall time on each system that it fits on."""
     charts = []
     known = table.dropna(subset=["wall_time"])
     for i, (name, part) in enumerate(known.groupby("application", sort=False)):
@@ -357,7 +357,7 @@ def _write_answer(
     below: Sequence[str] = (),
     charts: Sequence[Chart] = (),
 ) -> None:
-    """Write ``table``, print ``printed``, ``lines`` and the reasons for missing values."""
+    """Write ``table``; print ``printed``, ``lines`` and the reasons for missing values."""
     head, *notes = lines
     tables = (Table(table, ()), printed)
     more = {"title": "Requirements of applications", "badge": "predicted from models"}

@@ -67,7 +67,7 @@ def command(
     torus = load_torus(machine)
     n_slots = torus.n_nodes * (options.tasks_per_node or 1)
     n_tasks = n_slots if options.tasks is None else options.tasks
-    # Strategies place tasks by their traffic. Use a ring, which is the most common pattern.
+    # Strategies place tasks by their traffic. Use the traffic of a ring, the most common pattern.
     ring = tc.Workload([tc.patterns.ring(n_tasks, 1)])
     problem = tc.MappingProblem(ring, torus)
     check_seed(problem, options, options.mapping)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from toruscast.formats.source import Source
     from toruscast.mapping import Torus
 
-# Files outside the format registry: their first bytes, a name in the content, and a description.
+# Files that are not in the format registry: first bytes, a name in the content, description.
 _OTHER_FILES = {
     "model": (b"PK", b"metadata.npy", "a model for --model"),
     "samples": (b"PAR1", b"toruscast samples", "samples for --samples"),
@@ -75,7 +75,7 @@ def command(
 def _check_file(
     file: str, torus: Torus | None, graphs: GraphFileOptions, mappings: MappingFileOptions
 ) -> dict[str, Any]:
-    """Return the content of a file by the first reader that accepts it, or the faults."""
+    """Return a file's content as read by the first reader that accepts it, or else the faults."""
     report: dict[str, Any] = {"file": file, "fits": [], "faults": [], "notes": [], "summary": []}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -106,7 +106,7 @@ def _check_file(
 
 
 def _detect_other_file(source: Source) -> str | None:
-    """Return the key of a file in `_OTHER_FILES`, by its content."""
+    """Return the key in `_OTHER_FILES` that matches the content of a file, or None."""
     for kind, (start, name, _) in _OTHER_FILES.items():
         if source.start.startswith(start) and name in source.data:
             return kind
@@ -114,7 +114,7 @@ def _detect_other_file(source: Source) -> str | None:
 
 
 def _find_dialects(source: Source, graphs: GraphFileOptions) -> list[Dialect]:
-    """Return the file format that the user names, or all formats that match the file."""
+    """Return the file format that the user names, or else all formats that match the file."""
     for holds in ("graph", "mapping"):
         if (name := graphs.format_of(holds)) != "auto":
             return [format_registry.find_dialect(name, holds)]
@@ -130,7 +130,7 @@ def _read_content(
     graphs: GraphFileOptions,
     mappings: MappingFileOptions,
 ) -> dict[str, Any]:
-    """Read a file of one kind; return JSON entries with a list of lines as ``summary``."""
+    """Read a file as the given kind; return JSON entries, where ``summary`` is a list of lines."""
     file, torus = os.fspath(source.path), source.torus
     if kind == "graph":
         workload = tc.read_workload(file, include=graphs.include, **graphs.reader_arguments)
@@ -174,7 +174,7 @@ def _read_content(
 
 
 def _describe_graph(facts: dict[str, Any]) -> Iterator[str]:
-    """Yield a line on size and symmetry, and one on tasks without traffic."""
+    """Yield a line about size and symmetry, and a line about tasks without traffic, if any."""
     line = format_graph(facts) + (", symmetric" if facts["symmetric"] else ", not symmetric")
     if facts["phases"] > 1:
         line += f", {counted(facts['phases'], 'phase')}"

@@ -108,7 +108,7 @@ def command(
         "n_jobs": work.jobs,
         "n_splits": None if is_default("splits") else options.splits,
     }
-    # Without sets, the plugin's features are compared with the existing ones.
+    # If no sets are given, the evaluation compares the plugin's features with existing ones.
     sets = () if own and options.sets == (PLUGIN_SET,) else options.sets
     if source.times is not None:
         problem, mappings, runs = session.read_runs()
@@ -158,12 +158,12 @@ def _add_metrics(session: LearningSession, file: str, own: tuple[str, ...]) -> p
 
 
 def _load_workloads(session: LearningSession, table: pd.DataFrame) -> dict[str, tc.Workload]:
-    """Return the workloads from --comm, or the shipped datasets not stored with the samples."""
+    """Return the workload from --comm, or else the shipped datasets not stored with the samples."""
     names, traffic = list(dict.fromkeys(table["workload"])), session.traffic
     if traffic.is_given:
         workload = load_application(traffic, simulated=False).workload
         session.omitted = workload.omitted
-        # If the samples have one workload, its file may have been renamed since.
+        # If the samples have only one workload, ignore its name: the file may have been renamed.
         return {names[0] if len(names) == 1 else workload.name: workload}
     stored = table.attrs["provenance"].get("workloads")
     stored = stored if isinstance(stored, dict) else {}
@@ -185,7 +185,7 @@ def _select_workloads(table: pd.DataFrame, names: set[str]) -> pd.DataFrame:
 
 @contextmanager
 def _name_file_in_errors(file: str | None) -> Iterator[None]:
-    """Add the file of the samples to errors that name no file."""
+    """Add the name of the sample file to errors that do not name a file."""
     try:
         yield
     except InputError as error:

@@ -123,7 +123,7 @@ def command(
 def _write_blocks(
     blocks: Iterable[pd.DataFrame], append: Callable[[pd.DataFrame], None], keep_all: bool
 ) -> pd.DataFrame:
-    """Append all rows to the files; return all of them, or only enough to print."""
+    """Append all rows to the files; return all if ``keep_all``, or else enough to print."""
     kept: list[pd.DataFrame] = []
     for block in blocks:
         append(block)
@@ -135,7 +135,7 @@ def _write_blocks(
 def _make_answer(
     head: str, table: pd.DataFrame, columns: list[str], n_mappings: int, omitted: Sequence[Omission]
 ) -> answers.blocks.Answer:
-    """Return the printed columns, and notes on rows and columns that are left out."""
+    """Return an answer with the columns to print, and notes on rows and columns left out."""
     notes = []
     if n_mappings > MAX_ROWS:
         more = counted(n_mappings - MAX_ROWS, "more mapping")

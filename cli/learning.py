@@ -35,7 +35,7 @@ COVERAGE = 0.9
 def parse_features(
     text: str, plugin_features: tuple[str, ...] = (), known: Iterable[str] | None = None
 ) -> tuple[str, ...]:
-    """Return the features of names and sets that are joined by commas or plus signs."""
+    """Return the features in a list of feature and set names, separated by commas or plus signs."""
     features = tuple(tc.FEATURES if known is None else known)
     own = {PLUGIN_SET: plugin_features} if plugin_features else {}
     sets = {**tc.training.FEATURE_SETS, **own}
@@ -54,7 +54,7 @@ def parse_features(
 
 
 def check_plugin_is_used(plugin_features: tuple[str, ...], selected: Iterable[str] | None) -> None:
-    """Raise if features are selected, but no feature of the plugin."""
+    """Raise if features are selected, but none of them comes from the plugin."""
     if plugin_features and selected is not None and not set(plugin_features) & set(selected):
         found = ", ".join(plugin_features)
         expected = f"--features with one, such as prior+{PLUGIN_SET}"
@@ -100,7 +100,7 @@ class LearningSession:
         return problem
 
     def write_answer(self, answer: answers.blocks.Answer) -> None:
-        """Write an answer with the omitted traffic."""
+        """Write an answer, adding the omitted traffic."""
         self.output.write_answer(replace(answer, omitted=self.omitted))
 
     def load_samples(self, level: int) -> pd.DataFrame:

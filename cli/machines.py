@@ -179,7 +179,7 @@ def calibrate(options: _CalibrateOptions, output: Output) -> None:
 def _weight_networks(
     fit: Calibration, workload: tc.Workload, options: _CalibrateOptions
 ) -> Calibration:
-    """Return the fit with unknown rules, and with probabilities of networks by their rules."""
+    """Return the fit with its rules marked as unknown, and a probability for each set of rules."""
     torus = fit.torus.with_network(unknown_rules=RULES)
     mappings = tc.read_mappings(options.mappings or "", torus)
     networks = tc.rank(workload, torus, mappings, times=options.runs).networks

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from toruscast.mapping import MappingProblem, TaskMapping, Torus
 
 _FUGAKU = "tofu_d"
-# Coordinates X Y Z a b c of a node of Fugaku, with or without brackets and commas.
+# Coordinates X Y Z a b c of a Fugaku node, with or without brackets and commas.
 _COORDINATES = re.compile(r"[(),;\s]*" + r"[(),;\s]+".join(["([0-9]{1,6})"] * 6) + r"[(),;\s]*")
 
 
@@ -59,9 +59,9 @@ def load_mappings(
 def stream_mappings(
     problem: MappingProblem, candidates: CandidateOptions, seed: int
 ) -> tuple[Iterator[TaskMapping], int | None]:
-    """Return an iterator over the mappings of `load_mappings`, and their number if known.
+    """Return an iterator over the mappings that `load_mappings` reads, and their number if known.
 
-    The iterator stores the mappings only if tasks are fixed, because that may create duplicates.
+    The mappings are stored only if tasks are fixed, because fixing tasks may create duplicates.
     """
     n, capacity, fixed = candidates.candidates, candidates.tasks_per_node, candidates.fixed_nodes
     if candidates.mappings:
@@ -86,7 +86,7 @@ def stream_files(
     options: MappingFileOptions,
     fixed: Mapping[int, int] = MappingProxyType({}),
 ) -> Iterator[TaskMapping]:
-    """Yield the mappings of files and folders, each after `check_mapping`."""
+    """Yield the mappings in files and folders, each checked with `check_mapping`."""
     arguments = options.reader_arguments
     form = arguments.pop("format")
     reader_options = readers.mapping_options(problem.torus, n_tasks=problem.n_tasks, **arguments)
@@ -124,8 +124,8 @@ def check_seed(
 ) -> None:
     """Raise if a seed is given but nothing is drawn at random.
 
-    ``names`` are the mappings that the command loads. Without names, it uses `load_mappings`.
-    ``is_drawn`` states that the command draws other random numbers.
+    ``names`` are the mappings that the command loads by name; without any, it calls
+    `load_mappings`. ``is_drawn`` states whether the command also draws other random numbers.
     """
     if is_default("seed") or is_drawn:
         return
@@ -178,7 +178,7 @@ def make_rank_orders(problem: MappingProblem, tasks_per_node: int | None) -> lis
     """Return the mappings of all rank orders that the machine's launcher offers."""
     torus = problem.torus
     if torus.name == _FUGAKU and torus.ndim <= 3:
-        # A job has all nodes of the torus that it requests.
+        # A Fugaku job has all nodes of the torus that it requests.
         orders = permute.job_mappings(problem.workload, torus.shape)[1].values()
         return [tc.TaskMapping(order.node, torus, name=order.name) for order in orders]
     names = ["".join(letters) for letters in permutations(f"{torus.axes}T")]
@@ -191,7 +191,7 @@ def make_rank_orders(problem: MappingProblem, tasks_per_node: int | None) -> lis
 def load_scattered_job(
     problem: MappingProblem, path: str
 ) -> tuple[list[TaskMapping], dict[str, TaskMapping]]:
-    """Return the rank orders on the nodes in a file, for the simulation and for the launcher."""
+    """Return the rank orders for the nodes in a file: once to simulate, once for the launcher."""
     torus = problem.torus
     if torus.name != _FUGAKU:
         expected = "a job on Fugaku, such as --torus fugaku:4x6x8"
@@ -223,7 +223,7 @@ class MappingFile:
     )
 
     def check(self, hosts: str | None = None, *, may_be_folder: bool = False) -> None:
-        """Raise before the work if the file cannot be written."""
+        """Raise, before the work starts, if the file cannot be written."""
         if self.out is None:
             return
         if may_be_folder and is_folder_path(self.out):
@@ -246,7 +246,7 @@ class MappingFile:
     def write_all(
         self, mappings: Sequence[tc.TaskMapping], torus: tc.Torus, hosts: str | None, output: Output
     ) -> None:
-        """Write mappings to the folder; warn about other mappings that are in it."""
+        """Write mappings to the folder; warn if it also contains other mappings."""
         folder = self.out or ""
         tc.write_mappings(mappings, folder, self.folder_format, torus=torus, hosts=hosts)
         written = {f"{mapping.name}{self.suffix}" for mapping in mappings}
@@ -255,7 +255,7 @@ class MappingFile:
             output.message(f"{folder} also contains mappings not written by this run: {others}")
 
     def write(self, mapping: tc.TaskMapping, torus: tc.Torus, hosts: str | None = None) -> str:
-        """Write the mapping if a file is given; return a line about the file and its use."""
+        """Write the mapping if a file is given; return a line about the file and how to use it."""
         if self.out is None:
             return ""
         advice = tc.write_mapping(mapping, self.out, self.out_format, torus=torus, hosts=hosts)
@@ -277,7 +277,7 @@ class MappingFile:
 
 
 def check_format(path: str, name: str | None, hosts: str | None) -> None:
-    """Raise if the format of a mapping file is unknown, or needs a table of hosts."""
+    """Raise if the format of a mapping file is unknown, or if it needs a table of hosts."""
     dialect = format_registry.dialect_to_write("mapping", path, name)
     if dialect.on_hosts and hosts is None:
         expected = "add --hosts FILE, a CSV such as host,x,y,z"
@@ -291,7 +291,7 @@ def check_job(
     options: MappingFileOptions,
     given: Sequence[TaskMapping],
 ) -> None:
-    """Raise before the work if the format cannot represent any mapping of the job.
+    """Raise, before the work starts, if the format cannot represent any mapping of the job.
 
     If mappings are ``given``, the format must be able to represent one of them.
     """

@@ -32,7 +32,7 @@ from .slow import jobs, readers, task_mapping, tracer
 if TYPE_CHECKING:
     from toruscast.formats.jobs import BatchJob
 
-# Placements with a smaller relative gain are not used, because a machine's noise exceeds it.
+# Placements with a smaller relative gain are not used, because a machine's noise is larger.
 MIN_GAIN = 0.01
 TRACER = Path(__file__).parents[1] / "formats" / "tracer.c"
 
@@ -119,7 +119,7 @@ def launch(traffic: TrafficOptions, options: _LaunchOptions) -> int:
 
 
 def run_program(words: Sequence[str], variables: Mapping[str, str]) -> int:
-    """Run a command with additional environment variables; return the exit status of a shell."""
+    """Run a command with additional environment variables; return the exit status as shells do."""
     try:
         with (
             subprocess.Popen(words, env=os.environ | variables) as process,
@@ -136,7 +136,7 @@ def run_program(words: Sequence[str], variables: Mapping[str, str]) -> int:
 
 
 def _read_launcher_version(launcher: str) -> str:
-    """Return the output of ``--version`` of mpirun or mpiexec, or nothing on failure."""
+    """Return what mpirun or mpiexec prints for ``--version``, or nothing on failure."""
     if not Path(launcher).name.startswith(("mpirun", "mpiexec")):
         return ""
     try:
@@ -174,7 +174,7 @@ def _select_hosts(job: BatchJob | None, table: str | None, torus: tc.Torus) -> t
 def _search_placement(
     problem: tc.MappingProblem, hosts: tc.Hosts | None, per_host: int, seconds: float
 ) -> tuple[tc.TaskMapping, str]:
-    """Search from the order of the hosts; return a mapping and a sentence about it."""
+    """Search for a mapping, starting with ranks in host order; also return a sentence about it."""
     torus, n_tasks = problem.torus, problem.n_tasks
     start = jobs.default_mapping(n_tasks, torus, hosts, per_host)
     nodes = None if hosts is None else sorted({*hosts.node.tolist()})
@@ -251,7 +251,7 @@ def trace(options: _TraceOptions) -> int:
 
 
 def _make_trace_folder(folder: str) -> Path:
-    """Make the folder of a trace; its path must not contain separators of environment variables."""
+    """Make a trace folder; its path must not contain separators used in environment variables."""
     path = Path(folder).absolute()
     if separators := set(str(path)) & set(" :;\t\n"):
         expected = f"--out with a path without {' or '.join(map(repr, sorted(separators)))}"
@@ -267,7 +267,7 @@ def _make_trace_folder(folder: str) -> Path:
 
 
 def _build_recorder(folder: Path, mpicc: str) -> Path:
-    """Compile the recorder for the MPI library of a compiler."""
+    """Compile the recorder with ``mpicc``, for the MPI library of that compiler."""
     compiler = shutil.which(mpicc)
     if compiler is None:
         expected = "the MPI library's compiler, such as mpicc of a development package (--mpicc)"
@@ -283,7 +283,7 @@ def _build_recorder(folder: Path, mpicc: str) -> Path:
 
 
 def _recorder_variables(folder: Path, library: Path) -> dict[str, str]:
-    """Return the variables that load the recorder; Open MPI passes them to other nodes."""
+    """Return environment variables that load the recorder; Open MPI passes them to other nodes."""
     variables = {
         "LD_PRELOAD": " ".join(filter(None, [str(library), os.environ.get("LD_PRELOAD")])),
         "TORUSCAST_TRACE": str(folder),

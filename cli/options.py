@@ -1,8 +1,8 @@
 """Options of the sub-commands, declared as fields of dataclasses.
 
 `sub_command` makes a command from a function whose parameters are such dataclasses. A field holds
-the name, the type, the help and the group of its option. ``GROUP`` and ``RARE`` of a class are for
-all its own options.
+the name, the type, the help and the group of its option. A class's ``GROUP`` and ``RARE`` apply to
+all options that the class itself declares.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ MAPPING_HELP = (
     "a Blue Gene map file, a table with columns such as task,node, MPICH_RANK_ORDER, a rankfile or "
     "another format listed by 'toruscast formats'"
 )
-# Name of the feature set of all features of --plugin.
+# Name of the feature set that contains all features from --plugin.
 PLUGIN_SET = "mine"
 ORDERS = "orders"
 MAX_JOBS = 4096
-# Key in the metadata of a click context that makes its help list the rare options too.
+# Key in the metadata of a click context. If it is set, the help also lists the rare options.
 _ALL_OPTIONS = "toruscast.all_options"
 POSITIVE = click.FloatRange(min=0, min_open=True)
 PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)
@@ -57,8 +57,8 @@ CANDIDATE_COUNT = _CandidateCount(min=1)
 def option(help: str, metavar: str = "", *names: str, default: Any = None, **settings: Any) -> Any:
     """Declare a dataclass field as an option.
 
-    The option requires one of the options in ``needs``, where ``name=value`` requires this value.
-    It cannot be combined with the options in ``excludes``. Only --help-all lists a ``rare`` option.
+    The option needs at least one of the options ``needs`` (``name=value`` means with this value),
+    and cannot be combined with the options ``excludes``. Only --help-all lists a ``rare`` option.
     Other settings are passed to `click.Option`.
     """
     metadata = {"names": names, "help": help, "metavar": metavar or None, **settings}
@@ -83,7 +83,7 @@ def argument(metavar: str, **settings: Any) -> Any:
 
 
 class _GroupedOption(click.Option):
-    """An option with a group in the help, and with options that it needs or excludes."""
+    """An option that has a group in the help, and that may need or exclude other options."""
 
     def __init__(
         self,
@@ -203,7 +203,7 @@ def sub_command(name: str, parent: click.Group | None = None) -> Callable[[Any],
         for kind in classes.values():
             types = get_type_hints(kind)
             declared = {f.name: f for f in fields(kind) if f.metadata}
-            # The help lists the options of a class before the options of its bases.
+            # The help lists a class's own options before those of its base classes.
             for owner in kind.__mro__:
                 group, rare = getattr(owner, "GROUP", "Answer"), vars(owner).get("RARE", False)
                 for field_name in inspect.get_annotations(owner):
@@ -222,7 +222,7 @@ def sub_command(name: str, parent: click.Group | None = None) -> Callable[[Any],
 
 
 def _make_parameter(declared: Field[Any], hint: Any, group: str, rare: bool) -> click.Parameter:
-    """Make the click option or argument of a field."""
+    """Make the click option or argument that a field declares."""
     settings: dict[str, Any] = dict(declared.metadata)
     kinds = [kind for kind in get_args(hint) if kind is not NoneType]
     is_optional = NoneType in get_args(hint)
@@ -306,9 +306,9 @@ def named_numbers_reader(
 
 
 def refuse_options(reason: str, *names: str | type) -> None:
-    """Raise if one of these options is given; a class includes all its options.
+    """Raise if one of these options is given; a class stands for all its options.
 
-    The message is the option followed by ``reason``, such as "needs --times".
+    The message is the name of the option followed by ``reason``, such as "needs --times".
     """
     classes = (name for name in names if not isinstance(name, str))
     refused = {*names, *(each.name for kind in classes for each in fields(kind))}
@@ -383,7 +383,7 @@ class FormatOptions:
     )
 
     def format_of(self, holds: Literal["graph", "mapping"]) -> str:
-        """Return the format of graphs or of mappings, "auto" by default."""
+        """Return the format for graphs or for mappings; the default is "auto"."""
         form = "graph=NAME or mapping=NAME"
         for text in self.form:
             kind, name = read_pair(text, "--format", form) if "=" in text else ("", text)
@@ -447,7 +447,7 @@ class HloOptions:
 
 @dataclass(frozen=True)
 class GraphFileOptions(FormatOptions, HloOptions):
-    """Options of reading a communication graph."""
+    """Options for reading a communication graph."""
 
     GROUP: ClassVar = "Input"
     RARE: ClassVar = True
@@ -577,7 +577,7 @@ class TrafficOptions(AllocationOptions, GraphFileOptions):
 
 @dataclass(frozen=True)
 class MappingFileOptions(FormatOptions):
-    """Options of reading files of mappings."""
+    """Options for reading mapping files."""
 
     GROUP: ClassVar = "Mappings"
     RARE: ClassVar = True
@@ -612,7 +612,7 @@ class MappingFileOptions(FormatOptions):
 
     @property
     def fixed_nodes(self) -> dict[int, int]:
-        """The node of each task that --fix names."""
+        """Nodes of the tasks given with --fix, by task."""
         nodes: dict[int, int] = {}
         for task, node in self.fixed:
             if nodes.setdefault(task, node) != node:
@@ -673,7 +673,7 @@ class SampleSourceOptions(MappingFileOptions):
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """Threads, processes or a cluster."""
+    """Options that choose threads, processes or a cluster."""
 
     GROUP: ClassVar = "Work"
     RARE: ClassVar = True
@@ -719,7 +719,7 @@ class WorkOptions(WorkerOptions, SeedOptions):
 
 @dataclass(frozen=True)
 class LevelOptions:
-    """Probability of intervals."""
+    """Option for the probability of intervals."""
 
     RARE: ClassVar = True
     level: float = option("Probability of the intervals.", default=0.95, type=PROBABILITY)

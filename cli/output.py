@@ -1,4 +1,4 @@
-"""Output of the commands: tables on stdout, and files of JSON, CSV, Parquet and pages."""
+"""Output of the commands: tables on stdout, and JSON, CSV, Parquet and HTML files."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 PLAIN_WIDTH = 120
 STDOUT = "-"
-# Options whose files contain text, so the suffix of a binary format is an error.
+# Options that write text files, so a file name with the suffix of a binary format is an error.
 _TEXT_OPTIONS = ("--json", "--csv", "--links", "--log-file", "--report", "--trace")
 # Options whose files do not contain the answer.
 _NO_ANSWER = {"--log-file", "--samples", "--times"}
 
 
 def _find_inputs() -> Iterator[tuple[str, Path]]:
-    """Yield the option and the path of each file that a parameter of the command names."""
+    """Yield the option and the path of each file that is named in the command's parameters."""
     context = click.get_current_context(silent=True)
     for parameter in context.command.params if context is not None else ():
         value = context.params.get(parameter.name or "")  # type: ignore[union-attr]
@@ -54,7 +54,7 @@ def _find_inputs() -> Iterator[tuple[str, Path]]:
 
 
 def _is_read_with(source: str, folder: Path, file: Path) -> bool:
-    """Whether the option ``source`` would read ``file`` with all other files of ``folder``."""
+    """Whether the option ``source`` would read ``file`` because it reads all of ``folder``."""
     has_mappings = source == "--mappings"
     if source == "IN":
         has_mappings = bool(click.get_current_context().params.get("mapping"))
@@ -66,7 +66,7 @@ def _is_read_with(source: str, folder: Path, file: Path) -> bool:
 
 @dataclass(frozen=True)
 class Output:
-    """Options for where results are written. If a file is "-", stdout has only that file."""
+    """Options for where results are written. If a file is "-", stdout contains only that file."""
 
     GROUP: ClassVar = "Output"
     report: str | None = option("Write the answer with its charts as an HTML page.", "FILE.html")
@@ -99,9 +99,9 @@ class Output:
         files: Mapping[str, str | None] | None = None,
         others: Mapping[str, str | None] | None = None,
     ) -> None:
-        """Raise before the work if a file cannot be written; start the log.
+        """Raise, before the work starts, if a file cannot be written; start the log.
 
-        ``files`` are further output files by option. ``others`` are files or folders that the
+        ``files`` are additional output files, by option. ``others`` are files or folders that the
         caller checks itself; this method only checks that they differ from all other files.
         """
         files = {**(files or {}), "--report": self.report, "--log-file": self.log_path}
@@ -152,7 +152,7 @@ class Output:
 
         class PipeConsole(rich_console.Console):
             def on_broken_pipe(self) -> None:
-                # rich would exit, which `report_errors` would attribute to the code of a plugin.
+                # rich would exit here, and `report_errors` would attribute that to a plugin.
                 raise BrokenPipeError
 
         width = None if sys.stdout.isatty() else PLAIN_WIDTH
@@ -166,14 +166,14 @@ class Output:
     def write_answer(
         self, answer: answers.blocks.Answer, metadata: dict[str, Any] | None = None
     ) -> None:
-        """Write an answer, with ``metadata`` as first entries of the JSON file, and print it."""
+        """Write and print an answer; the JSON file starts with the entries of ``metadata``."""
         self.write_files(answer, metadata)
         self.print_answer(answer)
 
     def write_table(
         self, head: str | answers.blocks.Headline, *blocks: answers.blocks.Block, **more: Any
     ) -> None:
-        """Write the answer that `table_answer` makes of these arguments."""
+        """Make an answer from these arguments with `table_answer`, and write it."""
         self.write_answer(answers.blocks.table_answer(head, *blocks, **more))
 
     def write_files(
@@ -211,7 +211,7 @@ def write_text(text: str, path: str) -> None:
 
 
 def check_output_folder(folder: str) -> None:
-    """Raise before the work if files cannot be written into ``folder``, which may be new."""
+    """Raise, before the work starts, if ``folder`` cannot be made or written to."""
     path = Path(os.path.realpath(folder))
     found: object = "no such folder" if not path.parent.is_dir() else None
     if not folder or (path.exists() and not path.is_dir()):

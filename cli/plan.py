@@ -97,7 +97,7 @@ class _ScriptOptions(MappingFile):
     )
 
     def check_paths(self, times_path: str | None, hosts: str | None) -> None:
-        """Raise before the work if the script or the output folder cannot be used."""
+        """Raise, before the work starts, if the script or the output folder cannot be used."""
         if self.script is not None and times_path is not None:
             run_loop.check_command(self.script, run_loop.run_folder(times_path))
         if self.out_format is not None:
@@ -106,7 +106,7 @@ class _ScriptOptions(MappingFile):
             check_output_folder(self.out)
 
     def check_names(self, mappings: Sequence[tc.TaskMapping], times_path: str | None) -> None:
-        """Raise if a name cannot be a file name, or a file would overwrite the file of runs."""
+        """Raise if a mapping's name cannot be a file name, or its file would overwrite the runs."""
         names = decision_results.candidate_names(mappings)
         if self.script is not None and times_path is not None:
             times.check_appendable(times_path, names)
@@ -136,7 +136,7 @@ class _ScriptOptions(MappingFile):
         options: _RunOptions,
         output: Output,
     ) -> None:
-        """Run the script until the runs suffice, with a message after each run."""
+        """Run the script until the runs suffice, and print a message after each run."""
         max_runs = _DEFAULT_RUNS if options.runs is None else options.runs
         with output.progress("Running") as progress:
 
@@ -149,7 +149,7 @@ class _ScriptOptions(MappingFile):
                 progress("runs", plan.n_runs, max_runs)
 
             def write(mapping: tc.TaskMapping, folder: Path) -> Path:
-                # The script may pass the path through another shell, which must not expand it.
+                # The script may pass the path to a shell, so avoid characters that shells expand.
                 name = re.sub(r"^\.|[^\w.,=@%+-]", "_", plan.name_of(mapping), flags=re.ASCII)
                 return self.write_into(mapping, name, folder, hosts)[0]
 

@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 
 # The text of --at, and its numbers by name.
 Point = tuple[str, dict[str, float]]
-# Default number of rows to print. Few measurements have more call paths.
+# Default number of rows to print. Few sets of measurements have more call paths.
 MAX_ROWS = 100
-# Upper ends of the error classes in percent, as in figure 3 of [Calotoiu18].
+# Upper limits of the error classes in per cent, as in figure 3 of [Calotoiu18].
 ERROR_CLASSES = (5, 10, 15, 20)
 
 
@@ -169,7 +169,7 @@ def compose(options: _ComposeOptions, output: Output) -> None:
 
 
 def _read_model(name: str, text: str) -> str | tc.scaling.Formula:
-    """Return a formula, or read it from a file of fitted models."""
+    """Return a formula, read from a file of fitted models if ``text`` names one."""
     if not text.strip().endswith(".json"):
         return text
     formulas = tc.scaling.read_formulas(text.strip())
@@ -185,7 +185,7 @@ def _read_model(name: str, text: str) -> str | tc.scaling.Formula:
 def _predict_point(
     program: tc.scaling.Expression, point: Point, reference: tc.scaling.Expression | None
 ) -> dict[str, Any]:
-    """Return the row of a composed model at a point, with its error relative to another."""
+    """Return the row of a composed model at a point, with its error relative to ``reference``."""
     text, values = point
     own = _select_values(values, program)
     row: dict[str, Any] = {"expression": str(program), "at": text}
@@ -204,7 +204,7 @@ def _select_values(values: dict[str, float], program: tc.scaling.Expression) -> 
 
 @dataclass(frozen=True)
 class _FitOptions:
-    """The fields of `FitOptions` as options."""
+    """The fields of `FitOptions` as command-line options."""
 
     GROUP: ClassVar = "Work"
     space: Literal["default", "published", "fine"] = option(
@@ -267,9 +267,9 @@ class _MeasurementOptions:
             )
 
     def fit(self, search: _FitOptions) -> FittedTables:
-        """Fit each table; return its models with the indices of the selected call paths.
+        """Fit each table; return its models and the indices of the selected call paths.
 
-        All call paths are fitted, because the noise is estimated from all of them.
+        Call paths that are not selected are also fitted, because the noise is estimated from all.
         """
         part = self.callpath or ""
         tables = [
@@ -386,7 +386,7 @@ def predict(
         values, methods, notes = models.predict(X), models.predicts_by(), models.notes()
         point_notes = models.notes_at(X)
         bounds = np.full((2, len(selected), len(X)), np.nan)
-        # If no table has enough points, `predict_intervals` raises for the first.
+        # If no table has enough points, `predict_intervals` raises an error for the first table.
         if options.interval and (has_enough or not any(enough)):
             level = options.interval
             bounds[:] = scaling_fit.predict_intervals(
@@ -429,7 +429,7 @@ def _order_points(points: Sequence[Point], parameters: Sequence[str]) -> list[li
 
 
 def _print_notes(output: Output, models: Sequence[dict[str, Any]]) -> None:
-    """Print each kind of note once, with the number of models that have it and an example."""
+    """Print each kind of note once, with an example and the number of models that it applies to."""
     by_kind: dict[str, list[str]] = {}
     for model in models:
         for note in model["notes"]:
@@ -456,12 +456,12 @@ def _write_table(
 
 
 def _make_columns(frame: Frame, names: Sequence[str] | None = None) -> list[Column]:
-    """Return the columns of a frame with units in their headings, and with priorities."""
+    """Return a frame's columns, with units in the headings, and priorities for narrow terminals."""
     table = Table(frame)
     columns = {column.name: column for column in table.visible_columns}
     priorities = {"smape": 1, "adjusted_r2": 2}
     for name in ("metric", "at"):
-        # A narrow terminal leaves out a constant column first.
+        # On a narrow terminal, a constant column is left out first.
         if name in columns and len({*table.values[name]}) < 2:
             priorities[name] = 3
     headings = {"smape": "smape, %", "error": "error, %"}
@@ -574,7 +574,7 @@ def plan(options: _PlanOptions, output: Output) -> None:
 
 
 def _plan_grid(options: _PlanOptions) -> tuple[pd.DataFrame, pd.DataFrame, str]:
-    """Return all plans, and the points and the name of the largest plan within the budget."""
+    """Return all plans, then the points and the name of the largest plan within the budget."""
     levels, budget = collect_by_name("--values", options.values), options.budget
     if not levels:
         raise click.UsageError("plan needs FILE or --values")
@@ -590,7 +590,7 @@ def _plan_grid(options: _PlanOptions) -> tuple[pd.DataFrame, pd.DataFrame, str]:
 
 
 def _plan_next_runs(options: _PlanOptions, file: str) -> pd.DataFrame:
-    """Return the next points to measure, by the reduction of uncertainty per cost."""
+    """Return the next points to measure, ordered by how much they reduce uncertainty per cost."""
     fitted = _MeasurementOptions(file).fit(_FitOptions())
     if len(fitted) > 1:
         raise click.UsageError(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from toruscast.mapping import MappingProblem, TaskMapping, Torus, Workload
     from toruscast.validation import Routing
 
-# Times of the network need a unit if they are at least this many seconds.
+# Network times of at least this many seconds must be given with a unit.
 _LONG_TIME = 1e-3
 # Keys of --network that are fields of `Torus` instead of `Network`.
 _TORUS_KEYS = ("tie_break", "bandwidth", "routing_order", "zones")
@@ -36,12 +36,12 @@ _SIZE_KEYS = (
     *("bandwidth", "memory_bandwidth", "payload", "header"),
     *("eager_limit", "short_limit", "deterministic_limit"),
 )
-# The summary reports the bytes in edges without a whole message, if their share is at least this.
+# The summary mentions bytes in edges without a whole message if their share is at least this.
 _MIN_REPORTED_SHARE = 0.001
 
 
 def read_traffic(comm: str, include: Include, **arguments: Any) -> tuple[Workload, float | None]:
-    """Return the traffic of a file or dataset, and the iterations of a dataset if known.
+    """Return the traffic of a file or dataset, and a dataset's number of iterations if known.
 
     ``arguments`` are passed to `read_workload`.
     """
@@ -82,7 +82,7 @@ def path_exists(text: str) -> bool:
 
 
 def _load_collective(traffic: TrafficOptions, text: str) -> LoadedTraffic:
-    """Return the rounds of a collective on ``--tasks`` tasks, or on one per node."""
+    """Return the rounds of a collective on ``--tasks`` tasks, by default one task per node."""
     torus = tc.torus(traffic.torus or "")
     match = re.fullmatch(r"([^:]*):([^:]*)(?::([0-9]+))?", text)
     if match is None:
@@ -106,8 +106,8 @@ def _load_collective(traffic: TrafficOptions, text: str) -> LoadedTraffic:
 class LoadedTraffic:
     """Traffic of one iteration of an application.
 
-    ``sources`` are the files, the datasets or the collective. The traffic of files was divided by
-    ``iterations``, unless it is None.
+    ``sources`` are the files, the datasets or the collective. Traffic from files is already divided
+    by ``iterations``, unless that is None.
     """
 
     workload: Workload
@@ -153,7 +153,7 @@ class LoadedTraffic:
         if self.include != "all":
             line += f", {self.include.replace('_', '-')} only"
         silent = np.setdiff1d(np.arange(comm.n_tasks), np.concatenate([comm.src, comm.dst]))
-        # If only task 0 has no traffic, the reader of the file warns.
+        # If task 0 alone has no traffic, the file's reader has already warned.
         if silent.size > 1 and silent[0] == 0:
             line += "; task 0 neither sends nor receives (tasks are numbered from 0)"
         unsent = sum(float(phase.nbytes[phase.whole_messages == 0].sum()) for phase in workload)
@@ -167,7 +167,7 @@ class LoadedTraffic:
 def load_application(traffic: TrafficOptions, *, simulated: bool = True) -> LoadedTraffic:
     """Read the traffic of a file, of several files as phases, or of a collective.
 
-    Raises InputError if a single file, or with ``simulated`` the whole traffic, has no message.
+    Raises InputError if a single file has no message or, if ``simulated``, no edge has a whole one.
     """
     if traffic.collective is not None:
         return _load_collective(traffic, traffic.collective)
@@ -222,7 +222,7 @@ def _join_phases(parts: Sequence[LoadedTraffic], traffic: TrafficOptions) -> Loa
 
 
 def _read_application(comm: str, traffic: TrafficOptions) -> LoadedTraffic:
-    """Return the traffic of one --comm, divided by its iterations."""
+    """Return the traffic of one --comm, divided by its number of iterations."""
     workload, known = read_traffic(comm, traffic.include, **traffic.reader_arguments)
     iterations = known if traffic.iterations is None else traffic.iterations
     workload = divide_by_iterations(workload, iterations)
@@ -245,13 +245,13 @@ def divide_by_iterations(workload: Workload, iterations: float | None) -> Worklo
 
 
 def format_graph(facts: Mapping[str, Any]) -> str:
-    """Return tasks, edges, bytes and messages as text."""
+    """Return the numbers of tasks, edges, bytes and messages as text."""
     counts = [counted(round(facts[key]), key[:-1]) for key in ("tasks", "edges", "messages")]
     return ", ".join([*counts[:2], nbytes(facts["bytes"]), counts[2]])
 
 
 def read_time(text: str, name: str) -> float:
-    """Read a time in seconds; error messages call it ``name``."""
+    """Convert text to a time in seconds; error messages call it ``name``."""
     try:
         value = read_seconds(text)
     except InputError as error:
@@ -265,10 +265,10 @@ def read_time(text: str, name: str) -> float:
 def change_network(torus: Torus, changes: Sequence[str], unused: Collection[str] = ()) -> Torus:
     """Return the torus with the constants in ``changes``, each as ``KEY=VALUE``.
 
-    A key is a field of `Network`, or one of ``routing_order=1,0``, ``zones=0,1/2`` (groups of
-    dimensions, or ``bluegene_q``), ``tie_break=random`` and ``bandwidth=1e9`` or
-    ``bandwidth=1e9,2e9``. The words ``unknown`` and ``known`` state whether the rules of the
-    network are known. Keys in ``unused`` raise an error, because they have no effect on flows.
+    A key is a field of `Network`, or belongs to the torus, as in ``routing_order=1,0``,
+    ``zones=0,1/2`` (groups of dimensions, or ``bluegene_q``), ``tie_break=random``,
+    ``bandwidth=1e9`` and ``bandwidth=1e9,2e9``. The words ``unknown`` and ``known`` state whether
+    the network's rules are known. Keys in ``unused`` have no effect on flows and raise an error.
     """
     keys = [field.name for field in fields(tc.Network)] + list(_TORUS_KEYS)
     known = [key for key in keys if key not in unused]
@@ -323,7 +323,7 @@ def _parse_constant(key: str, text: str) -> object:
 
 
 def restrict_nodes(torus: Torus, path: str) -> Torus:
-    """Return the torus with only the nodes in a file.
+    """Return the torus reduced to the nodes that a file lists.
 
     Each line of the file is the number or the coordinates of a node. The file may also be a CSV
     with a column ``node``, or a table of hosts.
@@ -379,7 +379,7 @@ def change_links(torus: Torus, path: str) -> Torus:
                 raise InputError("bad bandwidth", found=value, expected=expected) from None
             if link in bandwidths:
                 raise InputError("duplicate link", found=label, expected="each link once")
-            # Check each link by itself, because an error then states its line.
+            # Check each link separately, because then an error can state its line.
             torus.with_links({link: bandwidth}) if bandwidth else torus.without(links=[link])
             bandwidths[link] = bandwidth
     slow = {link: bandwidth for link, bandwidth in bandwidths.items() if bandwidth}
@@ -387,14 +387,14 @@ def change_links(torus: Torus, path: str) -> Torus:
 
 
 def load_torus(options: TorusOptions, unused: Collection[str] = ()) -> Torus:
-    """Read a torus and change its network; --network must not set keys in ``unused``."""
+    """Read a torus and apply --network, which must not set keys in ``unused``."""
     if options.torus is None:
         raise click.UsageError("missing --torus")
     torus = tc.torus(options.torus)
     if torus.twist and "twisted" not in options.torus.lower():
         sizes = "x".join(map(str, torus.shape))
         name = f"{torus.name}:{sizes}"
-        # Print this even with --quiet, because other machines of this kind are not twisted.
+        # Print this even with --quiet, because not all machines of this kind are twisted.
         click.echo(
             f"toruscast: {name} is a twisted torus; {name}:untwisted is a plain one", err=True
         )
@@ -430,7 +430,7 @@ class LoadedProblem:
         }
 
     def summary(self, mappings: Sequence[TaskMapping] = ()) -> str:
-        """Return a summary in one line, with the candidate mappings if there are some."""
+        """Return a summary in one line, including the number of candidate mappings, if any."""
         line = f"{self.application.summary()}; on torus {self.problem.torus}"
         if self.changes:
             line += f"; {', '.join(map(printable, self.changes))}"
@@ -454,9 +454,9 @@ def load_problem(
 
 
 class Occupancy:
-    """Range of the number of tasks on a used node, and of the number of used nodes.
+    """Ranges, over several mappings, of the tasks per used node and the number of used nodes.
 
-    `add` counts the mappings of a stream without storing them.
+    `add` counts mappings from a stream without storing them.
     """
 
     def __init__(self, mappings: Sequence[TaskMapping] = ()) -> None:

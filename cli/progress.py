@@ -32,9 +32,9 @@ def show_progress(
 ) -> Iterator[Callable[..., None]]:
     """Yield a function of (stage, done, total) that moves a progress bar on stderr.
 
-    The bar shows ``text`` or the text of the stage, the count of steps, and the elapsed and the
-    remaining time. The count is ``count(done, total)``, ``done`` alone if ``total`` is None, and
-    nothing after the last step. There is no bar with --quiet or without a terminal.
+    The bar shows ``text`` or the text of the stage, the count of steps, the elapsed time and the
+    remaining time. The count is ``count(done, total)``, or ``done`` if ``total`` is None; it
+    disappears after the last step. With --quiet or without a terminal, there is no bar.
     """
     if _is_quiet() or not sys.stderr.isatty():
         yield lambda stage, done, total: None
@@ -84,7 +84,7 @@ class _JsonFormatter(logging.Formatter):
 
 
 class _LogFile(logging.FileHandler):
-    """A log file that is closed after the first error of writing to it."""
+    """A log file that is closed after the first write error."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
         reason = getattr(sys.exception(), "strerror", None) or sys.exception()
@@ -95,7 +95,7 @@ class _LogFile(logging.FileHandler):
 
 
 class _StderrHandler(logging.Handler):
-    """Print the records of the library on stderr; the command prints its own messages."""
+    """Print the library's log records on stderr; the command prints its own messages itself."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.name != __name__:

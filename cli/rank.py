@@ -29,7 +29,7 @@ from .options import (
 from .output import Output
 from .problem import LoadedProblem, load_problem
 
-# A message announces simulations that take more minutes than this.
+# If simulations take more minutes than this, a message says so in advance.
 _LONG_MINUTES = 2.0
 
 
@@ -179,7 +179,7 @@ def _limit_budget(
     n_jobs: int,
     output: Output,
 ) -> tc.Budget:
-    """Return the budget; announce long simulations, and limit their time to the announced time."""
+    """Return the budget; announce long simulations, and limit them to the announced time."""
     max_simulations = 0 if limits.no_simulation else limits.simulations
     budget = tc.Budget(max_simulations, limits.seconds, limits.rcc)
     n_simulations, seconds = budget.limits(limits.goal, len(mappings))

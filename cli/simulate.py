@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from toruscast.simulation import Simulation
     from toruscast.workers import Task
 
-# Constants of the network and the torus that have no effect on flows.
+# Network and torus constants that have no effect on simulated flows.
 PACKET_KEYS = (
     "buffer_packets",
     "fifo_packets",
@@ -60,7 +60,7 @@ _FLOW_NOTE = (
 )
 # Default relative error of times simulated with flows.
 _FLOW_ERROR = 0.01
-# Files of --out. The last two are always written, so they identify a folder of results.
+# Files that --out writes. The last two are always written, so they identify a result folder.
 _TABLES = ("messages", "tasks", "phases", "links", "fifos", "series")
 _ALWAYS_WRITTEN = ("summary.json", "trace.json")
 _FILES = (*(f"{name}.csv" for name in _TABLES), *_ALWAYS_WRITTEN)
@@ -273,7 +273,7 @@ def _rank_mappings(
     top: int,
     output: Output,
 ) -> None:
-    """Simulate every mapping with the workers, and write the ranking by time."""
+    """Simulate all mappings on the workers, and write them ranked by time."""
     problem = loaded.problem
     metadata: dict[str, Any]
     task: Task[RankedRow]
@@ -285,7 +285,7 @@ def _rank_mappings(
         task = workers.Task(_simulate_flows, problem, packets.flow_error)
     else:
         unit, method = "packet-hops", f"{work.routing} routing"
-        # Count real packets, because the coarsening is unknown before the simulation.
+        # The bar counts real packets, because coarsening is unknown before the simulation.
         sizes = [
             packets.repeat * tc.RoutedTraffic(problem, mapping).packet_hops for mapping in mappings
         ]
@@ -323,7 +323,7 @@ def _simulate_packets(
     settings: Mapping[str, Any],
     item: tuple[tc.TaskMapping, ReportProgress],
 ) -> RankedRow:
-    """Simulate a mapping with packets; ``item`` also has a function that reports progress."""
+    """Simulate a mapping with packets; ``item`` has the mapping and a function for progress."""
     (mapping, report), torus = item, problem.torus
     result = simulator.simulate(
         problem,
@@ -343,7 +343,7 @@ def _simulate_packets(
 def _simulate_flows(
     problem: tc.mapping.MappingProblem, error: float, item: tuple[tc.TaskMapping, ReportProgress]
 ) -> RankedRow:
-    """Simulate a mapping with flows; ``item`` also has a function that reports progress."""
+    """Simulate a mapping with flows; ``item`` has the mapping and a function for progress."""
     mapping, report = item
     result = flows.simulate_flows(
         problem, mapping=mapping, error=error, progress=lambda _stage, done, _total: report(done)
@@ -377,7 +377,7 @@ class _SummedProgress:
 
     def update(self, i: int, done: int) -> None:
         if self.progress is not None:
-            # A simulation may start again with another coarsening.
+            # Do not move back if the simulation starts again with another coarsening.
             self.done[i] = max(self.done[i], min(done, self.sizes[i]))
             self.progress("messages", sum(self.done), sum(self.sizes))
 
@@ -386,7 +386,7 @@ class _SummedProgress:
 
 
 def _check_result_folder(folder: str) -> None:
-    """Raise before the work if the folder has files of these names that are not ours."""
+    """Raise, before the work starts, if results would replace files that are not results."""
     check_output_folder(folder)
     existing = [name for name in _FILES if (Path(folder) / name).exists()]
     if existing and not set(_ALWAYS_WRITTEN).issubset(existing):
@@ -397,13 +397,13 @@ def _check_result_folder(folder: str) -> None:
 def write_folder(
     folder: str, result: Simulation, links: pd.DataFrame, summary: dict[str, Any]
 ) -> None:
-    """Write every table as CSV, ``summary.json`` and ``trace.json``, or nothing on an error.
+    """Write ``summary.json``, ``trace.json`` and every table as CSV, or nothing on an error.
 
-    New files replace those of an earlier run after all of them are written. If this run has no
-    time series, an earlier one is removed. All other files in the folder are kept.
+    Files of an earlier run are replaced once all new files are written. If this run has no time
+    series, that of an earlier run is removed. All other files in the folder are kept.
     """
     target = Path(os.path.realpath(folder))
-    # Files can only be moved into the target from a folder on the same file system.
+    # Write to a folder on the same file system, because files can then be moved to the target.
     with folder_beside(target, target if target.exists() else target.parent) as stage:
         for name in _TABLES:
             if name != "series" or any(stretch.snapshots for stretch in result.stretches):

@@ -1,4 +1,4 @@
-"""Modules of other rooms, each imported at its first use, named by room and module."""
+"""Modules of other packages, imported at their first use and named by package and module."""
 
 from typing import TYPE_CHECKING
 

@@ -71,7 +71,7 @@ def command(
     names = parse_features(options.features, own) if traffic.is_given or own else ()
     check_plugin_is_used(own, names)
     table = session.load_samples(tc.training.needed_level(names, options.target))
-    # Pass the name of a feature set, because the model file stores it.
+    # If a feature set was given, pass its name, because the model file stores it.
     features: str | tuple[str, ...] | None = options.features
     if is_default("features") and not {*tc.training.FEATURE_SETS["coarse"]} <= {*table.columns}:
         features = None

@@ -1,4 +1,4 @@
-"""Processes or a Dask cluster that a command runs its work on."""
+"""Processes or a Dask cluster on which a command runs its work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toruscast._slow import asyncio, joblib, metadata
 from toruscast.errors import InputError, WorkersError
 from toruscast.files import parse_toml, read_limited
 
-# Classes of dask-jobqueue, by the name of the table in a cluster file.
+# Classes of dask-jobqueue, by the name of their table in a cluster file.
 _CLUSTER_CLASSES = {
     "slurm": "SLURMCluster",
     "pbs": "PBSCluster",
@@ -81,7 +81,7 @@ def _check_scheduler(address: str) -> None:
     try:
         answer, reason = asyncio.run(request_identity()), ""
     except Exception as error:
-        # Servers of other protocols cause errors of many types.
+        # A server with another protocol may cause an error of any type.
         answer, reason = {}, f" ({type(error).__name__})"
     kind = answer.get("type")
     if kind != "Scheduler":
@@ -91,7 +91,7 @@ def _check_scheduler(address: str) -> None:
 
 
 def _check_workers(client: Any, address: str) -> None:
-    """Wait for a worker, and compare the toruscast version of every worker with ours."""
+    """Wait for a worker, and check that every worker has our version of toruscast."""
     expected = metadata.version("toruscast")
     try:
         client.wait_for_workers(1, timeout=None if client.cluster is not None else _TIMEOUT)
