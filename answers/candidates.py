@@ -39,7 +39,7 @@ from .table import Column, Kind, Table
 if TYPE_CHECKING:
     from toruscast.decision.results import Verdict
 
-# Maximum number of tasks for which a page contains the launcher file.
+# A page contains the launcher file only up to this number of tasks.
 _MAX_LAUNCHER_LINES = 20_000
 # Maximum rows of the link table and of the node table, bins of a matrix, and points of a curve.
 _N_LINKS, _N_NODES, _N_BINS, _N_CURVE_POINTS = 5, 5, 32, 120

@@ -211,7 +211,7 @@ def _predictor_table(scores: pd.DataFrame) -> Table:
 
 
 def _hold_out_answer(result: Evaluation, by: HoldOut) -> Answer:
-    """Return the scores on groups of samples, such as tori, that were each held out."""
+    """Return the scores on held-out groups of samples, such as those on one torus."""
     scores, best, intervals = result.scores, result.best, _rcc_intervals(result)
     bounds = [name for name in intervals["name"] if name in BOUNDS.values()]
     means = {name: _mean_scores(own, "held_out") for name, own in scores.groupby("predictor")}

@@ -70,7 +70,7 @@ class ModelCurve:
         self.values: Floats = data.values[path][is_on_curve]
 
     def make_points(self, x: Floats) -> pd.DataFrame:
-        """Return the values of all parameters if the free parameter has the values ``x``."""
+        """Return the values of all parameters at the values ``x`` of the free parameter."""
         return pd.DataFrame({self.name: x, **self.fixed})
 
 

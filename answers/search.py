@@ -81,7 +81,7 @@ def _make_headline(result: SearchResult, baseline: str) -> Headline:
         return Headline("Use ", best, f": {value}; {baseline} needs a missing link")
     if result.gain <= 0 or np.array_equal(result.best.node, result.reference.node):
         return Headline(f"Keep {baseline}, ", best, f": {value}; nothing better was found")
-    # The gain is an interval if the times were only simulated to within an error.
+    # If the simulation allowed an error in the times, the gain is an interval.
     low, high = result.gain_interval
     share = (1 - high, 1 - low) if high - low > _MIN_INTERVAL else 1 - result.gain
     gain = compare_times(share, 1.0, baseline)

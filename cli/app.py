@@ -134,7 +134,7 @@ class Program(CommandGroup):
 
 
 class _Toruscast(Program):
-    """The command, which imports a sub-command when it is used."""
+    """The command; it imports a sub-command only when that is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -157,7 +157,7 @@ def on_signals(handler: Callable[[int, Any], object], *numbers: int) -> Iterator
     """Handle signals inside the block: those in ``numbers``, by default SIGTERM and SIGHUP."""
     numbers = numbers or (signal.SIGTERM, signal.SIGHUP)
     if threading.current_thread() is not threading.main_thread():
-        # Python sets handlers in the main thread only.
+        # Python can set signal handlers only in the main thread.
         numbers = ()
     # Signals that were already ignored stay ignored, such as SIGHUP under nohup.
     handled = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]

@@ -176,7 +176,7 @@ def upgrade(source: _ApplicationOptions, options: _UpgradeOptions, output: Outpu
 
 
 def _tabulate_upgrades(table: pd.DataFrame) -> tuple[Table, list[str]]:
-    """Return a table with a row per requirement and columns per upgrade, and notes."""
+    """Return a table (with a row per requirement, and columns for each upgrade) and notes."""
     notes = ["growth: the ratio with logarithms held at their value before the upgrade"]
     keys = ["application", "requirement", *(["by"] if "by" in table else [])]
     prefixes = {"ratio": "", "growth_ratio": "growth of "}
@@ -186,7 +186,7 @@ def _tabulate_upgrades(table: pd.DataFrame) -> tuple[Table, list[str]]:
         prefixes["published"] = "published of "
         notes.append(_DIFFERENCE_NOTE)
     wide = table.pivot(index=keys, columns="upgrade", values=[*prefixes])
-    # Restore the order of the rows, which pivot sorts.
+    # Restore the order of the rows, because pivot sorts them.
     wide = wide.loc[list(dict.fromkeys(table[keys].itertuples(index=False, name=None)))]
     columns = [Column(name, kind="name") for name in keys]
     for name in dict.fromkeys(table["upgrade"]):
@@ -242,7 +242,7 @@ def systems(source: _ApplicationOptions, options: _SystemOptions, output: Output
 
 
 def _describe_fastest(table: pd.DataFrame) -> list[str]:
-    """Return a sentence on the fastest system overall, then one for each application."""
+    """Return a sentence on the fastest system overall, then a sentence for each application."""
     lines: list[str] = []
     wins: Counter[str] = Counter()
     for app, part in table.groupby("application", sort=False):
@@ -264,7 +264,7 @@ def _describe_fastest(table: pd.DataFrame) -> list[str]:
 
 
 def _tabulate_systems(table: pd.DataFrame) -> tuple[Table, list[str]]:
-    """Return a table with a row per application and system, and notes."""
+    """Return a table (with a row for each application on each system) and notes."""
     columns = [
         Column("application", kind="name"),
         Column("system", kind="name"),

@@ -109,7 +109,7 @@ def command(
 def _convert_graph(
     options: _ConvertOptions, graph: _ConvertGraphOptions, output: Output
 ) -> tuple[dict[str, Any], str]:
-    """Convert a graph; return JSON entries and a summary in one line."""
+    """Convert a graph; return JSON entries and a one-line summary."""
     target = options.target
     check_target(target)
     format_registry.dialect_to_write("graph", target, options.out_format)
