@@ -353,7 +353,7 @@ class _HloParser:
                         self.omitted[computation].append(omission)
 
     def _mark_reduce_scatters(self) -> None:
-        """Turn an all-reduce into a reduce-scatter if its fusion keeps only slices of the sum."""
+        """Make an all-reduce a reduce-scatter if its fusion keeps only slices of the result."""
         calls = (call for several in self.calls.values() for call in several)
         fused = {name for call in calls if call.opcode == "fusion" for name in call.callees}
         for i, (computation, one) in enumerate(self.collectives):

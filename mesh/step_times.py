@@ -11,9 +11,9 @@ software overhead of its messages and the latency of their hops.
 
 On a line of chips the ring is folded (0, 2, 4, ..., 5, 3, 1) or closed by one long path back. In
 both cases a one-way ring sends one block over each link in each direction, as on a closed ring of
-chips. Only the hops differ: a message takes at most two hops in a folded ring, and ``2 (n - 1) /
-n`` hops on average with the long path. A two-way ring sends two half blocks over each link in each
-direction, so it is no faster.
+chips. Only the hops differ: a message takes at most two hops in a folded ring, and
+``2 (n - 1) / n`` on average with the long path. A two-way ring sends two half blocks over each link
+in each direction, so it is no faster.
 
 In general the busiest link sets the time of a round. A chain of rounds passes each edge of the ring
 once, so the latency of a round is the mean over the edges.
@@ -80,7 +80,7 @@ class CollectiveGroups(PickledByFields):
 
     @property
     def n(self) -> int:
-        """Number of members of each group."""
+        """Number of members in each group."""
         return int(self.nodes.shape[1])
 
     @property
@@ -89,7 +89,7 @@ class CollectiveGroups(PickledByFields):
         return self.nodes.ravel(), np.roll(self.nodes, -1, axis=1).ravel()
 
     def count_ring_messages(self) -> dict[int, Floats]:
-        """Return the messages on each link, ``(n_links,)``, for rings in one and two directions."""
+        """Count the messages on each link, ``(n_links,)``, for one-way and two-way rings."""
         src, dst = self.ring_messages
         onward = pair_loads(self.torus, src, dst)
         return {1: onward, 2: onward + pair_loads(self.torus, dst, src)}
@@ -353,10 +353,10 @@ def time_bound(traffic: MeshTraffic, groups: CollectiveGroups) -> float:
     """Return a lower bound on the seconds that a collective takes in any layout.
 
     A chip can use all its links at once. It sends ``2 (n - 1) / n`` of the buffer in an allreduce,
-    and ``(n - 1) / n`` in a reduce-scatter, an allgather and an all-to-all. In all other
-    collectives, a message uses only one link. An all-to-all has two more bounds: its messages must
-    cross every cut of the torus, and the links must carry each task's bytes over at least the hops
-    to its ``n - 1`` nearest nodes.
+    and ``(n - 1) / n`` in a reduce-scatter, an allgather and an all-to-all. In other collectives, a
+    message uses one link. An all-to-all has two more bounds: its messages must cross every cut of
+    the torus, and the links must carry each task's bytes over at least the hops to its ``n - 1``
+    nearest nodes.
 
     Examples
     --------
