@@ -163,7 +163,7 @@ class Table:
         return len(self.frame)
 
     def mark(self, row: int) -> Mark:
-        """Return whether a row is the best or the user's."""
+        """Return whether a row is the best one, the user's, or neither."""
         return "best" if row == self.best else "yours" if row == self.yours else ""
 
     def unit(self, column: Column) -> str:
@@ -186,7 +186,7 @@ class Table:
         ]
 
     def shown_records(self) -> list[dict[str, Any]]:
-        """Return the values of the visible columns of each row, by heading."""
+        """Return each row's values in the visible columns, by heading."""
         columns = {c.plain_heading: self.values[c.name].tolist() for c in self.visible_columns}
         return [{key: values[i] for key, values in columns.items()} for i in range(len(self))]
 
@@ -289,7 +289,7 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 def csv_text(frame: Frame, *, header: bool = True) -> str:
     """Return a frame as CSV that is safe in spreadsheets and terminals.
 
-    Text that begins like a formula gets an apostrophe, as OWASP recommends (CSV injection).
+    Prefix text that starts like a formula with an apostrophe, as OWASP recommends (CSV injection).
     """
     table = _add_index(pd.DataFrame(frame))
     texts = [str(name) for name in table.select_dtypes(exclude=["number", "bool"])]

@@ -180,7 +180,7 @@ def _compute_row(traffic: RoutedTraffic, features: Sequence[Feature], extra: Ext
 
 
 def _compute_feature(feature: Feature, traffic: RoutedTraffic) -> float:
-    """Return a feature's value; errors of a user's function name the feature and the mapping."""
+    """Return a feature's value; if a user's function fails, name the feature and the mapping."""
     mapping = traffic.mapping.name or "(no name)"
     try:
         value = float(feature.function(traffic))

@@ -26,7 +26,7 @@ from toruscast.typing import Floats, Int32s, Ints
 
 # Accepted error of the simulated time.
 _ERROR = 0.03
-# Minimum simulated packets of the longest message for buffer lengths and delays.
+# For buffer lengths and delays, minimum number of simulated packets of the longest message.
 _MIN_COUNTED_PACKETS = 1024
 # Minimum coarsening of a coarse simulation, and packets into which it divides the median message.
 # Fewer packets would fit into the buffers along the message's route, and the times would rank
@@ -37,7 +37,7 @@ _COMMON_PACKETS = 64
 
 @dataclass(frozen=True, eq=False)
 class RoutedTraffic:
-    """The indicators of a mapping from which features are computed.
+    """The indicators of a mapping, from which its features are computed.
 
     Indicators are computed on first access. For a workload of several phases, they describe the
     summed traffic of all phases.

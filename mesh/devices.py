@@ -288,7 +288,7 @@ def read_device_list(source: Source, options: MappingOptions) -> TaskMapping:
 def read_devices(path: str | os.PathLike[str], torus: TorusLike) -> Devices:
     """Read the devices of a slice, with ids and coordinates, as a framework prints them.
 
-    Chips may be missing, and coordinates need not begin at 0.
+    Chips may be missing, and coordinates need not start at 0.
     """
     torus = as_torus(torus)
     source = Source(path, torus=torus)

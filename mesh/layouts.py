@@ -105,7 +105,7 @@ def _list_factorisations(
 
 
 class GridWalk(NamedTuple):
-    """An order of the cells of a grid."""
+    """An order in which to visit the cells of a grid."""
 
     name: str
     cells: Ints  # (n_cells, grid dimensions)

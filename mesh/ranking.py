@@ -427,7 +427,7 @@ class _Simulations:
         return replace(layout, scores=tuple(scores))
 
     def _list_items(self, layout: RankedLayout) -> dict[_Key, _Item]:
-        """Return the inputs of the simulation of each collective that sends something."""
+        """Return the simulation inputs of each collective that sends something."""
         problem, items = layout.problem, {}
         for i, (traffic, score) in enumerate(zip(problem.traffic, layout.scores, strict=True)):
             if score.algorithm != "none":
@@ -486,8 +486,8 @@ class SliceRanking:
 def list_slices(name: str, n_chips: int) -> Iterator[tuple[str, Torus]]:
     """Yield the slices of a machine with this many chips, twisted and untwisted.
 
-    Sizes ascend, as vendors write them. If a machine has rings only at multiples of four, sizes
-    above four are multiples of four. Some slices may not be for sale.
+    Sizes ascend, as vendors write them. If a machine has rings only at multiples of four, all other
+    sizes above four are left out. Some slices may not be for sale.
     """
     machine = Machine.from_name(name)
     rules = machine.shapes
@@ -573,7 +573,7 @@ class MeshPlacement:
 
     layout: RankedLayout  # with its nodes moved, and its original scores
     corner: tuple[int, ...]  # lowest coordinates of its nodes
-    time: float  # seconds that a step communicates, in closed form
+    time: float  # seconds of communication per step, in closed form
     free_box: int  # nodes of the largest box that stays free; -1 if the torus is too large
 
 

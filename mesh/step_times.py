@@ -201,7 +201,7 @@ class CollectiveScore:
     max_hops: int
     max_messages: float  # on any link in one round
     link_seconds: Floats = field(default_factory=lambda: np.zeros(0))  # busy time, (n_links,)
-    simulated: float | None = None  # seconds by simulated packets
+    simulated: float | None = None  # seconds with simulated packets
 
     @property
     def seconds(self) -> float:
@@ -404,7 +404,7 @@ def _bound_all_to_all(groups: CollectiveGroups) -> float:
 def simulate_collective(
     traffic: MeshTraffic, groups: CollectiveGroups, algorithm: str
 ) -> float | None:
-    """Return the seconds of a collective by simulated packets; None if it has too many messages.
+    """Simulate packets and return the seconds of a collective; None if it has too many messages.
 
     Only a few of many equal rounds are simulated. The other rounds are assumed to take the mean
     time of the second half of the simulated rounds, with an error of at most 5 %.

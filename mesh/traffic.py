@@ -308,7 +308,7 @@ def convert_hlo_step(
 
 
 def _match_axes(collective: HloCollective, axes: MeshAxes) -> MeshTraffic:
-    """Return a collective with its axes, or with its groups or pairs if no axes match."""
+    """Return a collective along its axes, or with groups or pairs if no axes match."""
     build = partial(MeshTraffic, nbytes=collective.nbytes, runs=collective.runs)
     is_permute = collective.kind == "permute"
     sorted_groups = _sort_groups(collective.groups, is_permute)

@@ -165,9 +165,9 @@ class DefaultModel:
 def _relative_waiting(features: pd.DataFrame) -> Floats:
     """Return the log of combined waiting and latency, relative to its mean over the mappings.
 
-    The release bound of dependent rounds is the maximum of their longest chain and the busiest
-    link. Messages on the chain also wait for links, so mappings with equal bounds are ranked by the
-    norm of both shares.
+    The release bound of dependent rounds is the time of their longest chain or of the busiest link,
+    whichever is longer. Messages on the chain also wait for links, so mappings with equal bounds
+    are ranked by the norm of both shares.
     """
     parts = features[["link_share", "latency_share"]].to_numpy(dtype=np.float64)
     logs = np.log(np.linalg.norm(parts, axis=1))

@@ -247,7 +247,8 @@ def rcc_gains(
 
     Scores are paired by the columns ``by``. Different splits share mappings, so the interval over
     splits comes from the corrected resampled t-test (Nadeau and Bengio, Machine Learning 52, 2003),
-    which multiplies the variance by 1/n + n_test/n_train. Pairs by other columns are independent.
+    which multiplies the variance by 1/n + n_test/n_train. Pairs by other columns count as
+    independent.
     """
     wide = scores.pivot(index=list(by), columns="predictor", values="rcc")
     names = scores["predictor"].unique()
