@@ -38,9 +38,9 @@ _NumberKind = Literal["count", "number", "general", "decimal", "signed", "share"
 Kind = Literal[_TextKind, _NumberKind, "flag", "seconds", "bytes"]
 Mark = Literal["best", "yours", ""]
 _UNITS = {"seconds": (time_unit, seconds), "bytes": (byte_unit, nbytes)}
-# Default number of decimals or digits, if it is not 3.
+# Default number of digits or decimals by kind; 3 for the other kinds.
 _DIGITS = {"general": 4, "share": 0, "change": 0}
-# A column has one unit if its largest value is at most this many times the smallest.
+# Values have a common unit if the largest is at most this many times the smallest.
 _MAX_UNIT_RANGE = 1e3
 # Spreadsheets interpret text as a formula if it begins with one of these.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -62,21 +62,23 @@ class Column:
         ``name`` is text that users type, so it is always visible. ``label`` is text that does not
         wrap. ``flag`` is "yes" or empty. ``count`` is an integer. ``number`` and ``general`` have
         significant digits, and ``general`` uses an exponent if needed. ``decimal`` and ``signed``
-        have decimals. ``seconds`` and ``bytes`` have one unit in the whole table, or a unit per
-        value if the values differ widely. ``share`` prints a part of 1 in per cent. ``change``
-        prints the relative difference from ``against``, or a part of 1, in per cent with a sign.
+        have decimals. All ``seconds`` of a table have the same unit, and so have all ``bytes``; if
+        they differ widely, each value has its own unit. ``share`` prints a fraction in per cent.
+        ``change`` prints a fraction in per cent with a sign: the relative difference from
+        ``against`` if given, else the value.
     digits : int, optional
-        Significant digits, or decimals for ``decimal``, ``signed``, ``share`` and ``change``.
+        Decimals for ``decimal``, ``signed``, ``share`` and ``change``; otherwise significant
+        digits.
     priority : int, optional
-        A narrow terminal leaves out the highest numbers first, but never 0. A terminal of at most
-        80 characters always leaves out numbers above 3.
+        A narrow terminal first leaves out the columns with the highest numbers, but never those
+        with 0. A terminal of at most 80 characters always leaves out numbers above 3.
     to : str, optional
-        The column of the upper end, if this column is the lower end of an interval. A cell is
-        empty if both ends are equal.
+        Name of the column with the upper ends, if this column has the lower ends of intervals. A
+        cell is empty if both ends are equal.
     against : float, optional
-        Baseline of a ``change``.
+        Baseline from which a ``change`` is computed.
     below : Column, optional
-        Column in parentheses on a second line of the cell, such as an interval.
+        Column, such as an interval, that is printed in parentheses on a second line of the cell.
     """
 
     name: str
@@ -95,22 +97,22 @@ class Column:
 
     @property
     def is_text(self) -> bool:
-        """Whether it contains text, which is aligned left."""
+        """Whether the column contains text, which is aligned left."""
         return self.kind in get_args(_TextKind)
 
     @property
     def is_always_visible(self) -> bool:
-        """Whether every terminal shows it."""
+        """Whether every terminal shows the column."""
         return self.kind == "name" or self.priority == 0
 
 
 @dataclass(frozen=True)
 class Table:
-    """A frame with values in seconds, bytes and parts of 1, and its visible columns.
+    """A frame and its visible columns; values are in seconds, bytes and fractions.
 
     A named index counts as a column. By default, all columns are visible. The rows numbered
     ``best`` and ``yours`` (the user's) are highlighted. A terminal prints the first ``top`` rows.
-    A page can sort a table that has a ``key``.
+    Readers of a page can sort a table that has a ``key``.
 
     Examples
     --------
@@ -147,7 +149,7 @@ class Table:
 
     @cached_property
     def visible_columns(self) -> Sequence[Column]:
-        """The visible columns; none without rows."""
+        """The visible columns; none if the frame has no rows."""
         if self.columns is None:
             kinds: dict[type, Kind] = {bool: "flag", int: "count", float: "general"}
             types = {name: {*map(type, values.tolist())} for name, values in self.values.items()}
@@ -161,7 +163,7 @@ class Table:
         return len(self.frame)
 
     def mark(self, row: int) -> Mark:
-        """Return whether a row is the best or the user's."""
+        """Return whether a row is the best one, the user's, or neither."""
         return "best" if row == self.best else "yours" if row == self.yours else ""
 
     def unit(self, column: Column) -> str:
@@ -184,7 +186,7 @@ class Table:
         ]
 
     def shown_records(self) -> list[dict[str, Any]]:
-        """Return the values of the visible columns of each row, by heading."""
+        """Return each row's values in the visible columns, by heading."""
         columns = {c.plain_heading: self.values[c.name].tolist() for c in self.visible_columns}
         return [{key: values[i] for key, values in columns.items()} for i in range(len(self))]
 
@@ -199,7 +201,7 @@ class Table:
         return len(self) > 1 and len({*self.cells(column)}) == 1
 
     def _pair_interval_ends(self, column: Column) -> Iterable[tuple[Any, Any]]:
-        """Return the value of each row, and the upper end if the values are intervals."""
+        """Pair the value in each row with the upper end of its interval, or with None."""
         values = self.values[column.name].tolist()
         if column.against is not None:
             values = [value / column.against - 1 if column.against else None for value in values]
@@ -247,7 +249,7 @@ class Table:
 
     @cached_property
     def _units(self) -> Mapping[str, tuple[float, str]]:
-        """Scale and name of the common unit of all times and of all bytes, or 1 and ""."""
+        """By kind, scale and name of the unit that all values share; 1 and "" if there is none."""
         units = {}
         for kind, (unit_of, _) in _UNITS.items():
             columns = [column for column in self.visible_columns if column.kind == kind]
@@ -255,7 +257,7 @@ class Table:
             values = [value for name in names for value in self.values[name] if value is not None]
             sizes = [abs(value) for value in values if value and math.isfinite(value)]
             has_unit = bool(sizes) and max(sizes) <= _MAX_UNIT_RANGE * min(sizes)
-            # A headline gives the first value of the best row, so the table has its unit.
+            # A headline gives the first value of the best row, so the table uses its unit.
             best = () if self.best is None else [self.values[c.name][self.best] for c in columns]
             first = [abs(value) for value in best if value and math.isfinite(value)][:1]
             units[kind] = unit_of(first or [median(sizes)]) if has_unit else (1.0, "")
@@ -287,7 +289,7 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 def csv_text(frame: Frame, *, header: bool = True) -> str:
     """Return a frame as CSV that is safe in spreadsheets and terminals.
 
-    Text that begins like a formula gets an apostrophe, as OWASP recommends (CSV injection).
+    Prefix text that starts like a formula with an apostrophe, as OWASP recommends (CSV injection).
     """
     table = _add_index(pd.DataFrame(frame))
     texts = [str(name) for name in table.select_dtypes(exclude=["number", "bool"])]

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 # Maximum characters in a line of a link map, and minimum width of a terminal that shows it.
 _MAX_MAP_WIDTH, _MIN_MAP_TERMINAL = 32, 80
-# Terminals of at most 80 columns show table columns of at most priority 3.
+# A terminal of at most 80 characters only shows columns whose priority number is at most 3.
 _NARROW, _MAX_PRIORITY = 80, 3
 # A private-use character that replaces spaces at which lines must not break.
 _NO_BREAK = "\ue000"
-# Minimum width of a column of wrapped text, and maximum lines of a heading without its unit.
+# Minimum width of a column of wrapped text, and maximum lines of a heading above its unit.
 _MIN_TEXT_WIDTH, _MAX_HEADING_LINES = 24, 3
 _LEGEND = (
     "Each character is the busiest link at a coordinate: in plus direction on the left, in minus "
@@ -136,8 +136,8 @@ def _print_table(table: Table, console: Console) -> None:
     padding = int(fits(1, wrapped=False))
     constant: list[str] = []
     left_out: list[str] = []
-    # Leave out the least important columns first, from right to left. Constant columns go before
-    # all others, because a line below the table states their value.
+    # Leave out the least important columns first, from right to left. Leave out constant columns
+    # before all others, because a line below the table states their value.
     by_priority = sorted(columns, key=lambda c: (c.priority, columns.index(c)), reverse=True)
     for may_leave_out, column in product((False, True), by_priority):
         if fits(padding):
@@ -159,7 +159,7 @@ def _print_table(table: Table, console: Console) -> None:
 
 
 def _column_widths(table: Table, column: Column, rows: list[int]) -> tuple[int, int]:
-    """Return the width of a column without wrapping, and its minimum width with wrapped text."""
+    """Return a column's width without wrapping, and its minimum width with wrapping."""
     cells = table.cells(column)
     head = max(map(cell_len, _wrap_heading(table, column, rows)))
     widest = max((cell_len(line) for row in rows for line in cells[row]), default=0)
@@ -182,8 +182,8 @@ def _select_rows(table: Table) -> tuple[list[int], int]:
 def _format_table(
     table: Table, columns: list[Column], rows: list[int], padding: int, fits: bool
 ) -> rich_table.Table:
-    """Return a table for rich; unless it ``fits``, any cell may wrap."""
-    # Draw no frame: spaces between columns are readable in a file too.
+    """Convert a table for rich. If it does not fit (``fits`` is False), any cell may wrap."""
+    # Separate the columns with spaces instead of a frame, which is readable in a file too.
     box = Box("    \n    \n -  \n    \n    \n    \n    \n    \n", ascii=True)
     drawn = rich_table.Table(
         box=box, padding=(0, padding, 0, 0), show_edge=False, header_style="bold"

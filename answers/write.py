@@ -29,7 +29,7 @@ from .candidates import draw_traffic
 from .figures import Figure
 from .table import Table
 
-# Maximum number of nodes in a drawing of a torus, and of rows of a table, in a notebook.
+# In a notebook, maximum number of nodes in a drawing of a torus, and of rows in a table.
 _MAX_NODES, _MAX_ROWS = 4096, 5
 
 
@@ -99,14 +99,14 @@ def notebook_html(obj: object) -> str:
         drawing = _draw_nodes(obj, numbers, obj.n_nodes, "nodes")
     elif isinstance(obj, TaskMapping) and obj.torus:
         numbers = np.full(obj.n_nodes, -1)
-        # In reverse order, so that a node has the number of its first task.
+        # Assign in reverse order, so that each node gets the number of its first task.
         numbers[obj.node[::-1]] = np.arange(obj.n_tasks)[::-1]
         drawing = _draw_nodes(obj.torus, numbers, obj.n_tasks, "tasks")
     return rows + (svg.standalone_svg(drawing, "max-width:480px") if drawing else "")
 
 
 def _draw_nodes(torus: Torus, numbers: Ints, n: int, noun: str) -> str:
-    """Return the nodes coloured by their numbers below ``n``, or nothing for a large torus."""
+    """Draw the nodes, coloured by their numbers from 0 to ``n - 1``; empty for a large torus."""
     if torus.n_nodes > _MAX_NODES:
         return ""
     title = f"{noun} 0 (light) to {n - 1} (dark)"
@@ -118,15 +118,15 @@ def write_report(
 ) -> None:
     """Write the answer of a result as one HTML file that needs no network.
 
-    Depending on the type of the result, the page has the certainty and the gain, what limits the
-    mappings, the busy time of each link, and the assumptions of the model.
+    Depending on the type of the result, the page shows how certain the answer is, the gain, what
+    limits the mappings, the busy time of each link, and the assumptions of the model.
 
     Parameters
     ----------
     answer : Result
         Return value of `rank`, `plan`, `mesh`, `train`, `evaluate`, `simulate`, `search` etc.
     path : path
-        The file to write, ``.html``, which is never left incomplete.
+        The ``.html`` file to write. It is never left incomplete.
     inputs : sequence of (str, str)
         Names and values to list on the page, such as input files or a command.
 

@@ -18,10 +18,10 @@ class Reasons:
     """The resources that limit a mapping, and its hottest links.
 
     ``links`` is indexed by link number, with columns ``label``, ``nbytes``, ``over_mean`` (bytes
-    over the mean of all links) and ``busy`` (seconds at full bandwidth, with headers).
+    divided by the mean of all links) and ``busy`` (seconds at full bandwidth, with headers).
     """
 
-    # Seconds of each resource in one iteration; an estimate for links if packets choose routes.
+    # Seconds of each resource in one iteration; for links, an estimate if packets choose routes.
     bounds: dict[str, float]
     lower_bound: float  # `RoutedTraffic.sure_bound`
     binding: str  # resource with the largest bound
@@ -35,7 +35,7 @@ def explain(
     n: int = 5,
     simulation: Simulation | None = None,
 ) -> Reasons:
-    """Return what limits a mapping; the bounds use the coarsening of a simulation if given."""
+    """Return what limits a mapping; if a simulation is given, the bounds use its coarsening."""
     traffic = RoutedTraffic(problem, mapping)
     if simulation is not None:
         traffic = traffic.simulated_as(simulation)

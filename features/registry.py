@@ -25,7 +25,7 @@ FeatureFunction = Callable[[RoutedTraffic], float]
 class Feature:
     """A number computed from routed traffic.
 
-    Level 1 needs routes, level 2 a simulation. Dimensionless features have an empty unit.
+    Level 1 needs routes; level 2 needs a simulation. Dimensionless features have an empty unit.
     """
 
     name: str
@@ -112,7 +112,7 @@ def select_features(names: Sequence[str] | None, level: int) -> tuple[Feature, .
     return tuple(FEATURES[name] for name in selected)
 
 
-# Share of the maximum from which a value is a top outlier [Jain13], and relative rounding errors.
+# Minimum share of the maximum for a top outlier [Jain13], and the relative rounding error.
 _TOP_SHARE, _ROUNDING = 0.95, 1e-9
 
 
@@ -120,7 +120,7 @@ _TOP_SHARE, _ROUNDING = 0.95, 1e-9
 class Values:
     """Values of an indicator, optionally with the number of entities that have each value.
 
-    Values with counts are ascending. Statistics are over all entities, and 0 if there are none.
+    Values with counts are ascending. Statistics cover all entities; without entities, they are 0.
     """
 
     values: NDArray[Any]
@@ -166,19 +166,19 @@ class Values:
 
 
 def above_mean(values: NDArray[Any], mean: float) -> Bools:
-    """Return which values are greater than the mean: average outliers [Jain13, AO]."""
+    """Return a mask of the values above the mean, the average outliers [Jain13, AO]."""
     # Rounding can make the mean of equal values less than the values.
     return np.asarray(values > mean * (1 + _ROUNDING))
 
 
 def near_top(values: NDArray[Any]) -> Bools:
-    """Return which values are positive and within 5 % of the maximum: top outliers."""
+    """Return a mask of the positive values within 5 % of the maximum, the top outliers."""
     max_value = values.max(initial=0)
     return np.asarray((values >= _TOP_SHARE * max_value) & (max_value > 0))
 
 
 def _count_hops(traffic: RoutedTraffic) -> Values:
-    """Return the hops of messages between nodes, with the number of edges for each."""
+    """Return the hop counts of messages between nodes, with the number of edges for each count."""
     hops = 1 + np.flatnonzero(traffic.edges_by_hops[1:])
     return Values(hops, traffic.edges_by_hops[hops])
 
@@ -209,7 +209,7 @@ _AGGREGATES: dict[str, tuple[Callable[[Values], float], str]] = {
 
 
 def _select_values(traffic: RoutedTraffic, indicator: str, suffix: str) -> Values:
-    """Return the values of an indicator, or its outliers by suffix, cached for all aggregates."""
+    """Return an indicator's values or, with a suffix, its outliers; cached for all aggregates."""
     cache: dict[str, Values] = vars(traffic).setdefault("selections", {})
     if indicator + suffix not in cache:
         if suffix:
@@ -237,7 +237,7 @@ def _add(
 
 
 def _aggregate(indicator: str, suffix: str, reduce: Callable[[Values], float]) -> FeatureFunction:
-    """Return the function of a feature, which reduces the selected values to a number."""
+    """Return a feature's function, which reduces the selected values to a number."""
     return lambda t: reduce(_select_values(t, indicator, suffix))
 
 
@@ -280,7 +280,7 @@ _add(
 
 
 def _add_bound(bound: str, label: str) -> None:
-    """Register the seconds of a bound, and its share of the lower bound."""
+    """Register two features of a bound: its seconds, and its share of the lower bound."""
     _add(f"{bound}_bound", "s", f"time of the {label}")(lambda t: getattr(t.bounds, bound))
     _add(f"{bound}_share", "", f"{bound} bound over the lower bound")(
         lambda t: _ratio(getattr(t.bounds, bound), t.bounds.total)
@@ -340,7 +340,7 @@ _add("path_over_max_bytes", "", "Maximum path bytes over the bytes of the busies
 _add("bottleneck_over_max_bytes", "", "Mean bottleneck bytes over the bytes of the busiest link.")(
     lambda t: _ratio(_value(t, "avg_bottleneck_bytes"), _value(t, "max_bytes"))
 )
-# Both sums round differently, so without rounding the share of all bytes could differ from 1.
+# The two sums have different rounding errors. Rounding makes the share of all bytes exactly 1.
 _add("off_node_bytes_share", "", "Share of the bytes sent between nodes.")(
     lambda t: round(_ratio(t.totals.off_node_bytes, t.total_bytes), 12)
 )
@@ -349,7 +349,7 @@ _add("off_node_bytes_share", "", "Share of the bytes sent between nodes.")(
 def _mean_distance(torus: Torus) -> float:
     """Return the mean hops over all pairs of nodes."""
     if torus.twist:
-        # Twisted tori are vertex symmetric.
+        # All nodes of a twisted torus are equivalent, so one is enough.
         return float(torus.distance(0, np.arange(torus.n_nodes)).mean())
     total = 0.0
     for size, wrap in zip(torus.shape, torus.wrap, strict=True):

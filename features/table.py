@@ -116,7 +116,7 @@ def extract_blocks(
 
     The parameters are those of `features`, except for the problem and ``progress``, which is called
     with the number of finished rows. Mappings are validated one by one, so an error can follow
-    complete blocks. There is at least one block, which is empty without mappings.
+    complete blocks. There is at least one block; it is empty if there are no mappings.
     """
     whole_number(level, "level", 1, 2)
     selected = select_features(features, level)
@@ -152,7 +152,7 @@ def tabulate(
 
 
 def _build_table(rows: Sequence[Row], columns: Sequence[str], first: int = 0) -> pd.DataFrame:
-    """Return the table of rows; mappings without a name are numbered from ``first`` on."""
+    """Build a table from rows; mappings without a name are numbered, starting at ``first``."""
     names = [name or str(i) for i, (name, _) in enumerate(rows, first)]
     index = pd.Index(names, name="mapping")
     values: Any = [[values[column] for column in columns] for _, values in rows]
@@ -170,7 +170,7 @@ def _route_and_compute(
 
 def _compute_row(traffic: RoutedTraffic, features: Sequence[Feature], extra: Extra) -> Row:
     """Return the mapping's name, and its features and additional columns by name."""
-    # Compute features of link bytes last, because the pass for other features sums these as well.
+    # Compute features of link bytes last: the pass for the other features also sums link bytes.
     ordered = sorted(features, key=lambda feature: "_bytes" in feature.name)
     values: dict[str, Any] = {}
     for feature in ordered:
@@ -180,7 +180,7 @@ def _compute_row(traffic: RoutedTraffic, features: Sequence[Feature], extra: Ext
 
 
 def _compute_feature(feature: Feature, traffic: RoutedTraffic) -> float:
-    """Return a feature's value; errors of a user's function name the feature and the mapping."""
+    """Return a feature's value; if a user's function fails, name the feature and the mapping."""
     mapping = traffic.mapping.name or "(no name)"
     try:
         value = float(feature.function(traffic))

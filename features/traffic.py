@@ -26,29 +26,30 @@ from toruscast.typing import Floats, Int32s, Ints
 
 # Accepted error of the simulated time.
 _ERROR = 0.03
-# Minimum simulated packets of the longest message for buffer lengths and delays.
+# For buffer lengths and delays, minimum number of simulated packets of the longest message.
 _MIN_COUNTED_PACKETS = 1024
-# Minimum coarsening of a coarse simulation, and the packets of the median message in it. Fewer
-# packets would fit into the buffers along the route, and the times would rank mappings worse
-# (benchmarks/measurements.md).
+# Minimum coarsening of a coarse simulation, and packets into which it divides the median message.
+# Fewer packets would fit into the buffers along the message's route, and the times would rank
+# mappings worse (benchmarks/measurements.md).
 _MIN_COARSENING = 4
 _COMMON_PACKETS = 64
 
 
 @dataclass(frozen=True, eq=False)
 class RoutedTraffic:
-    """The indicators of a mapping from which features are computed.
+    """The indicators of a mapping, from which its features are computed.
 
-    Indicators are computed on first access. For a workload of several phases they describe the sum
-    of its traffic.
+    Indicators are computed on first access. For a workload of several phases, they describe the
+    summed traffic of all phases.
 
     Parameters
     ----------
     problem : MappingProblem
     mapping : TaskMapping
     coarsening : int, optional
-        Real packets per simulated packet. If not given, the maximum for an estimated error of the
-        time of 3 %; for buffer lengths and delays the longest message has at least 1,024 packets.
+        Real packets per simulated packet. By default, the largest number for which the estimated
+        error of the time is at most 3 %; for buffer lengths and delays, one that leaves the longest
+        message at least 1,024 packets.
     iterations : int
         Number of simulated iterations, as in `simulate`. Features are means over the iterations.
 
@@ -91,7 +92,7 @@ class RoutedTraffic:
 
     @lazy
     def routes(self) -> StretchBounds:
-        """The routes and bounds of the summed traffic of all phases."""
+        """The routes and bounds of the traffic, summed over all phases."""
         return StretchBounds(self.problem.total, self.mapping)
 
     @lazy
@@ -106,7 +107,7 @@ class RoutedTraffic:
 
     @property
     def packet_hops(self) -> int:
-        """Sum of the hops of all packets, which determines the cost of a simulation."""
+        """Total number of hops of all packets, which determines the cost of a simulation."""
         packets, _ = packet_counts(self.problem)
         return int(packets @ find_hops_and_fifos(self.problem, self.mapping).hops)
 
@@ -171,9 +172,9 @@ class RoutedTraffic:
 
     @property
     def release_bound(self) -> float:
-        """Lower bound with release times of messages, at least that of `bounds`.
+        """Lower bound that includes release times of messages; never below that of `bounds`.
 
-        Adaptive phases and dependent rounds have the bound of `bounds`.
+        For adaptive phases and dependent rounds, it is the bound of `bounds`.
         """
         return self.lower_bounds.best
 
@@ -181,19 +182,19 @@ class RoutedTraffic:
     def sure(self) -> Bounds:
         """Lower bounds of the simulated time of one iteration on an idle network, by resource.
 
-        They hold for all choices of packets and allow for the rounding of clocks. If packets may
-        choose their routes, the link bound is an estimate, but the total is a true bound.
+        They hold for all choices that packets can make, and allow for clock rounding. If packets
+        may choose their routes, the link bound is an estimate, but the total is a true bound.
         """
         return sure_bounds(self.lower_bounds, schedule_run(self.problem), self._coarsenings)
 
     @lazy
     def sure_bound(self) -> float:
-        """Lower bound of the simulated time, in seconds, for all choices of packets.
+        """Lower bound of the simulated time, in seconds, for all choices that packets can make.
 
-        For several iterations it is a bound of their mean, which requires a simulation of the first
-        iteration. If packets make random choices, this bound is valid only for a finished
-        simulation. Before the simulation, only phases between barriers are bounded; the bound is 0
-        without barriers.
+        For several iterations, it is a bound of their mean time, and computing it requires a
+        simulation of the first iteration. If packets make random choices, the bound of the mean is
+        valid only for a finished simulation. Before the simulation, it covers only phases between
+        barriers, and is 0 without barriers.
         """
         if self.iterations == 1:
             return self.sure.total
@@ -225,14 +226,14 @@ class RoutedTraffic:
         return candidate_coarsenings(self.problem.derive(max_message_packets), self._max_coarsening)
 
     def simulated_as(self, simulation: Simulation) -> Self:
-        """Return this traffic with a finished simulation."""
+        """Return this traffic with a finished simulation attached."""
         traffic = replace(self, coarsening=simulation.coarsening, iterations=simulation.iterations)
         traffic.__dict__["simulation"] = simulation
         return traffic
 
     @lazy
     def simulation(self) -> Simulation:
-        """The packet-level simulation of the time."""
+        """The packet-level simulation that gives the time."""
         if self.coarsening is not None:
             return self._simulate(coarsening=self.coarsening)
         counted = self.__dict__.get("counted")
@@ -246,9 +247,9 @@ class RoutedTraffic:
 
     @lazy
     def counted(self) -> Simulation:
-        """The packet-level simulation of buffer lengths and delays.
+        """The packet-level simulation that gives buffer lengths and delays.
 
-        Its coarsening is the same for all mappings, because it determines the counts of packets.
+        Its coarsening determines the counts of packets, so it is the same for all mappings.
         """
         coarsening = self.coarsening
         if coarsening is None:
@@ -261,7 +262,7 @@ class RoutedTraffic:
 
     @property
     def coarse_factor(self) -> int:
-        """Real packets per packet of the coarse simulation; 1 if every edge has one packet."""
+        """Real packets per packet in the coarse simulation; 1 if every edge has only one packet."""
         if packet_counts(self.problem)[0].max(initial=0) <= 1:
             return 1
         coarsening = self.problem.derive(median_message_packets) // _COMMON_PACKETS
@@ -271,16 +272,16 @@ class RoutedTraffic:
     def coarse(self) -> Simulation:
         """A simulation with packets four times as long, at about a quarter of the cost.
 
-        If the median message has 320 packets or more, they are merged into 64 to 80 packets.
+        A median message of 320 packets or more is merged into 64 to 80 packets.
         """
         return self._simulate(coarsening=self.coarse_factor)
 
     @property
     def buffer_length(self) -> Floats:
-        """Packets in the buffer of each existing link, integrated over an iteration."""
+        """Number of packets in the buffer of each existing link, integrated over an iteration."""
         return self.counted.buffered_seconds[self.torus.link_exists] / self.iterations
 
     @property
     def delay(self) -> Floats:
-        """Mean seconds of a packet in the buffer of each existing link."""
+        """Mean time (s) that a packet spends in the buffer of each existing link."""
         return self.counted.delay[self.torus.link_exists]

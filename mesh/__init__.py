@@ -1,7 +1,7 @@
 """Layouts of sharded models on a torus: ranked, explained, and handed to JAX or PyTorch/XLA.
 
-Open `ranking.py` first; `step_times.py` holds the times of collectives, `hlo.py` reads what a
-compiled program sends. Public names are listed in ``__init__.pyi`` and imported when first used.
+Open `ranking.py` first; `step_times.py` computes the times of collectives, and `hlo.py` reads
+compiled programs. Public names are listed in ``__init__.pyi`` and imported when first used.
 """
 
 from __future__ import annotations

@@ -17,10 +17,10 @@ from toruscast.answers.links import LinkMap, LinkUse
 from toruscast.answers.table import Column, Table
 from toruscast.text import counted, percent, seconds, shown_name, time_unit
 
-# Maximum devices of a program on a page and in a terminal, and nodes of a picture of the chips.
+# Maximum devices of a program that a page and a terminal show, and nodes in a picture of chips.
 _MAX_PAGE_DEVICES, _MAX_TERMINAL_DEVICES, _MAX_DRAWN = 20_000, 64, 4096
 _TABLE = "Collectives of a step"
-# Minimum gains, as shares of the time, to recommend another layout and to call it faster.
+# Minimum share of the time that a layout must save to be recommended, and to be called faster.
 _MIN_GAIN, _MIN_DIFFERENCE = 0.01, 1e-6
 
 
@@ -54,7 +54,7 @@ def answer(found: MeshLayouts, *, setting: str = "") -> Answer:
 
 
 def _headline(found: MeshLayouts) -> tuple[Headline, str]:
-    """Return the headline, and the source of its time."""
+    """Return the headline, and whether its time is simulated or predicted."""
     best, baseline = found.best, found.compared or found.default
     baseline_name = _rank_candidates(found)[0].baseline_name
     if _is_recommended(found):
@@ -71,7 +71,7 @@ def _headline(found: MeshLayouts) -> tuple[Headline, str]:
 
 
 def _is_recommended(found: MeshLayouts) -> bool:
-    """Whether the best layout is worth a change."""
+    """Whether changing to the best layout is worthwhile."""
     return found.best.time <= (1 - _MIN_GAIN) * (found.compared or found.default).time
 
 
@@ -138,7 +138,7 @@ def _build_sections(found: MeshLayouts) -> list[Section]:
 
 
 def _draw_chips(found: MeshLayouts) -> list[Section]:
-    """Return pictures of the best layout and the baseline: the chips along each axis."""
+    """Draw the position of the chips along each axis, in the best layout and in the baseline."""
     if found.torus.n_nodes > _MAX_DRAWN:
         return []
     ranking, candidates = _rank_candidates(found)
@@ -161,7 +161,7 @@ def _order(found: MeshLayouts) -> str:
 
 
 def _compare_with_bound(found: MeshLayouts) -> list[str]:
-    """Return a sentence that compares the time with its lower bound over all layouts, if known."""
+    """Return a sentence that compares the time with a lower bound for all layouts, if known."""
     bounds = [row["bound"] for row in found.collective_rows(found.best)]
     bound = (max if found.problem.overlap else math.fsum)(bounds)
     if not bound > 0:
@@ -173,7 +173,7 @@ def _compare_with_bound(found: MeshLayouts) -> list[str]:
 
 
 def _rank_candidates(found: MeshLayouts) -> tuple[CandidateRanking, list[RankedLayout]]:
-    """Return the names and times of all layouts, the recommended first, and the layouts."""
+    """Rank all layouts by time, the recommended one first; return the ranking and the layouts."""
     named = {found.default_name: found.default}
     if found.compared is not None:
         named["yours"] = found.compared
@@ -201,7 +201,7 @@ def times_chart(found: MeshLayouts) -> Chart:
 
 
 def layouts(found: MeshLayouts) -> Table:
-    """Return the layouts, the default and your layout, the fastest first."""
+    """Return a table of the layouts, the default and your layout, the recommended one first."""
     ranking, candidates = _rank_candidates(found)
     against = "vs yours" if found.compared else f"vs {found.default_name}"
     rows = [
@@ -239,7 +239,7 @@ def _collective_chart(found: MeshLayouts) -> Chart:
 
 
 def _collective_table(found: MeshLayouts, with_times: bool = True) -> Table:
-    """Return a row for each collective of the best layout, its times included by default."""
+    """Return a table of the best layout's collectives; ``with_times`` includes their times."""
     columns = [
         Column("what", priority=0),
         Column("time", kind="seconds", priority=0),
@@ -257,7 +257,7 @@ def _collective_table(found: MeshLayouts, with_times: bool = True) -> Table:
 
 
 def _list_reasons(found: MeshLayouts) -> list[str]:
-    """Return a sentence about the hops and shared links of each collective, and the slowest one."""
+    """Return sentences about each collective's hops and shared links, and about the slowest."""
     rows = found.collective_rows(found.best)
     slowest = max(rows, key=lambda row: row["share"])
     reasons = [f"{shown_name(row['what'])}: {row['why']}." for row in rows]
@@ -282,7 +282,7 @@ def _chip_chart(found: MeshLayouts, layout: RankedLayout, axis: int, suffix: str
 
 
 def _list_link_uses(found: MeshLayouts, max_layouts: int) -> list[LinkUse]:
-    """Return the seconds that each link is busy: best layout first, then yours, then the others."""
+    """Return each link's busy time by layout: the best first, then yours, then the others."""
     ranking, layouts = _rank_candidates(found)
     order = sorted(range(len(layouts)), key=lambda i: (i != ranking.best, i != ranking.yours))
     return [

@@ -122,13 +122,13 @@ class MeshOptions:
     )
 
 
-# Forms of the command itself. All others are mapping formats.
+# Output forms that only this command has. All others are mapping formats.
 _SUFFIXES = {".json": "device-ids", ".npy": "npy", ".py": "python"}
 _TEXTS: dict[str, Callable[[tc.MeshLayouts], str]] = {
     **dict.fromkeys(("json", "device-ids"), lambda answer: json.dumps(answer.ids.tolist()) + "\n"),
     "python": lambda answer: answer.jax_program(),
     "torch": lambda answer: answer.torch_program(),
-    # The list of cores that AWS Neuron's tools take.
+    # A list of cores as AWS Neuron's tools accept it.
     "neuron": lambda answer: ",".join(map(str, answer.ids.ravel().tolist())) + "\n",
 }
 
@@ -136,7 +136,7 @@ Targets = list[tuple[str, str]]
 
 
 def parse_targets(files: Sequence[str], output: Output) -> Targets:
-    """Return form and path of each file; the form is empty if the suffix determines it."""
+    """Return each file's form and path; an empty form means the mapping format of the suffix."""
     targets: Targets = []
     for text in files:
         form, equals, path = text.partition("=")
@@ -248,7 +248,7 @@ def _rank_slices(
     output: Output,
 ) -> None:
     """Rank the slices with the requested number of chips and print the answer."""
-    # These options describe one slice.
+    # These options apply to a single slice.
     names = ("devices", "devices_per_chip", "compare", "changes", "placements")
     refuse_options("cannot be used with --slices", *names, "files", "report", "figures")
     output.check()

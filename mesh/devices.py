@@ -1,8 +1,8 @@
 """Devices of machine-learning frameworks: their numbers and nodes, and files that list them.
 
-The patterns are those of `print(jax.devices())` in JAX 0.4 to 0.8 on TPU v4 to v6e, the attributes
-of XLA's device descriptions as Python prints them, shardings of HLO (both forms of device lists in
-`xla/hlo/ir/hlo_sharding.cc`) and meshes of Shardy.
+The patterns match the output of `print(jax.devices())` in JAX 0.4 to 0.8 on TPU v4 to v6e, the
+attributes of XLA's device descriptions as Python prints them, HLO shardings (both forms of device
+lists in `xla/hlo/ir/hlo_sharding.cc`) and Shardy meshes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from .hlo_groups import parse_numbers, transpose_iota
 
 # Prefixes of machine names whose devices are numbered in C order.
 _IN_C_ORDER = ("trainium", "galaxy")
-# Names of the dimension of devices in a chip. The first letter that no other dimension has is used.
+# Names for the dimension that counts the devices of a chip; the first unused letter is taken.
 _DEVICE_LETTERS = "CUVWXYZIJ"
 _PRINTED_DEVICE = re.compile(r"\b\w*Device\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
 # Newer versions of JAX print the number, process, coordinates and core of a device.
@@ -62,9 +62,9 @@ _ID_LIST = re.compile(
 )
 _ID_LIST_START = re.compile(rb"\s*+(?:array\s*+\(\s*+)?\[[\[\s]*+\d++[\s,\]]")
 _MAX_LISTED = 2**22
-# Forms of device numbers that `mesh --write` has besides the mapping formats.
+# Forms in which `mesh --write` writes device numbers, besides the mapping formats.
 _ID_FORMS = ("json", "npy", "python", "torch", "neuron")
-# Options of other commands in error messages, and the options of `mesh` that replace them.
+# Options of other commands that error messages name, and the options of `mesh` to name instead.
 _MESH_OPTIONS = {
     "--tasks-per-node": "--devices-per-chip",
     "--hosts": "--devices",
@@ -73,12 +73,12 @@ _MESH_OPTIONS = {
 _NPY = b"\x93NUMPY"
 _PROGRAM_IDS = re.compile(r"\bnp\.array\(\s*(\[[\[\]\s\d,]*\])")
 _PROGRAM_OR_LINE = re.compile(rb"import \w+|\s*+\d++(?:\s*,\s*\d++)++\s*+\Z")
-# A sharding of HLO: sizes, then a list of devices or a transposed iota.
+# An HLO sharding: sizes, then a list of devices or a transposed iota.
 _SHARDING = re.compile(
     r"\bdevices\s*=\s*\[([\d,\s]+)\]\s*"
     r"(?:<=\s*\[([\d,\s]+)\]\s*(?:T\(([\d,\s]+)\))?|(\d[\d,\s]*))"
 )
-# A mesh of Shardy: axes, and optionally devices.
+# A Shardy mesh: axes, and optionally devices.
 _SHARDY_MESH = re.compile(
     r"<\s*\[\s*((?:\"\w+\"\s*+=\s*+\d++\s*+,?\s*+)+)\]\s*+"
     r"(?:,\s*device_ids\s*=\s*\[([\d,\s]+)\]\s*)?>"
@@ -88,7 +88,7 @@ _SHARDING_START = re.compile(
     rb"|\s*+(?:#?(?:sdy\.)?mesh\b[^<{}]*+)?<\s*\[\s*\""
     rb"|\s*+(?:\w+\s*+=\s*+)?DeviceMesh\("
 )
-# A mesh of PyTorch: device numbers, or since 2.9 sizes and strides.
+# A PyTorch mesh: device numbers or, since version 2.9, sizes and strides.
 _TORCH_MESH = re.compile(
     r"DeviceMesh\((?:['\"]?\w+['\"]?,\s*)?(\[[\[\]\d,\s]*\])(?:,\s*mesh_dim_names=[^)]*\)?)?\s*\)"
 )
@@ -106,7 +106,7 @@ class Devices:
     nodes: Ints
 
     def index_nodes(self, nodes: Ints) -> Ints:
-        """Return the index of each node's device among all devices sorted by number."""
+        """Return the index of each node's device in the list of all devices, sorted by number."""
         index = np.full(int(self.nodes.max()) + 1, -1, dtype=np.int64)
         index[self.nodes] = np.arange(self.nodes.size)
         return np.asarray(index[nodes])
@@ -115,9 +115,9 @@ class Devices:
 def default_devices(torus: Torus) -> Devices:
     """Return the devices of a whole slice in the machine's numbering.
 
-    Trainium and Galaxy number devices in C order, with the last dimension fastest. Other devices
-    are numbered as JAX numbers a TPU slice: X fastest, then Y and Z. The devices of a chip (C) are
-    consecutive.
+    Trainium and Galaxy number devices in C order: the last dimension varies fastest. Other devices
+    are numbered as in JAX's TPU slices: X varies fastest, then Y, then Z. The devices of a chip
+    (dimension C) have consecutive numbers.
     """
     order = np.arange(torus.n_nodes).reshape(torus.shape)
     if not torus.name.startswith(_IN_C_ORDER):
@@ -132,11 +132,11 @@ def has_device_dimension(torus: Torus) -> bool:
 
 
 def split_chips(torus: Torus, n_devices: int, per_chip: int | None = None) -> Torus:
-    """Return a torus of devices, with the devices of each chip as a last dimension, C.
+    """Return a torus of devices, whose last dimension, C, counts the devices of each chip.
 
-    Without ``per_chip``, a chip becomes several devices only if ``n_devices`` exceeds the chips and
-    the machine has several per chip: Trainium2 has four or eight logical cores per chip (AWS Neuron
-    documentation), Trainium1 two. The devices of a chip are assumed to share its links and its
+    Without ``per_chip``, chips are split only if there are fewer than ``n_devices`` and the machine
+    has several devices per chip: Trainium2 has four or eight logical cores per chip (AWS Neuron
+    documentation), and Trainium1 has two. The devices of a chip are assumed to share its links and
     memory bandwidth equally, and to exchange data through the memory. This is not documented.
     """
     if per_chip is None:
@@ -168,8 +168,8 @@ def split_chips(torus: Torus, n_devices: int, per_chip: int | None = None) -> To
 def find_nodes(torus: Torus, coords: ArrayLike) -> Ints:
     """Return the node of each row of device coordinates, ``(n, dimensions)``; -1 outside the torus.
 
-    Coordinates in a larger machine are shifted to begin at 0. Columns beyond the torus's dimensions
-    must be constant: TPU v5e lists Z, and a chip with one core lists its core.
+    Coordinates in a larger machine are shifted to start at 0. Columns beyond the torus's
+    dimensions, such as Z on TPU v5e or the core of a chip with one core, must be constant.
     """
     rows = np.asarray(coords)
     expected = f"a row of {torus.ndim} coordinates for each device"
@@ -191,7 +191,7 @@ def find_nodes(torus: Torus, coords: ArrayLike) -> Ints:
 
 
 def find_devices(torus: Torus, coords: ArrayLike, ids: Sequence[int] | None = None) -> Devices:
-    """Return devices from their coordinates, as in `find_nodes`, and their numbers."""
+    """Return the devices with these coordinates, as in `find_nodes`, and these numbers."""
     nodes = find_nodes(torus, coords)
     numbers = np.arange(nodes.size) if ids is None else whole_array(ids, "device number")
     if numbers.size != nodes.size:
@@ -230,9 +230,9 @@ class ListedDevice(NamedTuple):
 
 
 def parse_device_list(source: Source, torus: Torus) -> list[ListedDevice]:
-    """Return the devices of a file, sorted by number if the file gives the numbers as names.
+    """Return the devices of a file, sorted by number if only the devices' names give the numbers.
 
-    The last dimension of a torus that counts the devices of a chip is the core.
+    If the last dimension of the torus counts the devices of a chip, its coordinate is the core.
     """
     text = source.text
     rows: list[ListedDevice] = []
@@ -265,12 +265,12 @@ def parse_device_list(source: Source, torus: Torus) -> list[ListedDevice]:
     if len({len(row.coords) for row in rows}) > 1:
         expected = "equally many coordinates"
         raise text.fault("devices of different dimensions", rows[0].line, None, expected)
-    # A list of devices with names is in machine order, not in rank order.
+    # A list that names its devices is in machine order, not in rank order.
     return sorted(rows, key=lambda row: row.number) if is_named else rows
 
 
 def read_device_list(source: Source, options: MappingOptions) -> TaskMapping:
-    """Return the mapping of listed devices: task i runs on the i-th device."""
+    """Read a mapping from a device list: task i runs on the i-th device listed."""
     text, torus = source.text, options.torus
     rows = parse_device_list(source, torus)
     with text.locate_errors(rows[0].line):
@@ -288,7 +288,7 @@ def read_device_list(source: Source, options: MappingOptions) -> TaskMapping:
 def read_devices(path: str | os.PathLike[str], torus: TorusLike) -> Devices:
     """Read the devices of a slice, with ids and coordinates, as a framework prints them.
 
-    Chips may be missing, and coordinates need not begin at 0.
+    Chips may be missing, and coordinates need not start at 0.
     """
     torus = as_torus(torus)
     source = Source(path, torus=torus)
@@ -302,7 +302,7 @@ def read_devices(path: str | os.PathLike[str], torus: TorusLike) -> Devices:
 
 
 def _parse_printed(text: TextFile) -> list[tuple[int, dict[str, Any]]]:
-    """Return line and attributes of each device that Python prints."""
+    """Return the line and the attributes of each device that Python printed."""
     # Unify the printed forms of JAX's versions.
     words = _WRAPPED_DEVICE.sub(r"\1, slice_index=\2)", text.data.decode())
     words = _SHORT_DEVICE.sub(r"TpuDevice(id=\1, coords=(\2), core_on_chip=\3)", words).replace(
@@ -321,7 +321,7 @@ def _parse_printed(text: TextFile) -> list[tuple[int, dict[str, Any]]]:
 
 
 def _parse_objects(text: TextFile) -> list[tuple[int, dict[str, Any]]]:
-    """Return line 1 and the attributes of each device in JSON or Python objects."""
+    """Return the line (always 1) and the attributes of each device in JSON or Python objects."""
     words = text.data.decode()
     if '"' not in words:
         # Python's quotes, brackets and constants differ from those of JSON.
@@ -348,7 +348,7 @@ def is_id_list(source: Source) -> bool:
 
 
 def _is_one_list(start: bytes) -> bool:
-    """Return whether no list or number follows the bracket that closes the first list."""
+    """Return whether the first list is the only one, and no number follows it."""
     depth = 0
     for bracket in re.finditer(rb"[\[\]]", start):
         depth += 1 if bracket[0] == b"[" else -1
@@ -358,13 +358,13 @@ def _is_one_list(start: bytes) -> bool:
 
 
 def list_device_nodes(torus: Torus, cores: int) -> tuple[Ints, Ints]:
-    """Return node and slot of each device number; the cores of a chip have consecutive numbers."""
+    """Return nodes and slots by device number; the cores of a chip are numbered consecutively."""
     nodes = default_devices(torus).nodes
     return np.repeat(nodes, cores), np.tile(np.arange(cores), nodes.size)
 
 
 def read_ids(source: Source, options: MappingOptions) -> TaskMapping:
-    """Return the mapping of device numbers: task i runs on the i-th device."""
+    """Read a mapping from device numbers: task i runs on the i-th device listed."""
     if source.start.startswith(_NPY):
         text, array = TextFile(os.fspath(source.path)), array_of_npy(source.data, source.path)
         content, listed = array.tolist(), f"{array.dtype} {array.ravel()[:4].tolist()}"
@@ -375,7 +375,7 @@ def read_ids(source: Source, options: MappingOptions) -> TaskMapping:
         listed = program[1] if program else words
         listed = listed.strip().removeprefix("array").strip().removeprefix("(").rstrip("), \n")
         if "," not in listed:
-            # NumPy separates numbers by blanks.
+            # NumPy prints blanks between numbers.
             listed = re.sub(r"(?<=[\d\]])\s+(?=[\d\[])", ",", listed)
         content = text.json(listed if listed.startswith("[") else f"[{listed}]")
     # Rows of different lengths become an array of lists.
@@ -392,7 +392,7 @@ def read_ids(source: Source, options: MappingOptions) -> TaskMapping:
 
 
 def read_sharding(source: Source, options: MappingOptions) -> TaskMapping:
-    """Return the mapping of a sharding: task i runs on the i-th device of the sharding."""
+    """Read a mapping from a sharding: task i runs on the i-th device of the sharding."""
     text = source.text
     number, line = text.first_line()
     words = text.data.decode()
@@ -426,7 +426,7 @@ def read_sharding(source: Source, options: MappingOptions) -> TaskMapping:
 
 
 def _parse_torch_ids(text: TextFile, match: re.Match[str]) -> Ints:
-    """Return the device numbers of a mesh of PyTorch: a list, or sizes and strides."""
+    """Return the device numbers of a PyTorch mesh, which lists them or gives sizes and strides."""
     if match.re is _TORCH_MESH:
         return np.array(parse_numbers(match[1]), dtype=np.int64)
     sizes = [int(size.rpartition("=")[2][:9]) for size in match[1].split(",")]
@@ -439,7 +439,7 @@ def _parse_torch_ids(text: TextFile, match: re.Match[str]) -> Ints:
 
 
 def _map_ids(text: TextFile, ids: Ints, options: MappingOptions) -> TaskMapping:
-    """Return the mapping of device numbers; a table of hosts gives their nodes if there is one."""
+    """Map task i to the i-th device number; if there is a table of hosts, it gives the nodes."""
     number = text.first_line()[0] if text.data else 1
     if options.hosts is not None:
         return mapping_from_hosts(text, options, [number] * ids.size, list(map(str, ids.tolist())))
@@ -456,7 +456,7 @@ def _map_ids(text: TextFile, ids: Ints, options: MappingOptions) -> TaskMapping:
 def read_layout(name: str, torus: Torus, devices: Devices | None = None) -> TaskMapping:
     """Read a mesh layout, ``[FORM=]FILE``, in any form that `toruscast mesh --write` writes.
 
-    Numbers are indices of the devices, as in `MeshLayouts.ids`.
+    Numbers in the file are indices of devices, as in `MeshLayouts.ids`.
     """
     form, _, path = name.partition("=")
     formats = {each.name for each in dialects("mapping")}
@@ -483,7 +483,7 @@ def read_layout(name: str, torus: Torus, devices: Devices | None = None) -> Task
 def _is_id_file(source: Source) -> bool:
     """Return whether a file has device numbers: an array, a program, or a line of numbers.
 
-    A line of numbers that could be in another mapping format is not a list of device numbers.
+    A line of numbers does not count if it could also be in another mapping format.
     """
     if source.start.startswith(_NPY):
         return True
@@ -493,7 +493,7 @@ def _is_id_file(source: Source) -> bool:
 
 
 def check_host_numbers(options: WriteOptions, *_: int) -> None:
-    """Raise `InputError` unless host names are device numbers."""
+    """Raise `InputError` unless all host names are device numbers."""
     for name in () if options.hosts is None else options.hosts.names:
         if not re.fullmatch("[0-9]{1,9}", name):
             expected = "a device number in column host"

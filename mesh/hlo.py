@@ -1,8 +1,8 @@
 """Read the collectives of a compiled program, and how often a step runs them, from HLO text.
 
 A program is a list of computations. A computation is a list of instructions, and some of these run
-other computations: loops, conditionals, calls and fusions. The patterns were written from programs
-that JAX 0.4 to 0.10 compiled.
+other computations: loops, conditionals, calls and fusions. The patterns are based on programs that
+JAX 0.4 to 0.10 compiled.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ select select-and-scatter set-dimension-size shift-left shift-right-arithmetic
 shift-right-logical shuffle sign sine sinh slice sort sqrt stochastic-convert subtract tan tanh
 topk trace transpose triangular-solve tuple tuple-select xor
 """
-# Attributes, and names of other instructions and custom calls, that indicate communication.
+# Signs of communication: attributes, and parts of names of other instructions or custom calls.
 _SIGNS = ("replica_groups=", "source_target_pairs=", "channel_id=", '"has_communication"')
 _COMMUNICATES = re.compile(
     r"all[-_]?(?:reduce|gather|to[-_]?all)|reduce[-_]?scatter|collective|ppermute|psum|bcast"
@@ -79,11 +79,11 @@ _TARGET = re.compile(r'\bcustom_call_target="([^"]*)"')
 _PAIRS = "(?:_xla_send_recv_)?source_target_pairs"
 _TRIPS = re.compile(r'"known_trip_count"\s*:\s*\{\s*"n"\s*:\s*"?([0-9]{1,12})"?')
 _COMMENT = re.compile(r"/\*(?>[^*/]|\*(?!/)|/(?!\*))*+\*/")
-# Lines of the tables of source locations, which follow the name of the module.
+# Lines of the tables with source locations, which follow the line with the module name.
 _TABLES = re.compile(r"\s*(?:FileNames|FunctionNames|FileLocations|StackFrames|[0-9]+ [\"{].*)?")
 _HEAD = re.compile(r"\b(num_partitions|replica_count)\s*=\s*([0-9]{1,9})")
 # Maximum bytes of a collective, devices in all groups, trips of a loop, and runs of a computation.
-# Real programs stay far below them.
+# Real programs stay far below these limits.
 _MAX_BYTES = 1e18
 _MAX_LISTED = 2**24
 _MAX_TRIPS, _MAX_RUNS = 10**12, 10**15
@@ -157,7 +157,7 @@ class _HloParser:
     def __init__(self, text: TextFile, options: GraphOptions) -> None:
         self.text, self.options = text, options
         self.counts = dict.fromkeys(("num_partitions", "replica_count"), 1)
-        # Name of the current computation, and of the one that starts the program.
+        # Names of the current computation, and of the entry computation, which starts the program.
         self.computation, self.entry, self.is_open = "", "", False
         self.defined: dict[str, None] = {}
         self.conditions: set[str] = set()  # computations that end loops
@@ -172,7 +172,7 @@ class _HloParser:
         self.bodies: dict[str, list[_Instruction]] = {}
         # Groups by their text. Programs repeat groups, and sharing their arrays saves memory.
         self.groups: dict[tuple[str, bool], Ints] = {}
-        # Trip counts that the user gives, by the name of the loop; an empty name is all loops.
+        # The user's trip counts by the name of the loop; the empty name stands for all loops.
         trips: Any = {} if options.trips is None else options.trips
         self.trips = trips if isinstance(trips, Mapping) else {"": trips}
 
@@ -181,7 +181,7 @@ class _HloParser:
         return math.prod(self.counts.values())
 
     def add_line(self, number: int, line: str) -> None:
-        """Record the instruction, or the start or end of a computation, in a line."""
+        """Parse a line: record its instruction, or that a computation starts or ends there."""
         if line.lstrip().startswith("HloModule"):
             if "" in self.defined:
                 expected = "one HloModule, so a file for each program"
@@ -210,7 +210,7 @@ class _HloParser:
             self.options.omit("line", f"line {number}", reason="unsupported")
 
     def _add_instruction(self, number: int, instruction: _Instruction) -> None:
-        """Record the calls, the omission and the collective of an instruction."""
+        """Record the calls of an instruction, and its collective or omission."""
         computation = self.computation
         opcode, arguments = instruction.opcode, instruction.arguments
         self.defined[computation] = None
@@ -232,9 +232,9 @@ class _HloParser:
             self.bodies.setdefault(computation, []).append(instruction)
 
     def _find_omission(self, instruction: _Instruction) -> Omission | None:
-        """Return the omission if an instruction sends unknown bytes, or to unknown devices.
+        """Return an omission if the bytes or the receivers of an instruction are unknown.
 
-        Channels of sends and receives are recorded, because `build_step` matches them.
+        Record the channels of sends and receives, so that `build_step` can match them.
         """
         name, opcode, arguments = instruction.name, instruction.opcode, instruction.arguments
         reason = "unsupported"
@@ -293,7 +293,7 @@ class _HloParser:
         return HloCollective(name, kind, nbytes, groups)
 
     def _parse_groups(self, number: int, instruction: _Instruction, is_message: bool) -> Ints:
-        """Return the groups of a collective, or source and destination of each message."""
+        """Return a collective's groups, or the source and destination of each message."""
         name, arguments = instruction.name, instruction.arguments
         key, expected = "source_target_pairs", "{{0,1},{1,0}}"
         value = find_attribute(arguments, _PAIRS) or "none"
@@ -319,7 +319,7 @@ class _HloParser:
         return groups
 
     def build_step(self) -> HloStep:
-        """Return the collectives with their runs in a step; add the omissions to the options."""
+        """Return the collectives, with the runs of each in a step; add omissions to the options."""
         for channel, computation, omission in self.received:
             if channel not in self.sent_channels:
                 self.omitted[computation].append(omission)
@@ -353,7 +353,7 @@ class _HloParser:
                         self.omitted[computation].append(omission)
 
     def _mark_reduce_scatters(self) -> None:
-        """Replace the all-reduces of fusions that keep only slices of the result."""
+        """Make an all-reduce a reduce-scatter if its fusion keeps only slices of the result."""
         calls = (call for several in self.calls.values() for call in several)
         fused = {name for call in calls if call.opcode == "fusion" for name in call.callees}
         for i, (computation, one) in enumerate(self.collectives):
@@ -363,7 +363,7 @@ class _HloParser:
                     self.collectives[i] = computation, replace(one, kind="reduce_scatter")
 
     def _sort_computations(self) -> list[str]:
-        """Return the computations, each after those that it runs."""
+        """Return the computations, sorted such that each one follows those that it runs."""
         graph = {
             computation: [name for call in self.calls.get(computation, ()) for name in call.callees]
             for computation in self.defined
@@ -375,9 +375,9 @@ class _HloParser:
             raise InputError("computations that run each other", found=found) from None
 
     def _count_runs(self) -> Counter[str]:
-        """Return the runs of each computation in a step; record assumed trips and branches.
+        """Count the runs of each computation in a step; record assumed trips and branches.
 
-        The bytes of a computation include those of the computations that it runs.
+        The bytes of a computation include those of all computations that it runs.
         """
         options, order = self.options, self._sort_computations()
         nbytes = dict.fromkeys(order, 0.0)
@@ -385,7 +385,7 @@ class _HloParser:
             nbytes[computation] += one.total_bytes
         sends = {computation for computation in order if nbytes[computation]} | {*self.omitted}
         unsized = {key for key, some in self.omitted.items() if any(x.nbytes is None for x in some)}
-        # Calls that send something: the caller, the computations that run, and how often.
+        # Calls that send something: caller, call, computations that run, and number of runs.
         counted: list[tuple[str, _Call, list[str], int]] = []
         for caller in order:
             for call in self.calls.get(caller, ()):
@@ -422,7 +422,7 @@ class _HloParser:
                     if other != callees[0] and call.name not in options.branches:
                         size = None if other in unsized else runs[caller] * nbytes[other]
                         options.omit("branch", f"{call.name}={k} {other}", size, reason)
-        # Trips without a name apply to all loops.
+        # A trip count without a name applies to all loops.
         named = {*self.trips} - ({""} if loops else set())
         _check_names(named, loops, "loop with unknown trip count", "--trips")
         _check_names(options.branches, conditionals, "conditional that sends", "--branch")
@@ -433,7 +433,7 @@ class _HloParser:
     def _choose_callees(self, call: _Call, nbytes: Mapping[str, float]) -> tuple[list[str], int]:
         """Return the computations that a call runs, and how often.
 
-        A conditional runs the branch that sends most bytes, unless the user chooses another.
+        A conditional runs the branch that sends the most bytes, unless the user chooses another.
         """
         callees, trips = call.callees, call.trips
         if call.opcode == "conditional":
@@ -456,9 +456,9 @@ def _check_names(names: Iterable[str], known: Sequence[str], what: str, option: 
 
 
 def _keeps_only_slices(allreduce: HloCollective, body: Sequence[_Instruction]) -> bool:
-    """Return whether a computation uses only slices of an all-reduce, each at most an n-th of it.
+    """Return whether a computation uses only slices of the result of an all-reduce.
 
-    The all-reduce is over n devices.
+    If the all-reduce is over n devices, a slice may be at most an n-th of the result.
     """
     n_elements: dict[str, int] = {}  # of instructions that have the whole result
     is_sliced = False
@@ -471,7 +471,7 @@ def _keeps_only_slices(allreduce: HloCollective, body: Sequence[_Instruction]) -
         if inputs and is_slice and allreduce.groups.shape[1] * size <= max(inputs):
             is_sliced = True
         elif inputs or instruction.name == allreduce.name:
-            # Other instructions may pass all elements on, or take an array from a tuple.
+            # Any other instruction may only pass on all elements, or take an array from a tuple.
             keeps_all = size in (inputs or [size]) or instruction.opcode == "get-tuple-element"
             if instruction.is_root or not keeps_all:
                 return False
@@ -480,7 +480,7 @@ def _keeps_only_slices(allreduce: HloCollective, body: Sequence[_Instruction]) -
 
 
 def _expand_groups(groups: Ints, kind: str, line: str, counts: dict[str, int]) -> Ints:
-    """Return the groups of a collective as numbers of devices, from replicas or partitions.
+    """Convert the groups of a collective from replicas or partitions to device numbers.
 
     Device number = replica * number of partitions + partition.
     """
@@ -494,13 +494,13 @@ def _expand_groups(groups: Ints, kind: str, line: str, counts: dict[str, int]) -
     if lists_partitions:
         return (groups + replica[:, None, None]).reshape(-1, groups.shape[1])
     if has_channel:
-        # The groups list replicas, and contain all partitions of each replica.
+        # The groups list replicas, and each replica stands for all its partitions.
         return (groups[:, :, None] * partitions + partition).reshape(len(groups), -1)
     return (groups * partitions + partition[:, None, None]).reshape(-1, groups.shape[1])
 
 
 def _select_result_type(kind: str, array_type: str) -> str:
-    """Return the type of the result; the type of a -start instruction also has the operands."""
+    """Return the type of the result, without the operands in the type of a -start instruction."""
     items = split_tuple(array_type)
     if kind == "permute":
         return items[0] if items else array_type
@@ -523,7 +523,7 @@ def read(source: Source, options: GraphOptions) -> Workload:
 
 
 def _build_phase(collective: HloCollective, n_tasks: int, options: GraphOptions) -> CommGraph:
-    """Return the messages of all runs of a collective in a step, by the chosen algorithm."""
+    """Return the messages of a collective with its chosen algorithm, for all its runs in a step."""
     if collective.kind == "permute":
         src, dst = collective.groups.T
         sizes = np.full(src.size, collective.nbytes * collective.runs)

@@ -1,9 +1,9 @@
 """Array types, groups and attributes in a line of HLO text.
 
-Groups are a list, ``{{0,1},{2,3}}``; a transposed iota, ``[2,4]<=[4,2]T(1,0)``, which permutes the
-whole numbers from 0; or axes of a mesh, ``mesh['a'=2,'b'=4],
-device_ids=([4,2]T(1,0)) {'a','b':(1)2}``, earlier ``@mesh<a=2,b=4>(...)``. The grammar of meshes
-follows XLA's printers (mesh_and_axis.cc, replica_group.cc, 2025 and 2026).
+Groups are given as a list, ``{{0,1},{2,3}}``; as a transposed iota, ``[2,4]<=[4,2]T(1,0)``, which
+is a permutation of 0, 1, 2, ...; or as axes of a mesh, ``mesh['a'=2,'b'=4],
+device_ids=([4,2]T(1,0)) {'a','b':(1)2}``, formerly ``@mesh<a=2,b=4>(...)``. The grammar of meshes
+follows XLA's printers (mesh_and_axis.cc and replica_group.cc of 2025 and 2026).
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ def split_tuple(text: str) -> list[str]:
 
 
 def count_bytes(text: str) -> float:
-    """Return the bytes of all arrays of a type, up to about 1e30; NaN without known arrays."""
+    """Return the total bytes of all arrays in a type, up to about 1e30; NaN if none is known."""
     sizes = [count * _element_bytes(kind) for kind, count in list_arrays(text)]
     return sum(sizes) if sizes else math.nan
 
 
 def list_arrays(text: str) -> Iterator[tuple[str, int]]:
-    """Yield element type and number of elements of each array of a type."""
+    """Yield the element type and the number of elements of each array in a type."""
     for kind, dims in _ARRAY.findall(text):
         count = 1
-        # Cut longer numbers, which are not sizes, so that the product stays small.
+        # Truncate numbers that are too long for a size, so that the product stays small.
         for digits in re.findall("[0-9]+", dims):
             count = min(count * int(digits[:20]), _MAX_ELEMENTS)
         yield kind, count
 
 
 def _element_bytes(kind: str) -> float:
-    # The first number in a name is the bits: f8e4m3fn has 8.
+    # The first number in a type's name is its number of bits: f8e4m3fn has 8.
     bits = _BITS.match(kind)
     return _SPECIAL_BYTES.get(kind, int(bits[1][:4]) / 8 if bits else math.nan)
 
@@ -108,7 +108,7 @@ def parse_groups(text: str, n_devices: int) -> Ints | None:
 
 
 def transpose_iota(sizes: str, permutation: str | None) -> Ints | None:
-    """Return device numbers of these sizes in C order, transposed; None if that is impossible."""
+    """Number an array of these sizes in C order and transpose it; None if that is impossible."""
     dims = parse_numbers(sizes)
     order = parse_numbers(permutation) if permutation else list(range(len(dims)))
     if sorted(order) != list(range(len(dims))) or not 0 < math.prod(dims) <= _MAX_DEVICES:
@@ -119,8 +119,8 @@ def transpose_iota(sizes: str, permutation: str | None) -> Ints | None:
 def _group_mesh_axes(mesh: str, devices: str, axes: str) -> Ints | None:
     """Return groups along axes of a mesh, ``(n_groups, n)``; None for other text.
 
-    ``mesh`` lists names and sizes, ``devices`` the device order, and ``axes`` the axes, or parts
-    of axes, that a group spans. The last of them varies fastest.
+    ``mesh`` lists the names and sizes of all axes, ``devices`` gives the device order, and ``axes``
+    lists the axes, or parts of axes, that a group spans, the last one varying fastest.
     """
     sizes: dict[str, int] = {}
     for part in filter(None, mesh.split(",")):
@@ -131,7 +131,7 @@ def _group_mesh_axes(mesh: str, devices: str, axes: str) -> Ints | None:
     n = math.prod(sizes.values())
     if not sizes or not 0 < n <= _MAX_DEVICES or (order := _parse_device_order(devices, n)) is None:
         return None
-    # 'b':(2)4 is the factor 4 of axis b = 2 * 4 * ..., between the products 2 and 8.
+    # 'b':(2)4 is the factor 4 of axis b, whose size is 2 * 4 * ...: from product 2 to product 8.
     cuts = {name: {1, size} for name, size in sizes.items()}
     group_pieces: list[tuple[str, int, int]] = []  # axis, and the products at both ends
     for part in filter(None, axes.split(",")):
@@ -172,7 +172,7 @@ def _parse_device_order(devices: str, n: int) -> Ints | None:
 
 
 def parse_numbers(text: str) -> list[int]:
-    """Return the whole numbers of a text that are not part of a name."""
+    """Return all whole numbers in a text, except those within names."""
     numbers = re.findall(r"(?<![\w\"])[0-9]+(?![\w\"])", text)
-    # Longer numbers are out of range for a device, and slow to convert.
+    # Numbers of ten digits or more are out of range for a device, and slow to convert.
     return [int(word) if len(word) < 10 else 10**9 for word in numbers]

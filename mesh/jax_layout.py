@@ -31,16 +31,17 @@ _RINGS: dict[str, dict[int, Sequence[int]]] = {
 
 
 def lay_out_as_jax(torus: Torus, axes: MeshAxes, nodes: Ints | None = None) -> tuple[Ints, str]:
-    """Return the node at each coordinate of JAX's own mesh of a whole slice, and a description.
+    """Return JAX's own mesh of a whole slice, as the node at each coordinate, and describe it.
 
-    ``nodes`` are the nodes of the devices in JAX's order, by default in the machine's numbering.
+    ``nodes`` lists the nodes of the devices in JAX's order; by default, in the machine's order.
 
     This is the mesh of `jax.experimental.mesh_utils.create_device_mesh` in JAX 0.10, which
     `jax.make_mesh` calls, with ``allow_split_physical_axes=True``. On a TPU the axes choose their
-    part of the slice in turn, the last axis first. An axis prefers whole dimensions, then many
-    whole dimensions, then dimensions that are already split, then the first dimensions. If several
-    axes share a dimension, the last of them gets neighbouring nodes. Some small slices use a ring
-    in a fixed order instead, and other slices of TPU v2 and v3 use the order of the numbers.
+    part of the slice in turn, the last axis first. An axis prefers to fill whole dimensions, then
+    to fill as many as possible, then to share dimensions that are already split, then to use the
+    first dimensions. If several axes share a dimension, the last of these axes gets neighbouring
+    nodes. Some small slices use a fixed ring instead, and all other slices of TPU v2 and v3 use the
+    devices in the order of their numbers.
 
     Examples
     --------
@@ -78,7 +79,7 @@ def _find_ring(torus: Torus, sizes: tuple[int, ...]) -> Sequence[int] | None:
 
 
 def _choose_pieces(shape: Sequence[int], sizes: Sequence[int]) -> list[Pieces]:
-    """Return the pieces of the dimensions that JAX gives each axis."""
+    """Return the pieces of the dimensions that JAX assigns to each axis."""
     split = np.ones(len(shape), dtype=np.int64)  # product of the pieces so far, by dimension
     chosen: list[Pieces] = []
     for size in reversed(sizes):

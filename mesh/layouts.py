@@ -1,6 +1,6 @@
-"""Layouts: the node of a torus for each coordinate of a logical mesh, and the time of a step.
+"""Layouts: the torus node at each coordinate of a logical mesh, and the time of a step.
 
-A split divides the dimensions of the torus into pieces, and gives each mesh axis some of them. The
+A split divides the dimensions of the torus into pieces, and assigns some to each mesh axis. The
 axis then walks over the nodes of its pieces in some order. The time of a collective depends only on
 the layout of its own axes, so `LayoutScorer` scores it once for all splits that share this layout.
 """
@@ -35,11 +35,11 @@ from .step_times import (
 )
 from .traffic import MeshAxes, MeshTraffic
 
-# Maximum number of scored splits of the dimensions. Those with the fewest cuts are scored first.
+# Maximum number of scored splits of the dimensions. Splits with the fewest cuts come first.
 MAX_SPLITS = 100_000
 # Layouts that a worker scores at a time.
 _BLOCK = 500
-# Maximum number of boxes of the torus for a smaller mesh, and of splits in each.
+# Maximum number of boxes that are tried for a smaller mesh, and of splits per box.
 _BOXES, _SPLITS_IN_BOX = 24, 2_000
 # Times that differ by less than this share are equal.
 TIME_TOLERANCE = 1e-6
@@ -90,7 +90,7 @@ def _list_factorisations(
 ) -> list[tuple[tuple[int, int], ...]]:
     """Return every factorisation of a dimension into pieces (axis, size), the shortest first.
 
-    An axis occurs at most once in a factorisation. The size of its piece divides its own size.
+    An axis occurs at most once in a factorisation. The size of its piece divides the axis's size.
     """
     if size == 1:
         return [()]
@@ -105,7 +105,7 @@ def _list_factorisations(
 
 
 class GridWalk(NamedTuple):
-    """An order of the cells of a grid."""
+    """An order in which to visit the cells of a grid."""
 
     name: str
     cells: Ints  # (n_cells, grid dimensions)
@@ -185,7 +185,7 @@ def _ordinal(number: int) -> str:
 def list_axis_lines(torus: Torus, layouts: Sequence[AxisLayout]) -> Ints:
     """Return the nodes of every group along some axes, ``(n_groups, n)``, last axis fastest.
 
-    Groups begin at the nodes with position 0 in every piece of these axes.
+    A group starts at each node that has position 0 in all pieces of these axes.
     """
     offsets = np.zeros(1, dtype=np.int64)
     for layout in layouts:
@@ -211,8 +211,8 @@ def build_mesh(torus: Torus, layouts: Sequence[AxisLayout]) -> Ints:
 def cut_walks(torus: Torus, axes: MeshAxes, available: Ints) -> Iterator[tuple[Ints, str]]:
     """Yield meshes cut from walks over all available nodes, each with a description.
 
-    A walk is a snake or a loop over the torus. Its nodes, or the first of them for a smaller mesh,
-    fill the mesh with the axes in every order.
+    A walk is a snake or a loop over the torus. Its nodes fill the mesh, once for each order of the
+    axes. A mesh that is smaller than the torus takes the first nodes.
     """
     if torus.n_nodes == 1:
         yield np.zeros(axes.sizes, dtype=np.int64), "one device"
@@ -240,9 +240,9 @@ def cut_walks(torus: Torus, axes: MeshAxes, available: Ints) -> Iterator[tuple[I
 
 
 def find_boxes(torus: Torus, n: int, available: Ints) -> Iterator[tuple[Torus, Ints]]:
-    """Yield boxes of n available nodes, each as a torus together with its nodes in the whole torus.
+    """Yield boxes of n available nodes, each as a torus with the box's nodes in the whole torus.
 
-    For each shape this is the first box whose nodes are all available. The most compact shapes come
+    Each shape yields the first box whose nodes are all available. The most compact shapes come
     first.
 
     Examples
@@ -271,7 +271,7 @@ def find_boxes(torus: Torus, n: int, available: Ints) -> Iterator[tuple[Torus, I
 
 @dataclass(frozen=True, eq=False)
 class RankedLayout(PickledByFields):
-    """A layout and the time that a step communicates with it.
+    """A layout and the communication time of a step.
 
     Attributes
     ----------
@@ -282,7 +282,7 @@ class RankedLayout(PickledByFields):
     placement : ndarray of int or tuple of AxisLayout
         The node at each mesh coordinate, or the layout of each axis.
     name : str
-        Description, if not that of the axes.
+        Description of the layout; by default, that of its axes.
     """
 
     problem: MeshProblem
@@ -299,7 +299,7 @@ class RankedLayout(PickledByFields):
 
     @property
     def description(self) -> str:
-        """The pieces and the walk of each axis in words, or the name."""
+        """The name or, without a name, the pieces and the walk of each axis in words."""
         if self.name or not isinstance(self.placement, tuple):
             return self.name
         pairs = zip(self.problem.axes.names, self.placement, strict=True)
@@ -307,7 +307,7 @@ class RankedLayout(PickledByFields):
 
     @lazy
     def time(self) -> float:
-        """Seconds that a step communicates."""
+        """Communication time of a step, in seconds."""
         return self.problem.step_time(self.scores)
 
     @property
@@ -318,7 +318,7 @@ class RankedLayout(PickledByFields):
 
     @lazy
     def link_seconds(self) -> Floats:
-        """Seconds in closed form that each link is busy in a step, ``(n_collectives, n_links)``."""
+        """Busy seconds of each link in a step, in closed form, ``(n_collectives, n_links)``."""
         rows = []
         for traffic in self.problem.traffic:
             groups = self.problem.groups(traffic, self.nodes)
@@ -327,20 +327,20 @@ class RankedLayout(PickledByFields):
         return np.stack(rows)
 
 
-# The fastest layouts. Keys are the rounded logarithms of the times of each collective and of the
-# step, so that layouts with equal times are kept once.
+# The fastest layouts. The key is the rounded logarithm of each collective's time and of the step's,
+# so only one of several layouts with equal times is kept.
 _LayoutsByTimes = dict[tuple[int, ...], RankedLayout]
 
 
 @dataclass(eq=False)
 class LayoutScorer:
-    """Scores of layouts, cached because a collective depends only on the layout of its own axes."""
+    """Scores layouts. Scores of collectives are cached, as they depend only on their own axes."""
 
     problem: MeshProblem
     # Host of each node. If given, the nodes of a host must form a box of the mesh.
     hosts: Ints | None = None
-    # Caches: the fastest walk of an axis over pieces, scores by index of the collective and pieces,
-    # all-to-all scores by bytes and nodes, and all walks over pieces.
+    # Caches: the fastest walk by axis and pieces, scores by index of the collective and pieces,
+    # all-to-all scores by bytes and nodes, and all walks by pieces.
     _best: dict[tuple[int, Pieces], AxisLayout] = field(default_factory=dict)
     _scores: dict[tuple[int, tuple[Pieces, ...]], CollectiveScore] = field(default_factory=dict)
     _alltoall: dict[tuple[float, tuple[int, ...], bytes], CollectiveScore] = field(
@@ -349,14 +349,14 @@ class LayoutScorer:
     _walks: dict[Pieces, list[tuple[AxisLayout, CollectiveGroups]]] = field(default_factory=dict)
 
     def score_mesh(self, mesh: Ints, name: str = "") -> RankedLayout:
-        """Return the layout with these nodes, in mesh shape."""
+        """Score the layout with these nodes, given in mesh shape."""
         problem = self.problem
         pairs = ((traffic, problem.groups(traffic, mesh)) for traffic in problem.traffic)
         scores = tuple(self._score(traffic, groups) for traffic, groups in pairs)
         return RankedLayout(problem, scores, mesh, name)
 
     def score_split(self, split: Split) -> RankedLayout:
-        """Return the layout of axes on these pieces, each with its fastest walk."""
+        """Score the layout of the axes on these pieces, each axis with its fastest walk."""
         layouts = tuple(self._choose_walk(axis, pieces) for axis, pieces in enumerate(split))
         indices = range(len(self.problem.traffic))
         scores = tuple(self._score_along_axes(i, layouts) for i in indices)
@@ -394,7 +394,7 @@ class LayoutScorer:
             sum(t.runs * self._score(t, groups, buckets[i]).time for i, t in along_axis.items())
             for _, groups in (walks if along_axis else walks[:1])
         ]
-        # Prefer the simplest of the walks whose times differ only by rounding.
+        # If times differ only by rounding, prefer the simplest walk.
         best = next(i for i, time in enumerate(times) if time <= min(times) * (1 + 1e-9))
         layout, groups = walks[best]
         for i, traffic in along_axis.items():
@@ -411,7 +411,7 @@ class LayoutScorer:
         return bool((changes == fewest).all())
 
     def _build_groups(self, layouts: Sequence[AxisLayout]) -> CollectiveGroups:
-        """Return groups along axes, in the smallest box whose copies contain all groups.
+        """Return the groups along axes within the smallest box whose copies contain all groups.
 
         The box is the whole torus if collectives share links, or if routes could leave a copy.
         """
@@ -425,7 +425,7 @@ class LayoutScorer:
         return CollectiveGroups(list_axis_lines(torus, layouts), torus)
 
     def _list_axis_layouts(self, pieces: Pieces) -> list[tuple[AxisLayout, CollectiveGroups]]:
-        """Return every walk over the pieces, and the groups of an axis with this walk."""
+        """Return every walk over the pieces, each with the groups of an axis that takes it."""
         if pieces not in self._walks:
             walks = list_walks([piece.size for piece in pieces])
             layouts = [AxisLayout(pieces, walk) for walk in walks]
@@ -456,11 +456,11 @@ def rank_layouts(
     max_splits: int = MAX_SPLITS,
     is_over: Callable[[], bool] | None = None,
 ) -> tuple[int, list[RankedLayout]]:
-    """Return the number of scored layouts, and the n fastest that differ in their times.
+    """Return the number of scored layouts, and the n fastest ones with different times.
 
-    Layouts are splits of the dimensions if the mesh fills the torus, and cuts of walks. Workers
-    score blocks of layouts. The result does not depend on their number. The search ends early when
-    ``is_over`` returns True.
+    Layouts are cuts of walks and, if the mesh fills the torus, splits of the dimensions. Workers
+    score blocks of layouts; the result does not depend on the number of workers. The search ends
+    early when ``is_over`` returns True.
     """
     torus, axes = scorer.problem.torus, scorer.problem.axes
     splits: Iterator[Split] = iter(())
@@ -506,7 +506,7 @@ def _keep_fastest(
         times = (*scorer.problem.collective_times(layout.scores), layout.time)
         key = tuple(round(float(np.log(t)) / TIME_TOLERANCE) if t else 0 for t in times)
         fastest.setdefault(key, layout)
-        # Drop slow layouts now and then, so that few are in memory.
+        # Drop slow layouts now and then to save memory.
         if len(fastest) > 50 * n:
             fastest = _take_fastest(fastest, n)
     return n_scored, _take_fastest(fastest, n)

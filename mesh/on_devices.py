@@ -43,14 +43,14 @@ KINDS = {
     "TPU7": "tpu7x",
     "TPU v7x": "tpu7x",
 }
-# Function of a slice's devices and the sizes of a mesh. It returns the index of the device at each
-# coordinate of the framework's own mesh, or None if the framework cannot make the mesh.
+# Takes the devices of a slice and the sizes of a mesh. Returns the framework's own mesh, as the
+# index of the device at each coordinate, or None if the framework cannot make this mesh.
 FrameworkLayout = Callable[[Sequence[Any], tuple[int, ...]], Ints | None]
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceSlice:
-    """The devices of one slice; a node of its torus is a device."""
+    """The devices of one slice; each node of its torus is one device."""
 
     torus: Torus
     devices: Devices  # index of each device in the caller's list, and its node
@@ -86,10 +86,10 @@ def lay_out_mesh(
     devices: Sequence[Any] = (),
     framework_layout: FrameworkLayout | None = None,
 ) -> Ints:
-    """Return the index of the device at each mesh coordinate of the fastest layout.
+    """Return the fastest layout, as the index of the device at each mesh coordinate.
 
-    Times are in closed form. If the mesh needs several slices, its axes are divided between them
-    so that the fewest bytes cross. Without traffic, the first possible axis is divided.
+    Times are in closed form. If the mesh needs several slices, its axes are divided so that the
+    fewest bytes pass between slices. Without traffic, the first divisible axis is divided.
     """
     if isinstance(traffic, Mapping | list | tuple) and not traffic:
         traffic = None
@@ -97,7 +97,7 @@ def lay_out_mesh(
     chosen, cuts = _choose_slices(slices, axes, () if traffic is None else sends)
     inner = MeshAxes(axes.names, tuple(n // c for n, c in zip(axes.sizes, cuts, strict=True)))
     inner_sends = tuple(sends if len(chosen) == 1 else _restrict_traffic(sends, axes, inner))
-    # Each axis is two dimensions here: the slices along it, and the positions within a slice.
+    # Here each axis has two dimensions: the slices along it, and the positions within a slice.
     mesh_ids = np.empty([n for pair in zip(cuts, inner.sizes, strict=True) for n in pair], np.int64)
     layouts: dict[Hashable, Ints] = {}  # equal slices get the same layout
     for coords, device_slice in zip(product(*map(range, cuts)), chosen, strict=True):
@@ -140,7 +140,7 @@ def _build_slice(
     all_devices: Sequence[Any] | None,
     torus: TorusLike | None,
 ) -> DeviceSlice:
-    """Return the slice with a number, from the indices of its devices in the list."""
+    """Return the slice with this number, given the indices of its devices in the list."""
     # A single word is a machine. Its sizes follow from the coordinates.
     if torus is not None and not (isinstance(torus, str) and torus.strip().isidentifier()):
         torus = as_torus(torus)
@@ -170,7 +170,7 @@ def _build_slice(
 def _build_slice_by_ids(
     devices: Sequence[Any], indices: Sequence[int], torus: Torus
 ) -> DeviceSlice:
-    """Return a whole slice of devices without coordinates, numbered by their ids."""
+    """Return a whole slice whose devices have no coordinates and are numbered by id."""
     torus = split_chips(torus, len(indices))
     if len(indices) != torus.n_nodes:
         expected = f"coordinates, or the {torus.n_nodes} devices of {torus} (without TPUs: "
@@ -198,7 +198,7 @@ def _find_machine(device: Any) -> str:
 
 
 def _infer_torus(name: str, rows: Sequence[Sequence[int]]) -> Torus:
-    """Return the slice of a machine from its devices' coordinates; the last column is the core."""
+    """Infer the torus of a slice from its devices' coordinates; the last column is the core."""
     machine = Machine.from_name(name)
     *sizes, _ = (np.ptp(np.array(rows), axis=0) + 1).tolist()
     n_dims = max((d for d in machine.shapes.dimensions if d <= len(sizes)), default=len(sizes))
@@ -208,7 +208,7 @@ def _infer_torus(name: str, rows: Sequence[Sequence[int]]) -> Torus:
 def _choose_slices(
     slices: Sequence[DeviceSlice], axes: MeshAxes, sends: Sequence[MeshTraffic]
 ) -> tuple[Sequence[DeviceSlice], tuple[int, ...]]:
-    """Return the fewest slices that hold equal parts of the mesh, and the parts of each axis."""
+    """Return the fewest slices that can hold equal parts of the mesh, and the parts per axis."""
     for n in range(1, len(slices) + 1):
         share, remainder = divmod(axes.n_tasks, n)
         large = [each for each in slices if each.devices.nodes.size >= share]
@@ -224,7 +224,7 @@ def _choose_slices(
 
 
 def _list_slice_cuts(n: int, axes: MeshAxes) -> list[tuple[int, ...]]:
-    """Return the numbers of parts that divide the axes between n slices, first axis first."""
+    """Return the possible numbers of parts per axis for n slices, dividing the first axes first."""
     options = product(*([d for d in divisors(n) if size % d == 0] for size in axes.sizes))
     return sorted((cuts for cuts in options if math.prod(cuts) == n), reverse=True)
 
@@ -251,7 +251,7 @@ def _restrict_traffic(
             yield traffic
             continue
         groups = [row[row >= 0] for row in inner_task.ravel()[traffic.list_groups(axes)]]
-        # Groups may keep different numbers of members. A pair keeps both members or none.
+        # Groups may keep different numbers of members. A pair is dropped unless it keeps both.
         for n in sorted({len(group) for group in groups} - {0, 1}):
             table = np.array([group for group in groups if len(group) == n])
             is_groups = traffic.pairs is None
@@ -265,9 +265,9 @@ def _lay_out_slice(
     hosts: Ints | None,
     default: Ints | None,
 ) -> Ints:
-    """Return the index in the slice of the device at each mesh coordinate of the fastest layout.
+    """Return the fastest layout, as each mesh coordinate's device, by its index in the slice.
 
-    ``default``, the framework's own layout, is returned unless another is faster.
+    Return ``default``, the framework's own layout, unless another layout is faster.
     """
     if not sends:
         _, sends = resolve_traffic(None, axes)

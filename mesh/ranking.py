@@ -53,7 +53,7 @@ from .step_times import (
 )
 from .traffic import MeshAxes, MeshTraffic, resolve_traffic
 
-# Minimum number of layouts, fastest first by their times in closed form, that may be simulated.
+# At least this many layouts, those with the shortest times in closed form, may be simulated.
 _MIN_CANDIDATES = 24
 # A simulation is identified by the index of its collective and the nodes of the groups. Its inputs
 # are the collective, its groups and the algorithm.
@@ -68,7 +68,7 @@ class MeshLayouts(Result):
     Attributes
     ----------
     problem : MeshProblem
-        The mesh, the traffic of a step and the torus, in which a node is a device.
+        The mesh, the traffic of a step and the torus, whose nodes are devices.
     devices : Devices
         The available devices.
     layouts : tuple of RankedLayout
@@ -168,7 +168,7 @@ class MeshLayouts(Result):
 
     @property
     def gain(self) -> float:
-        """Communication time of a step in the default layout, divided by that in the best."""
+        """Communication time in the default layout, divided by the time in the best layout."""
         return self.default.time / self.best.time if self.best.time else 1.0
 
     @property
@@ -263,14 +263,15 @@ def mesh(
 ) -> MeshLayouts:
     """Return the layouts of a sharded model's mesh on a torus, the fastest first.
 
-    The dimensions of the torus are split into pieces for the axes in every way. An axis walks over
-    its pieces line by line, as a snake, in a loop or folded. Other layouts are cut from walks over
-    the whole torus. Their times are computed from link loads in closed form. The fastest layouts
-    and the default are then simulated packet by packet, until the fastest layout is a simulated
-    one. `MeshLayouts.not_simulated` lists collectives with too many messages.
+    The dimensions of the torus are split into pieces for the axes in every possible way. An axis
+    walks over its pieces line by line, as a snake, in a loop or folded. Other layouts are cut from
+    walks over the whole torus. All times are computed from link loads in closed form. The fastest
+    layouts and the default are then simulated packet by packet, and further layouts until the
+    fastest one is simulated. `MeshLayouts.not_simulated` lists collectives that have too many
+    messages to simulate.
 
     On a TPU slice that the mesh fills, the default layout is the mesh of `jax.make_mesh`. Otherwise
-    it is the first devices in the order of their numbers.
+    it uses the first devices, in the order of their numbers.
 
     Parameters
     ----------
@@ -283,10 +284,10 @@ def mesh(
         The collectives of a step, such as ``"tensor:allreduce:64MB,data:allreduce:1GB"``, a mapping
         such as ``{"data": "allgather:1GB"}``, or a compiled program from `read_hlo`.
     devices : Devices, optional
-        The available devices. By default all, in the machine's numbering.
+        The available devices; by default, all devices in the machine's numbering.
     compare : TaskMapping or array-like of int, optional
-        Your own layout: tasks in C order of the mesh, or the node at each mesh coordinate, as a
-        number or as coordinates.
+        Your own layout: a mapping with tasks in C order of the mesh, or the node at each mesh
+        coordinate, given as a number or as coordinates.
     hosts : array-like of int, shape (n_nodes,), optional
         The host of each node. The nodes of a host must form a box of the mesh.
     overlap : bool
@@ -400,7 +401,7 @@ class _Simulations:
         self.times: dict[_Key, float | None] = {}
 
     def run(self, layouts: Sequence[RankedLayout]) -> None:
-        """Simulate the collectives of some layouts that are not simulated yet."""
+        """Simulate those collectives of some layouts that are not simulated yet."""
         items = {key: item for each in layouts for key, item in self._list_items(each).items()}
         keys = [key for key in items if key not in self.times]
         total = len(self.times) + len(keys)
@@ -411,7 +412,7 @@ class _Simulations:
             self.report(len(self.times), total)
 
     def run_until_fastest_is_simulated(self, layouts: Sequence[RankedLayout]) -> None:
-        """Simulate the fastest layout until its time, after simulation, is the shortest."""
+        """Simulate the fastest layout repeatedly, until the fastest one is already simulated."""
         while True:
             fastest = min(layouts, key=lambda layout: self.apply_times(layout).time)
             if self._list_items(fastest).keys() <= self.times.keys():
@@ -426,7 +427,7 @@ class _Simulations:
         return replace(layout, scores=tuple(scores))
 
     def _list_items(self, layout: RankedLayout) -> dict[_Key, _Item]:
-        """Return the inputs of the simulation of each collective that sends something."""
+        """Return the simulation inputs of each collective that sends something."""
         problem, items = layout.problem, {}
         for i, (traffic, score) in enumerate(zip(problem.traffic, layout.scores, strict=True)):
             if score.algorithm != "none":
@@ -440,7 +441,7 @@ def _simulate_item(item: _Item) -> float | None:
 
 
 def _read_nodes(layout: TaskMapping | ArrayLike, problem: MeshProblem) -> Ints:
-    """Return the node at each mesh coordinate of a caller's layout, which may list coordinates."""
+    """Convert a caller's layout, of nodes or coordinates, to the node at each mesh coordinate."""
     listed = layout.node if isinstance(layout, TaskMapping) else layout
     axes, torus = problem.axes, problem.torus
     shapes = axes.sizes, (axes.n_tasks,)
@@ -463,7 +464,7 @@ ACCELERATORS = ("tpu", "trainium", "galaxy")
 
 @dataclass(frozen=True, eq=False)
 class SliceRanking:
-    """Slices with the same number of chips, sorted by the time that a step communicates."""
+    """Slices with the same number of chips, sorted by the communication time of a step."""
 
     slices: tuple[str, ...]  # as `machine` accepts them
     answers: tuple[MeshLayouts, ...]  # the layouts on each slice
@@ -485,8 +486,8 @@ class SliceRanking:
 def list_slices(name: str, n_chips: int) -> Iterator[tuple[str, Torus]]:
     """Yield the slices of a machine with this many chips, twisted and untwisted.
 
-    Sizes ascend, as vendors write them. If a machine has rings only at multiples of four, sizes
-    above four are multiples of four. Some slices may not be for sale.
+    Sizes ascend, as vendors write them. If a machine has rings only at multiples of four, all other
+    sizes above four are left out. Some slices may not be for sale.
     """
     machine = Machine.from_name(name)
     rules = machine.shapes
@@ -520,9 +521,9 @@ def which_slice(
     n_jobs: int | None = None,
     progress: Progress | None = None,
 ) -> SliceRanking:
-    """Return the slices with this many chips, sorted by the time that a step communicates.
+    """Return the slices with this many chips, sorted by the communication time of a step.
 
-    ``machines`` are all accelerators by default. The fastest ``simulate`` slices are simulated
+    By default, ``machines`` are all accelerators. The fastest ``simulate`` slices are simulated
     packet by packet. The other arguments are those of `mesh`.
 
     Examples
@@ -562,7 +563,7 @@ def which_slice(
     return SliceRanking(tuple(order), tuple(answers[text] for text in order))
 
 
-# Maximum number of scored placements, and of nodes of a torus in which free boxes are searched.
+# Maximum number of scored placements, and of torus nodes for which free boxes are searched.
 _MAX_PLACEMENTS, _MAX_NODES = 4096, 256
 
 
@@ -572,7 +573,7 @@ class MeshPlacement:
 
     layout: RankedLayout  # with its nodes moved, and its original scores
     corner: tuple[int, ...]  # lowest coordinates of its nodes
-    time: float  # seconds that a step communicates, in closed form
+    time: float  # seconds of communication per step, in closed form
     free_box: int  # nodes of the largest box that stays free; -1 if the torus is too large
 
 
@@ -613,7 +614,7 @@ def list_placements(answer: MeshLayouts) -> list[MeshPlacement]:
 
 
 def _move_layout(torus: Torus, nodes: Ints, available: Bools) -> Iterator[Ints]:
-    """Yield the nodes of a layout after every rotation and shift onto available nodes."""
+    """Yield a layout's nodes after each rotation and shift that moves it onto available nodes."""
     coords = torus.coords[nodes.ravel()].astype(np.int64)
     seen: set[bytes] = set()
     size, is_line = np.array(torus.shape), ~np.array(torus.wrap)
@@ -634,7 +635,7 @@ def _move_layout(torus: Torus, nodes: Ints, available: Bools) -> Iterator[Ints]:
 
 
 def _count_largest_box(torus: Torus, free: Bools) -> int:
-    """Return the number of nodes of the largest box of free nodes, ``(n_nodes,)``."""
+    """Return the number of nodes in the largest box of nodes that are ``free``, ``(n_nodes,)``."""
     grid = free.reshape(torus.shape)
     modes: list[Any] = ["wrap" if wrap else "constant" for wrap in torus.wrap]
     shapes = product(*(range(1, n + 1) for n in torus.shape))

@@ -1,25 +1,25 @@
-"""Time of a step and its collectives, in closed form from link loads and by simulated packets.
+"""Times of a step and its collectives: in closed form from link loads, or simulated in packets.
 
-A round is a set of messages that all chips send at once. A chip begins a round when it has received
-its messages of the previous one.
+A round is a set of messages that all chips send at once. A chip starts a round when it has received
+its messages of the previous round.
 
-An allreduce of ``B`` bytes on a ring of ``n`` chips is a reduce-scatter and an allgather of
-``n - 1`` rounds each. In a round every chip sends ``B / n`` bytes to the next chip. Links of ``w``
-bytes per second each way are busy for ``2 (n - 1) / n * B / w`` seconds in total, or half as long
-if a two-way ring sends half of each block in each direction. Each round also takes the software
-overhead of its messages and the latency of their hops.
+An allreduce of ``B`` bytes on a ring of ``n`` chips is a reduce-scatter followed by an allgather,
+with ``n - 1`` rounds each. In a round every chip sends ``B / n`` bytes to the next chip. Links of
+``w`` bytes per second each way are busy for ``2 (n - 1) / n * B / w`` seconds in total, or half as
+long if a two-way ring sends half of each block in each direction. Each round also takes the
+software overhead of its messages and the latency of their hops.
 
 On a line of chips the ring is folded (0, 2, 4, ..., 5, 3, 1) or closed by one long path back. In
-both cases a one-way ring sends one block over each direction of each link, as on a closed ring.
-Only the hops differ: a folded ring has at most two per message, and the long path gives
-``2 (n - 1) / n`` on average. A two-way ring sends two half blocks over each direction and is no
-faster.
+both cases a one-way ring sends one block over each link in each direction, as on a closed ring of
+chips. Only the hops differ: a message takes at most two hops in a folded ring, and
+``2 (n - 1) / n`` on average with the long path. A two-way ring sends two half blocks over each link
+in each direction, so it is no faster.
 
 In general the busiest link sets the time of a round. A chain of rounds passes each edge of the ring
 once, so the latency of a round is the mean over the edges.
 
-Only a few of many equal rounds are simulated. Simulated packets are used because simulated flows
-with long routes would get a smaller share of each link and would delay all later rounds.
+Only a few of many equal rounds are simulated. Packets are simulated rather than flows, because
+flows with long routes would get a smaller share of each link and would delay all later rounds.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ from .traffic import ALGORITHMS, RING_PASSES, MeshAxes, MeshTraffic
 
 # Collectives with more messages are not simulated, because a ranking would take too long.
 MAX_MESSAGES = 200_000
-# Maximum messages for which all rounds are simulated. With more, rounds with this many messages are
-# simulated to measure the time of a round.
+# Maximum messages for which all rounds are simulated. If there are more, the time of a round is
+# measured in a simulation of rounds with the second number of messages.
 _ALL_ROUNDS, _FEW_MESSAGES = 60_000, 12_000
 # Maximum simulated packets of the longest message and of all messages, and minimum packets of the
-# longest message in a single round and in dependent rounds.
+# longest message: in a single round, and in dependent rounds.
 _PACKETS, _MAX_PACKETS, _MIN_PACKETS = 32, 300_000, (8, 4)
 # Maximum pairs of an all-to-all that are listed at a time, to limit the memory.
 _MAX_LISTED_PAIRS = 2**20
@@ -80,23 +80,23 @@ class CollectiveGroups(PickledByFields):
 
     @property
     def n(self) -> int:
-        """Members of a group."""
+        """Number of members in each group."""
         return int(self.nodes.shape[1])
 
     @property
     def ring_messages(self) -> Endpoints:
-        """Source and destination of each message of a round on a one-way ring."""
+        """Source and destination of each message in a round on a one-way ring."""
         return self.nodes.ravel(), np.roll(self.nodes, -1, axis=1).ravel()
 
     def count_ring_messages(self) -> dict[int, Floats]:
-        """Return the messages on each link, ``(n_links,)``, for rings in one and two directions."""
+        """Count the messages on each link, ``(n_links,)``, for one-way and two-way rings."""
         src, dst = self.ring_messages
         onward = pair_loads(self.torus, src, dst)
         return {1: onward, 2: onward + pair_loads(self.torus, dst, src)}
 
     @lazy
     def ring_rounds(self) -> dict[int, _RingRound]:
-        """A round on rings in one and in two directions, cached without its link loads."""
+        """The round on one-way and on two-way rings, cached without its link loads."""
         hops = self.torus.distance(*self.ring_messages)
         rounds = {}
         for directions, n_messages in self.count_ring_messages().items():
@@ -107,10 +107,10 @@ class CollectiveGroups(PickledByFields):
 
     @property
     def boxes(self) -> Ints | None:
-        """The nodes of each group as a box, ``(n_groups, *sizes)``; None if one is not a box.
+        """The nodes of each group as a box, ``(n_groups, *sizes)``; None if any is not a box.
 
-        A box has every combination of its coordinates, which need not be adjacent. All boxes
-        have the same size in each dimension.
+        A box has every combination of its coordinates; these need not be adjacent. All boxes have
+        the same size in each dimension.
 
         Examples
         --------
@@ -130,7 +130,7 @@ class CollectiveGroups(PickledByFields):
     def extract_repeating_part(self) -> CollectiveGroups:
         """Return the groups of one plane if all planes of a dimension have the same groups.
 
-        Planes without links between them take equally long, so one of them is simulated.
+        These planes do not interact and take equally long, so one of them is simulated.
         """
         torus = self.torus
         if not has_separable_routes(torus):
@@ -154,17 +154,17 @@ def has_separable_routes(torus: Torus) -> bool:
     return not (torus.twist or torus.exclusions or TIE_RULES[torus.tie_break].with_others)
 
 
-# The cache returns one object for equal boxes, because a torus caches the tables of its links.
+# Equal boxes are one object, so that they share the tables of links that a torus caches.
 @lru_cache(1_000)
 def cut_box(torus: Torus, shape: tuple[int, ...]) -> Torus:
-    """Return a box of a torus; its dimensions wrap where it spans a whole ring."""
+    """Cut a box out of a torus; a dimension wraps if the box spans a whole ring."""
     triples = zip(torus.wrap, shape, torus.shape, strict=True)
     wrap = tuple(w and part == size for w, part, size in triples)
     return replace(torus, shape=shape, wrap=wrap, zones=(), twist=(), exclusions=Exclusions())
 
 
 def list_messages(traffic: MeshTraffic, groups: CollectiveGroups) -> Iterator[Endpoints]:
-    """Yield source and destination of the messages of a collective of one round, in chunks.
+    """Yield the source and destination of each message of a single-round collective, in chunks.
 
     Examples
     --------
@@ -201,7 +201,7 @@ class CollectiveScore:
     max_hops: int
     max_messages: float  # on any link in one round
     link_seconds: Floats = field(default_factory=lambda: np.zeros(0))  # busy time, (n_links,)
-    simulated: float | None = None  # seconds by simulated packets
+    simulated: float | None = None  # seconds with simulated packets
 
     @property
     def seconds(self) -> float:
@@ -260,7 +260,7 @@ def _count_ring_rounds(
 
 
 def _score_ring(traffic: MeshTraffic, groups: CollectiveGroups, algorithm: str) -> CollectiveScore:
-    """Score a ring algorithm: rounds times the busy time of the busiest link, plus latency."""
+    """Score a ring algorithm; each round takes the busiest link's busy time plus a latency."""
     network, directions = groups.torus.network, _DIRECTIONS[algorithm]
     seconds_per_byte, max_messages, mean_hops, max_hops = groups.ring_rounds[directions]
     n_rounds, message_bytes = _count_ring_rounds(traffic, groups, directions)
@@ -273,11 +273,11 @@ Transfer = tuple[int, int, float]  # dimension, direction (0 is plus), bytes
 
 
 def _list_bucket_rounds(sizes: Sequence[int], nbytes: float) -> list[tuple[int, list[Transfer]]]:
-    """Return the rounds of a bucket reduce-scatter: repetitions, and the transfers in each.
+    """Return the distinct rounds of a bucket reduce-scatter: repetitions, and transfers in each.
 
     The buffer is divided equally between lanes, one for each dimension and direction. A lane
-    reduces its share along one dimension after the other, beginning with its own dimension. Each
-    dimension divides the share by its size.
+    reduces its share along one dimension after the other, starting with its own dimension. Reducing
+    along a dimension divides the share by the dimension's size.
     """
     ndim = len(sizes)
     lanes: list[list[Transfer]] = []
@@ -286,7 +286,7 @@ def _list_bucket_rounds(sizes: Sequence[int], nbytes: float) -> list[tuple[int, 
         blocks = accumulate((sizes[d] for d in dims), truediv, initial=nbytes / (2 * ndim))
         pairs = zip(dims, islice(blocks, 1, None), strict=True)
         lanes.append([(d, direction, block) for d, block in pairs for _ in range(sizes[d] - 1)])
-    # All lanes have equally many steps. Step k of every lane is round k.
+    # All lanes have the same number of steps. Round k consists of step k of every lane.
     rounds = map(list, zip(*lanes, strict=True))
     return [(len(list(same)), transfers) for transfers, same in groupby(rounds)]
 
@@ -294,7 +294,7 @@ def _list_bucket_rounds(sizes: Sequence[int], nbytes: float) -> list[tuple[int, 
 def score_bucket(traffic: MeshTraffic, groups: CollectiveGroups) -> CollectiveScore | None:
     """Return the score of the bucket algorithm, which uses all dimensions of a group at once.
 
-    Return None if the traffic requests another algorithm, or the groups are not boxes of two or
+    Return None if the traffic requests another algorithm, or if the groups are not boxes of two or
     more dimensions.
     """
     if traffic.collective not in RING_PASSES or traffic.algorithm not in ("", "bucket"):
@@ -329,7 +329,7 @@ def score_bucket(traffic: MeshTraffic, groups: CollectiveGroups) -> CollectiveSc
 
 
 def _score_single_round(traffic: MeshTraffic, groups: CollectiveGroups) -> CollectiveScore:
-    """Score a collective of one round, in which a task injects its messages one after another."""
+    """Score a single-round collective; each task injects its messages one after another."""
     torus, n = groups.torus, groups.n
     network = torus.network
     to_all = traffic.collective == "alltoall"
@@ -350,12 +350,13 @@ def _score_single_round(traffic: MeshTraffic, groups: CollectiveGroups) -> Colle
 
 
 def time_bound(traffic: MeshTraffic, groups: CollectiveGroups) -> float:
-    """Return a lower bound on the seconds of a collective over all layouts.
+    """Return a lower bound on the seconds that a collective takes in any layout.
 
     A chip can use all its links at once. It sends ``2 (n - 1) / n`` of the buffer in an allreduce,
-    and ``(n - 1) / n`` in a reduce-scatter, an allgather and an all-to-all. A single message uses
-    one link. An all-to-all has two more bounds: its messages must cross every cut of the torus, and
-    the links together must carry its bytes over at least the hops to the ``n - 1`` nearest nodes.
+    and ``(n - 1) / n`` in a reduce-scatter, an allgather and an all-to-all. In other collectives, a
+    message uses one link. An all-to-all has two more bounds: its messages must cross every cut of
+    the torus, and the links must carry each task's bytes over at least the hops to its ``n - 1``
+    nearest nodes.
 
     Examples
     --------
@@ -377,7 +378,7 @@ def time_bound(traffic: MeshTraffic, groups: CollectiveGroups) -> float:
 
 
 def _bound_all_to_all(groups: CollectiveGroups) -> float:
-    """Return a lower bound on the seconds to send a byte from each member to all of its group."""
+    """Return a lower bound on the seconds in which each member sends a byte to all others."""
     torus, n, n_tasks = groups.torus, groups.n, groups.nodes.size
     speed = torus.link_bandwidth * torus.link_exists
     ring = torus if torus.twist else Torus(torus.shape)
@@ -403,7 +404,7 @@ def _bound_all_to_all(groups: CollectiveGroups) -> float:
 def simulate_collective(
     traffic: MeshTraffic, groups: CollectiveGroups, algorithm: str
 ) -> float | None:
-    """Return the seconds of a collective by simulated packets; None if it has too many messages.
+    """Simulate packets and return the seconds of a collective; None if it has too many messages.
 
     Only a few of many equal rounds are simulated. The other rounds are assumed to take the mean
     time of the second half of the simulated rounds, with an error of at most 5 %.
@@ -437,14 +438,14 @@ def simulate_collective(
 
 
 def _simulate_rounds(problem: MappingProblem) -> Simulation:
-    """Simulate messages in enlarged packets; task i of the problem is node i."""
+    """Simulate the messages with enlarged packets; task i of the problem is node i."""
     rounds, torus = problem.workload, problem.torus
     longest = max(float(phase.nbytes.max(initial=0.0)) for phase in rounds)
     n_messages = sum(phase.n_edges for phase in rounds)
     min_packets = _MIN_PACKETS[rounds.dependent]
     n_packets = min(_PACKETS, max(_MAX_PACKETS // max(n_messages, 1), min_packets))
     coarsening = max(int(longest / torus.network.payload / n_packets), 1)
-    # Every node is a task here, also an excluded node, which sends nothing.
+    # Every node is a task here, even an excluded node, which sends nothing.
     torus = replace(torus, exclusions=replace(torus.exclusions, nodes=()))
     mapping = TaskMapping(np.arange(torus.n_nodes), torus)
     return simulate(replace(problem, torus=torus), mapping=mapping, coarsening=coarsening)
@@ -472,7 +473,7 @@ def list_rounds(
 
 
 def build_single_round(traffic: MeshTraffic, groups: CollectiveGroups) -> MappingProblem | None:
-    """Return the messages of a collective of one round; None if there are too many."""
+    """Return the messages of a single-round collective; None if there are too many."""
     to_all, n, torus = traffic.collective == "alltoall", groups.n, groups.torus
     pairs = len(groups.nodes) * n * (n - 1) if to_all else 2 * groups.nodes.size
     if pairs > MAX_MESSAGES:
@@ -495,16 +496,16 @@ class MeshProblem:
     omitted: tuple[Omission, ...] = ()  # parts of the program that the traffic does not include
 
     def groups(self, traffic: MeshTraffic, mesh: Ints) -> CollectiveGroups:
-        """Return the groups of a collective, from the node at each mesh coordinate."""
+        """Return the groups of a collective, given the node at each mesh coordinate."""
         return CollectiveGroups(mesh.ravel()[traffic.list_groups(self.axes)], self.torus)
 
     def collective_times(self, scores: Sequence[CollectiveScore]) -> list[float]:
-        """Return the seconds of each collective, all its runs in a step together."""
+        """Return the seconds that each collective takes in a step, over all its runs."""
         pairs = zip(scores, self.traffic, strict=True)
         return [score.seconds * traffic.runs for score, traffic in pairs]
 
     def step_time(self, scores: Sequence[CollectiveScore]) -> float:
-        """Return the seconds that a step communicates."""
+        """Return the communication time of a step, in seconds."""
         times = self.collective_times(scores)
         if not self.overlap:
             return sum(times)

@@ -1,6 +1,6 @@
 """Mesh graph descriptors of Tenstorrent, and rank bindings of tt-run.
 
-The patterns are those of `tt_metal/fabric/mesh_graph_descriptors/*.textproto` and
+The patterns match `tt_metal/fabric/mesh_graph_descriptors/*.textproto` and
 `tests/tt_metal/distributed/config/*_rank_bindings.yaml` in tt-metal, up to November 2025.
 """
 
@@ -30,12 +30,12 @@ from toruscast.mapping.machines import Machine
 from toruscast.mapping.task_mapping import TaskMapping
 from toruscast.mapping.torus import Torus
 
-# Bytes per second of an Ethernet channel, each way.
+# Bytes per second of an Ethernet channel, in each direction.
 _CHANNEL_BANDWIDTH = 12.5e9
 _MESH = re.compile(r"\bmesh_descriptors\s*+:?\s*+\{")
 _NAME = re.compile(r"\bname\s*+:\s*+[\"']([^\"']*)[\"']")
 _TOPOLOGY = re.compile(r"\bdevice_topology\s*+:?\s*+\{([^{}]*)\}")
-# A list in brackets, or a repeated key.
+# Sizes or kinds of dimensions: a list in brackets, or a repeated key.
 _DIMENSION_ENTRY = re.compile(r"\b(dims|dim_types)\s*+:\s*+(?:\[([^\]]*)\]|(\w++))")
 _CHANNEL_COUNT = re.compile(r"channels\s*+:?\s*+\{\s*+count\s*+:\s*+([0-9]{1,6})")
 # The top level is a mesh, or a graph with instances of meshes.
@@ -66,7 +66,7 @@ def read_mesh(source: Source) -> Torus:
     """Return the torus of the mesh that the top level uses."""
     text = source.text
     words = "\n".join(comment_pattern("#").sub("", raw) for raw in text.raw_lines())
-    # Warn of unknown fields, and of text that is no field.
+    # Warn about unknown fields, and about text outside fields.
     others = [match[1] for match in _FIELD.finditer(words) if match[1] not in _KNOWN_FIELDS]
     others += re.sub(r"[{},;]", " ", _FIELD.sub(" ", words)).split()
     warn_about_unused(text.file, others)
@@ -98,7 +98,7 @@ def read_mesh(source: Source) -> Torus:
 
 
 def _find_blocks(start: re.Pattern[str], words: str) -> list[tuple[int, str]]:
-    """Return position and text of each block in braces that begins with a pattern."""
+    """Return the position and the text of each braced block that starts with a pattern."""
     blocks = []
     end = 0
     while match := start.search(words, end):
@@ -113,7 +113,7 @@ def _find_blocks(start: re.Pattern[str], words: str) -> list[tuple[int, str]]:
 
 
 def _select_mesh(text: TextFile, words: str) -> tuple[int, str]:
-    """Return position and text of the only mesh descriptor that the top level uses."""
+    """Return the position and the text of the only mesh descriptor that the top level uses."""
     meshes = _find_blocks(_MESH, words)
     named = {match[1]: mesh for mesh in meshes if (match := _NAME.search(mesh[1]))}
     used = _list_instances(words)
@@ -132,7 +132,7 @@ def _select_mesh(text: TextFile, words: str) -> tuple[int, str]:
 
 
 def _list_instances(words: str) -> list[tuple[str, str]]:
-    """Return kind ("mesh" or "graph") and name of the descriptors that the top level uses."""
+    """Return the kind ("mesh" or "graph") and name of each descriptor that the top level uses."""
     top = _TOP_LEVEL.search(words)
     if top is None:
         return [use for _, block in _find_blocks(_GRAPH, words) for use in _list_in_graph(block)]
@@ -145,7 +145,7 @@ def _list_instances(words: str) -> list[tuple[str, str]]:
 
 
 def _list_in_graph(block: str) -> list[tuple[str, str]]:
-    """Return kind and name of the descriptors that the instances of a graph use."""
+    """Return the kind and name of the descriptor that each instance of a graph uses."""
     instances = (text for _, text in _find_blocks(_INSTANCE, block))
     found = map(_USED_DESCRIPTOR.search, instances)
     return [(use[1], use[2]) for use in found if use]
@@ -197,13 +197,13 @@ top_level_instance { mesh { mesh_descriptor: "M0" mesh_id: 0 } }
 
 
 _BINDINGS = re.compile(r"^[ \t]*+rank_bindings\s*+:", re.M)
-# An item begins with a hyphen, or in flow style with a brace that is not the value of a key.
+# An item starts with a hyphen or, in flow style, with a brace that is not the value of a key.
 _BINDING = re.compile(
     r"((?:^\s*-|(?<=[\[,])|^)\s*\{|^\s*-(?=\s))"
     r"|(?<![\w])(rank|mesh_id|mesh_host_rank|\w*VISIBLE_DEVICES)\s*:\s*"
     r"(\"[^\"]*\"|'[^']*'|\[[^\]]*\]|[^,}#\s]+)"
 )
-# The newer and the older name.
+# The newer and the older name of the variable.
 _VISIBLE = ("TT_VISIBLE_DEVICES", "TT_METAL_VISIBLE_DEVICES")
 
 
@@ -213,7 +213,7 @@ def is_bindings(source: Source) -> bool:
 
 
 def read_bindings(source: Source, options: MappingOptions) -> TaskMapping:
-    """Return the mapping of each rank to its visible device, or else to its host."""
+    """Map each rank to its visible device or, if devices are missing, to its host."""
     text = source.text
     entries: list[tuple[int, dict[str, str]]] = []  # line, and value of each key
     is_inside = False

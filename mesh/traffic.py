@@ -82,7 +82,7 @@ def parse_axes(text: str) -> MeshAxes:
     return MeshAxes(tuple(names), tuple(sizes))
 
 
-# Collectives with ring algorithms, and how often the buffer passes round the ring.
+# Collectives with ring algorithms, and how often the buffer goes around the ring.
 RING_PASSES = {"allreduce": 2, "allgather": 1, "reduce_scatter": 1}
 COLLECTIVES = (*RING_PASSES, "alltoall", "permute", "pipeline", "exchange")
 ALGORITHMS = ("ring", "two-way-ring", "bucket")
@@ -95,7 +95,7 @@ DEFAULT_BYTES = 64e6
 
 @dataclass(frozen=True, eq=False)
 class MeshTraffic:
-    """A collective of a step, which several groups of tasks run at the same time.
+    """A collective of a step, run by several groups of tasks at the same time.
 
     Parameters
     ----------
@@ -107,18 +107,18 @@ class MeshTraffic:
         Bytes of the whole buffer: the reduced vector, the gathered vector, or all that one task
         sends in an all-to-all. For the other collectives, the bytes of one message.
     axes : sequence of str
-        Axes along which the groups lie. Several axes form groups of their product.
+        Axes along which the groups lie. With several axes, each group spans all of them.
     groups : array-like of int, shape (n_groups, n), optional
         Instead of axes, the tasks of each group, numbered in C order of the mesh.
     pairs : array-like of int, shape (n_pairs, 2), optional
         Instead of axes, the source and destination of each message of a permute.
     algorithm : str
         ``ring``, ``two-way-ring`` or ``bucket`` (rings along all dimensions that a group spans, at
-        the same time). The fastest one if empty.
+        the same time). If empty, the fastest of them.
     runs : int
         How often a step runs the collective.
     name : str
-        Name in reports, if not that of the axes and the collective.
+        Name in reports; by default, the axes and the collective.
     """
 
     collective: str
@@ -185,7 +185,7 @@ class MeshTraffic:
 
 
 def group_along_axes(axes: MeshAxes, names: tuple[str, ...]) -> Ints:
-    """Return the tasks in groups along some axes, ``(n_groups, n)``, last axis fastest."""
+    """Return the tasks of each group along some axes, ``(n_groups, n)``, last axis fastest."""
     mesh = np.arange(axes.n_tasks).reshape(axes.sizes)
     inner = [axes.index(name) for name in names]
     outer = [d for d in range(len(axes.sizes)) if d not in inner]
@@ -205,13 +205,13 @@ def _check_table(values: ArrayLike, what: str) -> Ints:
 def parse_traffic(text: str) -> tuple[MeshTraffic, ...]:
     """Parse traffic from its short form, ``AXIS:COLLECTIVE[/ALGORITHM]:SIZE[:RUNS],...``.
 
-    Axes joined by ``+`` form groups of their product.
+    With axes joined by ``+``, each group spans all of them.
     """
     return tuple(_parse_collective(part.strip()) for part in text.split(","))
 
 
 def _parse_collective(text: str) -> MeshTraffic:
-    """Return the traffic of one ``AXIS:COLLECTIVE[/ALGORITHM]:SIZE[:RUNS]``."""
+    """Parse a single ``AXIS:COLLECTIVE[/ALGORITHM]:SIZE[:RUNS]``."""
     words = [word.strip() for word in text.split(":")]
     if len(words) not in (3, 4) or not all(words):
         raise InputError("bad traffic", found=text, expected=TRAFFIC_FORM)
@@ -228,8 +228,8 @@ def _parse_collective(text: str) -> MeshTraffic:
 def resolve_traffic(traffic: object, axes: object) -> tuple[MeshAxes, tuple[MeshTraffic, ...]]:
     """Return the axes and the collectives of a step, from any form that public functions accept.
 
-    Axes may be None if an HLO program defines them. A size without a collective is all-reduced on a
-    two-way ring. Without traffic every axis all-reduces `DEFAULT_BYTES`.
+    Axes may be None if an HLO program defines them. A size without a collective means an allreduce
+    on a two-way ring. Without traffic, there is an allreduce of `DEFAULT_BYTES` along every axis.
 
     Examples
     --------
@@ -308,7 +308,7 @@ def convert_hlo_step(
 
 
 def _match_axes(collective: HloCollective, axes: MeshAxes) -> MeshTraffic:
-    """Return a collective with its axes, or with its groups or pairs if no axes match."""
+    """Return a collective along its axes, or with groups or pairs if no axes match."""
     build = partial(MeshTraffic, nbytes=collective.nbytes, runs=collective.runs)
     is_permute = collective.kind == "permute"
     sorted_groups = _sort_groups(collective.groups, is_permute)
@@ -321,7 +321,7 @@ def _match_axes(collective: HloCollective, axes: MeshAxes) -> MeshTraffic:
 
 
 def _list_axis_groups(kind: str, axes: MeshAxes) -> Iterator[tuple[str, tuple[str, ...], Ints]]:
-    """Yield every traffic of a kind along axes: its collective, axis names, and groups or pairs."""
+    """Yield all possible traffic of a kind along axes: collective, axis names, groups or pairs."""
     for n in range(1, 2 if kind == "permute" else len(axes.names) + 1):
         for names in combinations(axes.names, n):
             lines = group_along_axes(axes, names)
@@ -343,7 +343,7 @@ def _sort_groups(groups: Ints, is_permute: bool) -> Ints:
 def _infer_mesh_sizes(step: HloStep) -> tuple[int, ...]:
     """Return the sizes of the coarsest mesh in which all groups lie along axes.
 
-    A group of n devices, s apart, lies along an axis if the mesh is cut at the products s and s n.
+    A group of n devices of stride s lies along an axis if s and s n are products of the last sizes.
     """
     cuts = {1, step.n_devices}
     for one in step.collectives:
@@ -356,7 +356,7 @@ def _infer_mesh_sizes(step: HloStep) -> tuple[int, ...]:
 
 
 def _find_strides(groups: Ints) -> list[tuple[int, int]]:
-    """Return stride and size of each dimension if the groups are shifted copies of one grid.
+    """Return the stride and size of each dimension if all groups are shifted copies of one grid.
 
     The list is empty for other groups.
     """

@@ -86,11 +86,11 @@ def train(
     store_path : path-like, optional
         File for the samples, from which an interrupted run continues. Not written by default.
     n_splits : int
-        Number of splits that measure the quality.
+        Number of splits on which the quality is measured.
     n_jobs : int, optional
-        Threads of the simulations, and processes of the splits.
+        Number of threads for the simulations, and of processes for the splits.
     progress : callable, optional
-        Called with "samples" or "splits", the finished number and the number of all.
+        Called with "samples" or "splits", the number finished, and the total number.
     """
     seed = seed_number(seed)
     check_type(model, "model", TimePredictor | None, "a TimePredictor")
@@ -150,8 +150,8 @@ def train_on(
 ) -> Training:
     """Measure the quality of a model on splits of the samples, then fit it to all of them.
 
-    With several applications or tori, folds keep each of them together. The intervals then apply to
-    an unseen one, but are too narrow with only two or three.
+    With several applications or tori, all samples of each are in the same fold. The intervals then
+    apply to an unseen application or torus, but are too narrow with only two or three of them.
     """
     scores = repeated_splits(
         samples, model, n_splits=n_splits, seed=seed, n_jobs=n_jobs, progress=progress
@@ -163,16 +163,16 @@ def train_on(
 
 
 def predict_held_out(samples: pd.DataFrame, model: TimePredictor) -> Floats:
-    """Return the predictions of a five-fold cross-validation, seconds, ``(n_samples,)``."""
+    """Return the times (s) predicted in a five-fold cross-validation, ``(n_samples,)``."""
     folds = KFold(min(5, len(samples)), shuffle=True, random_state=0)
     forecasts = forecast_splits(samples, {"model": model}, list(folds.split(samples)))
     return forecasts.sort_values("row")["forecast"].to_numpy(dtype=np.float64)
 
 
 def learning_curve(result: Training) -> pd.DataFrame:
-    """Return the RCC for a quarter, half and all of the training samples, a `summarise` row each.
+    """Return the RCC for a quarter, half and all of the training samples, as rows of `summarise`.
 
-    The number of splits and the seed are those of ``result``, whose scores are the last row.
+    The number of splits and the seed are those of ``result``; the last row has its scores.
     """
     rows = []
     for divisor in (4, 2):

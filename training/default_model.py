@@ -1,6 +1,6 @@
 """The default model: the ratio of time to release bound, for each kind of traffic.
 
-The model ranks mappings by their release bound. The ratio is nearly equal for all mappings of an
+The model ranks mappings by their release bound. The ratio is nearly the same for all mappings of an
 application, and its residuals give the intervals. `tools/train_default.py` fits the model.
 """
 
@@ -32,17 +32,17 @@ ADAPTIVE = "packets that choose their way"
 SHORT = "messages of a packet or less"
 SEVERAL = "several tasks a node"
 ONE_EXCHANGE = "one exchange"
-"""Traffic of a single exchange, which has no kinds in `classify_traffic`."""
+"""Traffic of a single exchange, for which `classify_traffic` returns no kinds."""
 SHARES = ("link_share", "injection_share", "reception_share", "latency_share")
 COVARIATES = (ROUNDS_APART, "log_packets", "latency_share", "reception_share")
-"""Regressors of the log ratio of time to bound. ``log_packets`` is the logarithm of the packets of
-a message, at least 0. All but the first are means over the mappings, which keeps the order by the
-bound."""
+"""Regressors of the log ratio of time to bound. ``log_packets`` is the logarithm of the packets per
+message, at least 0. All but the first are averaged over the mappings, so the mappings stay in the
+order of the bound."""
 # Scale of the residuals at a ratio of 1, chosen to minimise the intervals of held-out applications.
 _MIN_SCALE = 0.03
-# Exponent of the waiting for links in dependent rounds. With it, bounds rank the measured times of
-# four programs as well as the bounds of their summed traffic. It hardly changes the ranking of
-# simulated times.
+# Exponent of the waiting for links in dependent rounds. With this value, bounds rank the measured
+# times of four programs as well as bounds of the programs' summed traffic do. The ranking of
+# simulated times hardly changes.
 _WAITING_SHARE = 0.3
 # Unit of the kernel's features, chosen to maximise the likelihood of held-out applications after
 # one, three and six simulations.
@@ -50,7 +50,7 @@ _FEATURE_UNIT = 0.2
 
 
 def covariates(features: pd.DataFrame, packets: float) -> Floats:
-    """Return the `COVARIATES` of the mappings of an application, shape ``(n, 4)``."""
+    """Return the `COVARIATES` of an application's mappings, shape ``(n, 4)``."""
     columns = features.assign(log_packets=np.log(max(packets, 1.0)))[list(COVARIATES)]
     values = columns.to_numpy(dtype=np.float64)
     values[:, 1:] = values[:, 1:].mean(axis=0)
@@ -65,7 +65,7 @@ def scale_of_log_ratio(log_ratio: Floats) -> Floats:
 def classify_traffic(problem: MappingProblem, mappings: Sequence[TaskMapping]) -> tuple[str, ...]:
     """Return the kinds of traffic.
 
-    There are none for one exchange in dimension order of long messages, with one task a node.
+    There are none for a single exchange of long messages in dimension order, one task per node.
     """
     kinds = []
     if len(problem.workload) > 1:
@@ -80,13 +80,13 @@ def classify_traffic(problem: MappingProblem, mappings: Sequence[TaskMapping]) -
 
 
 class RatioModel(NamedTuple):
-    """A linear model of the logarithm of time over release bound, clipped at 0."""
+    """A linear model of the log ratio of time to release bound, clipped at 0."""
 
     level: float
     slopes: Floats
 
     def log_ratios(self, covariates: Floats) -> Floats:
-        """Return the logarithm of time over release bound of each mapping."""
+        """Return the log ratio of time to release bound of each mapping."""
         return np.maximum(self.level + covariates @ self.slopes, 0.0)
 
 
@@ -115,7 +115,7 @@ class DefaultModel:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """Return the model in the content of a file."""
+        """Return the model from the content of a JSON file."""
         kinds = {}
         for name, kind in content["kinds"].items():
             slopes = np.array([kind["slopes"][covariate] for covariate in COVARIATES])
@@ -134,8 +134,8 @@ class DefaultModel:
     ) -> PriorPrediction:
         """Predict the times of an application's mappings.
 
-        The first of ``kinds`` with training samples determines the ratio. The intervals are the
-        widest of ``kinds``, or of all kinds if one of ``kinds`` has no training samples.
+        The ratio is that of the first of ``kinds`` that has training samples. The intervals are the
+        widest among ``kinds``, or among all kinds if any of ``kinds`` lacks samples.
         """
         names = [name for name in kinds if name in self.kinds] or [ONE_EXCHANGE]
         if self.unseen(kinds):
@@ -146,7 +146,7 @@ class DefaultModel:
             (scale_of_log_ratio(log_ratio), self.kinds[name].calibration)
             for name, log_ratio in zip(names, log_ratios, strict=True)
         ]
-        # The widest interval, by its mean width at a coverage of 90 %.
+        # Choose the interval with the largest mean width at a coverage of 90 %.
         scale, calibration = max(intervals, key=lambda pair: pair[0].mean() * pair[1].quantile(0.9))
         bound = seconds_of(features, BOUND)
         shares = features[list(SHARES)].to_numpy(dtype=np.float64)
@@ -163,11 +163,11 @@ class DefaultModel:
 
 
 def _relative_waiting(features: pd.DataFrame) -> Floats:
-    """Return the log ratio of waiting and latency, combined, to its mean over the mappings.
+    """Return the log of combined waiting and latency, relative to its mean over the mappings.
 
-    The release bound of dependent rounds is the maximum of their longest chain and the busiest
-    link. Messages on the chain also wait for links, so the norm of both shares ranks mappings with
-    equal bounds.
+    The release bound of dependent rounds is the time of their longest chain or of the busiest link,
+    whichever is longer. Messages on the chain also wait for links, so mappings with equal bounds
+    are ranked by the norm of both shares.
     """
     parts = features[["link_share", "latency_share"]].to_numpy(dtype=np.float64)
     logs = np.log(np.linalg.norm(parts, axis=1))

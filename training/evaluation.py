@@ -47,11 +47,11 @@ INTERVAL_SPLITS = 5
 HoldOut = Literal["application", "kind", "torus", "size"]
 PLURALS = {"application": "applications", "kind": "kinds", "torus": "tori", "size": "sizes"}
 BOUNDS = {"release_bound": "release bound", "lower_bound": "lower bound"}
-"""Columns that rank without learning, the better one first, and their labels."""
+"""Columns that rank mappings without training, and their labels; the better column first."""
 BASELINES = {"coarse_time": "coarse simulation", **BOUNDS}
 COVERAGE = 0.9
 PRIOR = "prior"
-# Select the best set on other splits than those that score the metrics.
+# Select the best set on splits that are not used to score the metrics.
 _SELECTION_SPLITS, _SELECTION_SEED = 2, 1_000_003
 
 
@@ -71,8 +71,8 @@ def repeated_splits(
     Parameters
     ----------
     table : DataFrame
-        Features and the column ``time``, a row per mapping. Take the median of repeated runs first,
-        because runs of one mapping in both training and test set inflate the scores.
+        Features and the column ``time``, with a row per mapping. Take the median of repeated runs
+        first: scores are inflated if runs of a mapping are in both the training and the test set.
     predictors : TimePredictor, or dict of str to predictor
         All are scored on the same splits. The first split is the published single split.
     n_jobs : int, optional
@@ -80,7 +80,7 @@ def repeated_splits(
     metrics : dict of str to callable, optional
         Functions of observed and predicted times, by name; by default, `METRICS`.
     progress : callable, optional
-        Called with "splits", the number of finished fits and of all fits.
+        Called with "splits", the number of finished fits, and the total number of fits.
 
     Returns
     -------
@@ -128,8 +128,9 @@ def forecast_splits(
 ) -> pd.DataFrame:
     """Train each predictor on each split and predict the test rows.
 
-    The result has a row per predictor, split and test row: ``predictor, split, n_train, row, time,
-    forecast, low, high``. The interval is NaN without a coverage or a calibrated model.
+    The result has a row per predictor, split and test row:
+    ``predictor, split, n_train, row, time, forecast, low, high``. The interval is NaN if there is
+    no coverage or the model is not calibrated.
     """
     if not predictors:
         raise InputError("no predictor to score")
@@ -189,12 +190,12 @@ def random_splits(
 
 
 def summarise(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return mean, 95 % interval and first split of each metric, for every predictor.
+    """Return each metric's mean, 95 % interval and score on the first split, for every predictor.
 
     ``low`` and ``high`` are the 2.5 and 97.5 percentiles over the splits; NaN for fewer than
-    `INTERVAL_SPLITS` splits. They describe the spread of single splits and not the error of the
-    mean. Splits in which a metric is undefined (tau-b of equal times) are left out. ``first_split``
-    is the score of one split, as in the publication.
+    `INTERVAL_SPLITS` splits. They describe the spread of single splits, not the error of the mean.
+    Splits in which a metric is undefined (tau-b of equal times) are left out. ``first_split`` is
+    the score of one split, as in the publication.
 
     Examples
     --------
@@ -219,7 +220,7 @@ def summarise(scores: pd.DataFrame) -> pd.DataFrame:
 def single_features(table: pd.DataFrame, features: Sequence[str] | None = None) -> pd.DataFrame:
     """Score the rankings by single features, the best first. Larger values mean slower mappings.
 
-    A pair that is tied in only the feature or only the time counts half (`rcc_ties_halved`).
+    A pair tied in either the feature or the time, but not both, counts half (`rcc_ties_halved`).
 
     Examples
     --------
@@ -228,7 +229,7 @@ def single_features(table: pd.DataFrame, features: Sequence[str] | None = None) 
     {'a': 1.0, 'b': 0.333}
     """
     observed = columns_of(table, ["time"])["time"].to_numpy(dtype=np.float64)
-    # Columns of a table that was joined from several runs may be incomplete.
+    # If a table was joined from several runs, some columns may be incomplete.
     numeric = features_only(table).select_dtypes("number").dropna(axis="columns")
     names = list(numeric.columns) if features is None else list(feature_set(features))
     rows = {
@@ -244,9 +245,10 @@ def rcc_gains(
 ) -> pd.DataFrame:
     """Return the gain in RCC of each predictor over the first one, or over ``over``.
 
-    Scores are paired by the columns ``by``. Splits share mappings, so their interval comes from the
-    corrected resampled t-test (Nadeau and Bengio, Machine Learning 52, 2003), which multiplies the
-    variance by 1/n + n_test/n_train. Pairs by other columns count as independent.
+    Scores are paired by the columns ``by``. Different splits share mappings, so the interval over
+    splits comes from the corrected resampled t-test (Nadeau and Bengio, Machine Learning 52, 2003),
+    which multiplies the variance by 1/n + n_test/n_train. Pairs by other columns count as
+    independent.
     """
     wide = scores.pivot(index=list(by), columns="predictor", values="rcc")
     names = scores["predictor"].unique()
@@ -258,7 +260,7 @@ def rcc_gains(
 
 
 def baseline_scores(table: pd.DataFrame, n_splits: int, seed: int) -> pd.DataFrame:
-    """Return the RCC of the columns in `BASELINES`, like `repeated_splits` on the same splits."""
+    """Return the RCC of the columns in `BASELINES`, on the same splits as `repeated_splits`."""
     splits = random_splits(len(table), n_splits, seed=seed)
     observed = table["time"].to_numpy(dtype=np.float64)
     rows = [
@@ -279,7 +281,7 @@ def baseline_scores(table: pd.DataFrame, n_splits: int, seed: int) -> pd.DataFra
 def _mean_gain(gains: pd.Series[float], ratio: float = 0.0) -> dict[str, float]:
     """Return the mean gain with its 95 % interval.
 
-    ``ratio`` is the test size over the training size for splits that share mappings, else 0.
+    For splits that share mappings, ``ratio`` is the test size over the training size, else 0.
     """
     values, n = gains.to_numpy(dtype=np.float64), gains.size
     mean, margin = float(values.mean()), float("nan")
@@ -290,7 +292,7 @@ def _mean_gain(gains: pd.Series[float], ratio: float = 0.0) -> dict[str, float]:
 
 
 class PMNFBaseline(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """A PMNF model of the time in mean message size, number of nodes and lower bound."""
+    """A PMNF model of the time by mean message size, number of nodes and lower bound."""
 
     def fit(self, X: pd.DataFrame, y: ArrayLike) -> Self:
         """Fit the model to samples."""
@@ -306,7 +308,7 @@ class PMNFBaseline(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def problem_sizes(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the message size, the number of FIFOs as "nodes", and the lower bound of samples."""
+    """Return the message size, "nodes" (in fact FIFOs) and lower bound of each sample."""
     names = ("hop_bytes", "sum_dilation", "sum_FIFO", "avg_FIFO", "lower_bound")
     columns = columns_of(table, names)
     # The divisors are 0 if all tasks are on one node.
@@ -330,7 +332,7 @@ def hold_out(
 ) -> pd.DataFrame:
     """Hold out each application, kind or torus in turn, and score predictions from the others.
 
-    By size, only the largest workload is held out.
+    If ``by`` is "size", only the largest workload is held out.
     """
     one_of(by, "group to hold out", get_args(HoldOut))
     blocks = columns_of(table, ("workload", "torus")).astype(str).reset_index(drop=True)
@@ -377,7 +379,7 @@ def hold_out(
 
 
 def _assign_groups(table: pd.DataFrame, blocks: pd.DataFrame, by: HoldOut) -> pd.Series[str]:
-    """Return the group of each sample; a kind is the pattern of its recipe, or of its name."""
+    """Return the group of each sample; its kind is the pattern in its recipe or its name."""
     if by == "size":
         return blocks.agg(" on ".join, axis=1)
     if by != "kind":
@@ -394,7 +396,7 @@ def _assign_groups(table: pd.DataFrame, blocks: pd.DataFrame, by: HoldOut) -> pd
 
 
 def _score_block(part: pd.DataFrame) -> dict[str, object]:
-    """Return the scores of the forecasts of one predictor for one workload and torus."""
+    """Score the forecasts that one predictor makes for one workload and torus."""
     n, n_train, nan = len(part), int(part["n_train"].iloc[0]), float("nan")
     observed, predicted = part["time"].to_numpy(), part["forecast"].to_numpy()
     rcc = {
@@ -414,7 +416,7 @@ def _score_block(part: pd.DataFrame) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class MetricEvaluation:
-    """Gain in RCC by metrics that are added to feature sets."""
+    """Gain in RCC from adding metrics to feature sets."""
 
     metrics: tuple[str, ...]
     n_splits: int
@@ -452,8 +454,8 @@ def evaluate_metrics(
 ) -> MetricEvaluation:
     """Measure how much metrics improve on the set ``prior``, and on the best named set of a table.
 
-    Within each workload and torus, predictors with and without the metrics train on two thirds of
-    the mappings and predict the others, on the same splits.
+    Within each workload and torus, predictors with and without the metrics train on the same two
+    thirds of the mappings and predict the others.
     """
     missing = [name for name in (*metrics, "time") if name not in table.columns]
     if missing or not metrics:
@@ -495,7 +497,7 @@ def evaluate_metrics(
 
 
 def _complete_sets(table: pd.DataFrame, metrics: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return the named sets without missing values in the table, and without the metrics."""
+    """Return the named sets whose columns have no missing values, leaving out the metrics."""
     complete = set(table.columns[table.notna().all()])
     sets = {
         name: tuple(feature for feature in features if feature not in metrics)
@@ -512,7 +514,7 @@ def _score_sets(
     group: pd.DataFrame, sets: Mapping[str, tuple[str, ...]], n_splits: int, seed: int, n_jobs: int
 ) -> pd.DataFrame:
     """Score a predictor with each feature set on the same splits."""
-    # Few trees suffice for a mean over many splits.
+    # A few trees are enough for a mean over many splits.
     predictors = {
         name: TimePredictor(features, usual_target(features), n_estimators=32, calibration_folds=0)
         for name, features in sets.items()

@@ -69,7 +69,7 @@ FEATURE_SETS = MappingProxyType(
         "H1": _H1,
         "H2": (*_H1, "sum_dilation_AO"),
         "H3": (*_H1, "avg_buffer"),
-        # As in the table of the paper; its text has max_FIFO too.
+        # As in the table of the paper, whose text also lists max_FIFO.
         "H4": ("avg_bytes", "max_bytes", "avg_buffer_TO"),
         "H5": ("avg_bytes_TO", "avg_buffer_TO", "avg_delay_AO", "sum_hops_AO", "max_FIFO"),
         "H6": _H6,
@@ -120,8 +120,8 @@ REFERENCES = MappingProxyType(
         "flow_time": "the time of a flow simulation",
     }
 )
-"""Reference times that measured times are regressed on, the fastest to compute first, and their
-descriptions."""
+"""Reference times on which measured times are regressed, and their descriptions; the fastest to
+compute first."""
 # Relative rounding error of a sum, which depends on the order of the terms.
 _ROUNDING = 1e-12
 
@@ -159,7 +159,7 @@ def feature_set(features: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def needed_level(names: Iterable[str], target: Target | None = None) -> int:
-    """Return 2 if one of the features, or the target, needs the simulator, else 1."""
+    """Return level 2 if a feature or the target needs the simulator, else level 1."""
     columns = (*names, *(TARGET_COLUMNS[target] if target is not None else ()))
     return max((FEATURES[name].level for name in columns if name in FEATURES), default=1)
 
@@ -172,7 +172,7 @@ def with_references(
     n_jobs: int | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> pd.DataFrame:
-    """Return features and reference times, keys of `SIMULATED`, of each mapping by its name."""
+    """Return a table of features and reference times (keys of `SIMULATED`), by mapping name."""
     columns = tuple(dict.fromkeys(names))
     blocks = extract_blocks(
         problem,
@@ -189,12 +189,12 @@ def references_to_try(routing: Routing, simulate: bool) -> tuple[str, ...]:
     """Return the reference times that are available for a routing, with or without simulations."""
     if not simulate:
         return BOUND, LOWER_BOUND
-    # Flows need dimension-order routes.
+    # The flow simulation needs dimension-order routes.
     return tuple(name for name in REFERENCES if name != "flow_time" or routing == "deterministic")
 
 
 def check_order(table: object, **columns: object) -> None:
-    """Raise `InputError` if a column has the table's index in another order.
+    """Raise `InputError` if a column and the table have the same index in different orders.
 
     scikit-learn matches rows by position.
     """
@@ -231,7 +231,7 @@ def columns_of(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
 
 
 def features_only(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table without labels and time."""
+    """Return a table without its columns of labels and times."""
     return table.drop(columns=["time", *LABELS], errors="ignore")
 
 
@@ -263,7 +263,7 @@ def seconds_of(table: object, name: str) -> Floats:
 
 
 def node_counts(table: object) -> Floats:
-    """Return the number of nodes of each sample's torus; empty if tori are unknown."""
+    """Return the number of nodes in each sample's torus; empty if a torus is unknown."""
     if not isinstance(table, pd.DataFrame) or "torus" not in table:
         return np.empty(0)
     names, index = np.unique(table["torus"].to_numpy(dtype=str), return_inverse=True)
@@ -275,7 +275,7 @@ def node_counts(table: object) -> Floats:
 
 
 def normalisation(values: Floats) -> tuple[Floats, Floats]:
-    """Return the mean and standard deviation of each column, or 1 for a constant column."""
+    """Return each column's mean and standard deviation; the latter is 1 for a constant column."""
     scale = values.std(axis=0)
     is_constant = scale <= _ROUNDING * np.abs(values).max(axis=0)
     return values.mean(axis=0), np.where(is_constant, 1.0, scale)
