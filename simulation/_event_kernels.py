@@ -100,7 +100,7 @@ def event_number(entry: int) -> int:
 
 @bare_kernel
 def prefetch_chunk(state: State, i: int, end: int, now: int) -> None:
-    """Prefetch the records of the events of a chunk, and the first records of the next chunk.
+    """Prefetch the records that a chunk's events need, and the first records of the next chunk.
 
     An event reads about six records, scattered over tens of megabytes. Prefetching them together
     overlaps the cache misses. Without prefetching, a simulation of 16,384 tasks takes 1.5 times as
@@ -267,7 +267,7 @@ def round_to_ticks(parts: int) -> int:
 
 @bare_kernel
 def add_task_event(state: State, tick: int, item: int) -> None:
-    """Add a task event of a worker or a message at a tick; events of one tick keep their order.
+    """Add a worker's or a message's task event at a tick; events of one tick keep their order.
 
     Most events come in order of time and are appended to a queue. The others go to a heap.
     """

@@ -2,8 +2,8 @@
 
 Messages share resources: links, FIFOs and receivers. The fair rate of a message is its weight times
 the level of the resource that limits it. The rates of all messages are computed together, and only
-from time to time. Between two computations, the messages that begin or end are summed for each
-resource, so that the next computation can correct the bytes that were sent in the meantime.
+from time to time. Between two computations, each resource adds up the messages that begin or end.
+With these sums, the next computation corrects the bytes that were sent in the meantime.
 
 Letters in the comments: M messages, T tasks, R rounds, Q resources, and H pairs of a message and
 one of its resources. In the kernels, ``m``, ``q`` and ``h`` are indices of messages, resources and
@@ -33,8 +33,8 @@ CLOCK = np.dtype(
     [
         ("now", np.float64),
         ("shared_at", np.float64),  # time of the last computation of rates
-        ("due", np.float64),  # time of the next one if no message begins or ends
-        ("deadline", np.float64),  # time of the next one
+        ("due", np.float64),  # time of the next computation if no message begins or ends
+        ("deadline", np.float64),  # time of the next computation
         ("first_end", np.float64),  # end of the first message at the current rates
         ("rate_sum", np.float64),  # of all messages at `shared_at`
         # Since `shared_at`: share of messages that began, plus share of `rate_sum` that ended.
@@ -59,7 +59,7 @@ MESSAGE = np.dtype(
         ("left", np.float64),  # bytes left at `shared_at`
         ("begun", np.float64),  # time when it began to flow
         ("arrived_at", np.float64),
-        ("first", np.int64),  # begin of its resources in `FlowInputs.resource`
+        ("first", np.int64),  # start of its resources in `FlowInputs.resource`
         ("last", np.int64),  # end of its resources
         ("bottleneck", np.int64),  # the resource that limits its rate
     ],
@@ -95,7 +95,7 @@ class FlowInputs(NamedTuple):
     resource: Int32s  # (H,)
     share: float  # share of a message on each of its resources; some are listed twice
     capacity: Floats  # (Q,) bytes per second
-    sharers: Ints  # (Q + 1,) begin of the messages of a resource in `sharer`
+    sharers: Ints  # (Q + 1,) start of each resource's messages in `sharer`
     thread: Ints  # (T,) thread that hands over the messages of a task
 
 

@@ -47,7 +47,7 @@ _FIRST_STEPS, _MIN_REPORT_SECONDS = 64, 0.05
 # Maximum total hops of all messages, and maximum number of rounds times tasks: about 4 GB.
 _MAX_HOPS = 2**27
 _MAX_TASK_ROUNDS = 2**28
-# Maximum ratio of the seconds per byte of two routes; a larger one loses small weights in sums.
+# Maximum ratio of the seconds per byte of two routes; above it, rounded sums lose small weights.
 _MAX_RATE_RATIO = 1e12
 
 
@@ -72,8 +72,7 @@ class FlowSimulation(MessageTimes[Span]):
         """Return a table of existing links, indexed by link number.
 
         Columns: ``node``, ``dimension``, ``direction``, ``wire_bytes`` (including packet headers)
-        and ``busy_share``, the time that the bytes take at the link's bandwidth as a share of the
-        total.
+        and ``busy_share``, the bytes' time at the link's bandwidth as a share of the total time.
         """
         packets, wire = packet_counts(self.problem)
         return link_table(self, link_loads(self.problem, self.mapping, packets * wire))
@@ -116,8 +115,7 @@ def simulate_flows(
     iterations : int
         Number of times that the phases run, without a barrier in between, as for `simulate`.
     progress : callable, optional
-        Called from time to time with "messages", the number of arrived messages, and the total
-        number.
+        Called from time to time with "messages", the number of arrived messages, and the total.
 
     Notes
     -----
@@ -214,7 +212,7 @@ def _build_inputs(
     n_fifos_per_queue = network.fifos if network.fifo_rule == "first_free" else 1
     fifo = torus.n_links + messages.src.astype(np.int64) * network.fifos + messages.fifo
     receiver = torus.n_links + n_fifos + messages.dst.astype(np.int64)
-    # A message in halves lists the FIFO and the receiver twice, as each half uses them.
+    # A message in halves lists the FIFO and the receiver twice, because each half uses them.
     copies = round(1 / share)
     endpoints = [fifo[remote]] * copies + [receiver[remote]] * copies
     position = np.repeat(first[1:][remote], len(endpoints))

@@ -326,7 +326,7 @@ class Simulation(MessageTimes[PacketSpan]):
         """Return a table of the counters of existing links, indexed by link number.
 
         ``chunks`` are units of 32 bytes. ``busy_share`` is the time that the link's bytes take at
-        its bandwidth, as a share of the total; packets from a slower link occupy the link for
+        its bandwidth, as a share of the total time; packets from a slower link occupy the link for
         longer. ``mean_buffered`` and ``max_buffered`` count packets in the buffer after the link.
         If packets are short, a buffer may hold more than ``buffer_packets``. ``buffered_seconds``
         is the number of packets integrated over time, and ``delay`` is the mean time (s) that a

@@ -61,7 +61,7 @@ _MAX_COUNTED_TASKS = 20
     parameters="K: index among all mappings, from 0 and less than a million; for few tasks",
 )
 def nth(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
-    """Take the mapping with index K in the lexicographic order of all mappings; for few tasks."""
+    """Take mapping number K of all mappings in lexicographic order; only for few tasks."""
     if not re.fullmatch("[0-9]{1,6}", variant):
         raise VariantError
     node = next(itertools.islice(all_mappings(placement), int(variant), None), None)
@@ -308,7 +308,7 @@ def _have_equal_costs(new: Costed, other: Costed) -> bool:
 def add_swaps(
     sample: DistinctMappings, tried: Iterable[Costed], size: int
 ) -> Iterator[TaskMapping]:
-    """Extend the sample to ``size`` mappings by more and more swaps in good mappings.
+    """Extend the sample to ``size`` mappings: make ever more swaps in good mappings.
 
     The swaps start from the best ``tried`` mapping of each family, for up to four families.
     """
