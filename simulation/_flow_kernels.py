@@ -6,8 +6,7 @@ from time to time. Between two computations, each resource adds up the messages 
 With these sums, the next computation corrects the bytes that were sent in the meantime.
 
 Letters in the comments: M messages, T tasks, R rounds, Q resources, and H pairs of a message and
-one of its resources. In the kernels, ``m``, ``q`` and ``h`` are indices of messages, resources and
-pairs.
+one of its resources. In the kernels, ``m``, ``q`` and ``h`` are their indices.
 """
 
 from __future__ import annotations
@@ -466,7 +465,7 @@ def _list_unrated(flows: FlowInputs, state: FlowState, q: int) -> int:
 def _set_rate(flows: FlowInputs, state: FlowState, m: int, q: int, rate: float) -> None:
     """Set the rate of a message, and subtract the bytes that it has sent since `shared_at`.
 
-    The message sent at its old rate until the resource that limits it changed, and then at the new
+    It sent at its old rate until the resource that limits it changed, and since then at the new
     rate.
     """
     message, clock = state.message[m], state.clock[0]

@@ -2,8 +2,7 @@
 
 A lane is a queue of packets at a link, and a channel is a part of the buffer after a link. The
 first packet of each lane at a node claims the links that it may take next. A set of lanes, ports or
-channels is a number with a bit for each member. The module `state` defines the records and their
-fields.
+channels is a number with a bit for each member. `state` defines the records and their fields.
 
 The default network has no special rules and no adaptive packets; it has its own machine code.
 """
@@ -117,8 +116,7 @@ def next_port(state: State, route: int) -> int:
 def zone_fields(state: State, p: int) -> int:
     """Return the route fields of the ports that an adaptive packet may choose; 0 for none.
 
-    These are the ports with hops left in one zone, a set of dimensions: the first zone that has
-    hops left.
+    These are the ports with hops left in the first zone (set of dimensions) that has any hops left.
     """
     packet = state.packets.packet[p]
     zone: int = np.uint64(0)

@@ -53,8 +53,8 @@ class RunSchedule(NamedTuple):
     run: MappingProblem  # the problem with its phases repeated for each iteration
     # Stretches of the first iteration when simulated alone; empty if there is only one iteration.
     first_iteration: list[Phases]
-    # Stretches of the run. The last phase of an iteration is in the same stretch as the first phase
-    # of the next.
+    # Stretches of the run. An iteration's last phase and the next iteration's first share a
+    # stretch.
     all_iterations: list[Phases]
     problems: Mapping[Phases, MappingProblem]  # by stretch; equal stretches share a problem
 
@@ -320,8 +320,7 @@ def refine(
     """Halve the coarsening until the time changes little three times in a row.
 
     Return the last simulation and its relative change. ``run`` takes a coarsening and a minimum
-    number of places for packets in a buffer. ``longest`` is the number of packets of the longest
-    message.
+    number of places for packets in a buffer. ``longest`` counts the packets of the longest message.
 
     After a change larger than the error, six small changes in a row are required, because the time
     of such a network may jump. In a full network the time depends on the number of places in a
