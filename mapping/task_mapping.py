@@ -40,12 +40,12 @@ class TaskMapping(NotebookCard, PickledByFields):
     node : array-like of int, shape (n_tasks,) or (n_tasks, ndim)
         Node of each task, by number or coordinates.
     torus : Torus, str, sequence of int or int
-        The torus, also as text or a shape; or its number of nodes.
+        The torus, which may be given as text or a shape; or only its number of nodes.
     slot : array-like of int, shape (n_tasks,), optional
         Slot of each task within its node (the core on Blue Gene/Q); in rank order if not given.
     tasks_per_node : int, optional
-        Capacity of a node. If not given, the number of slots in ``slot``, or else the minimum for
-        all tasks to fit. Exceeding it raises `InputError`.
+        Capacity of a node; more tasks on a node raise `InputError`. If not given, the number of
+        slots in ``slot``; without ``slot``, the minimum with which all tasks fit.
     name : str
         A label for reports, such as the name of a strategy.
 
@@ -165,7 +165,7 @@ class TaskMapping(NotebookCard, PickledByFields):
 
 
 def _check_slots(slot: ArrayLike, nodes: Ints, tasks_per_node: int | None) -> Ints:
-    """Return the slot of each task; raise `InputError` if two tasks of a node share one."""
+    """Return the slot of each task; raise `InputError` if two tasks on a node share a slot."""
     slots = whole_array(slot, "slot")
     if slots.size != nodes.size:
         raise InputError("bad number of slots", found=slots.size, expected=nodes.size)
@@ -210,8 +210,8 @@ def as_mappings(
         raise InputError("bad mappings", found=repr(mappings), expected=expected)
     several = list(several)
     if several and torus is not None and not isinstance(several[0], TaskMapping):
-        # Rows of coordinates, one per task, are a single mapping. If a node has as many coordinates
-        # as the job has tasks, each row is a mapping instead.
+        # Rows of coordinates, one per task, form a single mapping. But if there are as many tasks
+        # as coordinates of a node, each row is a mapping.
         are_coordinates = np.shape(several[0]) == (torus.ndim,) and torus.ndim != n_tasks
         if np.ndim(several[0]) == 0 or (are_coordinates and len(several) == n_tasks):
             return [as_mapping(several, torus)]
@@ -219,7 +219,7 @@ def as_mappings(
 
 
 def cumcount(values: NDArray[np.integer]) -> Ints:
-    """Return the number of equal values before each value, as `cumcount` in pandas."""
+    """Return, for each value, the number of equal values before it, as `cumcount` in pandas."""
     order = np.argsort(values, kind="stable")
     position, ordered = np.arange(values.size), values[order]
     is_new = np.concatenate([[True], ordered[1:] != ordered[:-1]])[: values.size]
@@ -229,7 +229,7 @@ def cumcount(values: NDArray[np.integer]) -> Ints:
 
 
 def min_capacity(n_tasks: int, n_nodes: int) -> int:
-    """Return the minimum number of tasks per node for all tasks to fit."""
+    """Return the minimum number of tasks per node with which all tasks fit."""
     return max(-(-n_tasks // max(n_nodes, 1)), 1)
 
 
@@ -248,7 +248,8 @@ def check_capacity(
 ) -> None:
     """Raise `InputError` if more than ``capacity`` tasks are on one node.
 
-    ``describe`` returns the text of a node, and ``line`` the line of a task in its file.
+    ``describe`` returns the text for a node, and ``line`` the line number of a task in the input
+    file.
     """
     needed = int(np.bincount(node).max(initial=0))
     if needed > capacity:
@@ -260,7 +261,7 @@ def check_capacity(
 
 
 def first_repeat(values: Ints) -> tuple[int, int] | None:
-    """Return the indices of the first two occurrences of a value that is repeated, or None."""
+    """Return the indices of the first two occurrences of a repeated value, or None."""
     repeats = np.flatnonzero(cumcount(values))
     if not repeats.size:
         return None
@@ -271,7 +272,7 @@ def first_repeat(values: Ints) -> tuple[int, int] | None:
 class Allocation:
     """The nodes of a job, and tasks with a fixed node.
 
-    Other nodes still route traffic, so routes do not change.
+    Nodes outside the allocation still route traffic, so routes do not change.
     """
 
     torus: Torus
@@ -310,7 +311,7 @@ class Allocation:
 
     @lazy
     def slots(self) -> Ints:
-        """Number of allocated slots of each node of the torus, shape ``(n_nodes,)``."""
+        """Number of allocated slots on each torus node, shape ``(n_nodes,)``."""
         slots = np.zeros(self.torus.n_nodes, dtype=np.int64)
         slots[np.asarray(self.nodes)] = self.tasks_per_node
         return slots
@@ -322,7 +323,7 @@ class Allocation:
             whole_number(task, "fixed task", 0, n_tasks - 1)
 
     def free_slots(self, n_tasks: int) -> tuple[Int32s, Int32s]:
-        """Return the node of each slot without a fixed task, and the tasks that can move."""
+        """Return the node of each slot that has no fixed task, and the tasks that are not fixed."""
         self.check(n_tasks)
         fixed = self.fixed or {}
         free = self.slots - np.bincount([*fixed.values()], minlength=self.torus.n_nodes)
@@ -330,7 +331,7 @@ class Allocation:
         return slot_nodes, np.setdiff1d(np.arange(n_tasks, dtype=np.int32), [*fixed])
 
     def in_order(self, n_tasks: int) -> TaskMapping:
-        """Return the tasks in rank order on the allocated nodes, except for fixed tasks."""
+        """Map fixed tasks to their nodes, and the others to the allocated nodes in rank order."""
         slot_nodes, movable = self.free_slots(n_tasks)
         node = np.empty(n_tasks, dtype=np.int32)
         node[movable] = slot_nodes[: movable.size]
@@ -339,10 +340,10 @@ class Allocation:
         return TaskMapping(node, self.torus, tasks_per_node=self.tasks_per_node, name="identity")
 
     def confine(self, mapping: TaskMapping) -> TaskMapping:
-        """Return the mapping with all tasks on allocated nodes.
+        """Return the mapping with all tasks moved to allocated nodes.
 
-        Fixed tasks come first. The others, in task order, keep their node if it has a free slot.
-        The remaining tasks move to the nearest free slot.
+        Fixed tasks are placed first. The others, in task order, stay on their node if it has a free
+        slot. The tasks that cannot stay then move to the nearest free slot.
         """
         slot_nodes, movable = self.free_slots(mapping.n_tasks)
         free = np.bincount(slot_nodes, minlength=self.torus.n_nodes)
@@ -365,7 +366,7 @@ class Allocation:
 
 @dataclass(frozen=True, eq=False)
 class Hosts:
-    """The hosts of an allocation, in order, and their nodes of the torus.
+    """The hosts of an allocation, in order, and the torus node of each host.
 
     A node can have several hosts, such as the two at a Cray Gemini router.
 
@@ -416,7 +417,7 @@ class Hosts:
 
     @lazy
     def _positions(self) -> dict[str, int]:
-        """Position by host name, alias, and part of a name before the first dot if it is unique."""
+        """Position by host name, by alias, and by the part before the first dot if it is unique."""
         full = {name: i for i, name in enumerate(self.names)}
         known = dict(full)
         for alias, name in self.aliases.items():
@@ -427,7 +428,7 @@ class Hosts:
         return {name: ids[0] for name, ids in short.items() if len(set(ids)) == 1} | known
 
     def place(self, name: str) -> int | None:
-        """Return the position of a host in the allocation; None if it is unknown."""
+        """Return a host's position in the allocation, given its name; None if it is unknown."""
         position = self._positions.get(name)
         return self._positions.get(name.partition(".")[0]) if position is None else position
 
@@ -442,7 +443,7 @@ class Hosts:
         return int(self.index.max(initial=0)) + 1
 
     def places(self, mapping: TaskMapping) -> Ints:
-        """Return the position of each task's host; the hosts of a node divide its slots."""
+        """Return the position of each task's host; a node's slots are divided among its hosts."""
         hosts = np.full((self.torus.n_nodes, self.most), -1, dtype=np.int64)
         hosts[self.node, self.index] = np.arange(self.node.size)
         n_hosts = (hosts >= 0).sum(axis=1)[mapping.node]

@@ -38,7 +38,7 @@ TieRule = Literal[
 
 
 class TieBreak(NamedTuple):
-    """A tie rule as flags for kernels, each 0 or 1; minus and plus are the ways around a ring."""
+    """A tie rule as flags (0 or 1) for kernels; plus and minus are the two ways around a ring."""
 
     by_parity: int = 0  # ties from odd coordinates go minus
     with_others: int = 0  # the parity includes the destination's coordinates in other dimensions
@@ -66,7 +66,7 @@ ArrayT = TypeVar("ArrayT", bound=NDArray[Any])
 
 MAX_NODES = 2**24
 MAX_DIMENSIONS = 8
-# The limits keep the times of any traffic finite.
+# Within these limits, the times of any traffic are finite.
 _MIN_BANDWIDTH, _MAX_BANDWIDTH = 1, 1e30
 # The other rules do not define a choice among more than two shortest routes.
 _TWISTED_TIES = ("source_parity", "plus")
@@ -103,14 +103,14 @@ class Torus(NotebookCard, PickledByFields):
     shape : sequence of int
         Nodes along each dimension.
     wrap : bool or sequence of bool, default True
-        Whether each dimension is a ring, with a wraparound link, or a mesh.
+        Whether each dimension is a ring, with a wraparound link. Otherwise it is a mesh.
     bandwidth : float or sequence of float, default 2e9
-        Bytes per second of a link in each dimension, each way; 1 or more.
+        Bytes per second of each directed link, by dimension; 1 or more.
     routing_order : sequence of int, optional
         Order of the dimensions in dimension-ordered routing; 0, 1, ... if not given.
     tie_break : {"source_parity", "sum_parity", "plus", "simgrid", "random", "split", "booksim", \
 "bluegene"}
-        Direction around a ring if both are equally long; see the notes.
+        Direction around a ring if both ways are equally long; see the notes.
     network : Network
         Packets, latency, buffers and injection FIFOs.
     name : str
@@ -119,11 +119,12 @@ class Torus(NotebookCard, PickledByFields):
         Ordered groups of dimensions for adaptive routing; a single group of all dimensions if not
         given. A packet chooses freely among the dimensions of the first group in which it has
         remaining hops. Deterministic packets and packets in the escape channel ignore the groups.
-        With ``"bluegene_q"``, for five dimensions, the groups depend on the message as in
-        `mapping.network`, and messages along a line use dimension order.
+        With ``"bluegene_q"``, which requires five dimensions, the groups depend on the message (see
+        `mapping.network`), and messages along a line use dimension order.
     twist : sequence of sequences of int, optional
-        A row for each dimension with the nodes by which its plus wraparound link also moves along
-        each dimension. Both dimensions of a move are rings, and the second is not twisted.
+        For each dimension, a row with the number of nodes by which its plus wraparound link also
+        moves along every dimension. A twisted dimension and those that it moves along must be
+        rings, and the latter must not be twisted.
     axes : str, optional
         A letter for each dimension, used in names of mapping strategies. If not given, XYZ for up
         to three dimensions, else ABCDEFGH. T means the slots of a node.
@@ -132,23 +133,24 @@ class Torus(NotebookCard, PickledByFields):
 
     Notes
     -----
-    With ``a`` the source's coordinate in the dimension, a tie goes
+    The source has the coordinate ``a`` in the dimension of a tie. The tie goes
 
     - ``source_parity``: plus if ``a`` is even, else minus, as in routes recorded on Blue Gene/Q
       (Fujiwara et al., VAST'17 data);
-    - ``sum_parity``: plus if ``a`` and the destination's coordinates in all other dimensions have
-      an even sum, else minus, which distributes the ties of a source over its destinations;
+    - ``sum_parity``: plus if the sum of ``a`` and the destination's coordinates in all other
+      dimensions is even, else minus, so that ties of one source go different ways for different
+      destinations;
     - ``plus``: always plus;
     - ``simgrid``: plus, but minus towards coordinate 0, as in SimGrid's torus (TorusZone.cpp);
     - ``random``: either way for each packet, at random;
-    - ``split``: half of the packets each way; an odd packet goes plus if ``a`` and both endpoints'
-      coordinates in all other dimensions have an even sum, else minus;
+    - ``split``: half of the packets each way; an odd packet goes plus if the sum of ``a`` and both
+      endpoints' coordinates in all other dimensions is even, else minus;
     - ``booksim``: as ``random``, but adaptive packets go minus, as in BookSim 2 (routefunc.cpp);
-    - ``bluegene``: as ``source_parity``, for adaptive packets too, which choose their direction
+    - ``bluegene``: as ``source_parity``, also for adaptive packets: they choose their direction
       along each dimension at injection (hint bits: Adiga et al., "Blue Gene/L torus interconnection
       network", IBM J. Res. Dev. 49, 2005).
 
-    Adaptive packets can take both ways of a tie under all rules except the last two. For twisted
+    Under all rules except the last two, adaptive packets can go either way at a tie. For twisted
     tori and their routes see `mapping.twist`, and for Blue Gene/Q's zones `mapping.network` (Chen
     et al., "The IBM Blue Gene/Q interconnection network and message unit", SC'11).
 
@@ -229,12 +231,12 @@ class Torus(NotebookCard, PickledByFields):
 
     @property
     def node_strides(self) -> Ints:
-        """Difference of the numbers of neighbouring nodes in each dimension, shape ``(D,)``."""
+        """Difference between the numbers of two neighbours along each dimension, shape ``(D,)``."""
         return np.cumprod((1, *self.shape[:0:-1]))[::-1].astype(np.int64)
 
     @lazy
     def neighbors(self) -> Int32s:
-        """Destination node of each link, shape ``(n_nodes, 2 * ndim)``; -1 without a link."""
+        """Destination node of each link, shape ``(n_nodes, 2 * ndim)``; -1 if there is no link."""
         nodes = np.arange(self.n_nodes, dtype=np.int32).reshape(self.shape)
         table = np.empty((self.n_nodes, 2 * self.ndim), dtype=np.int32)
         for d, size in enumerate(self.shape):
@@ -286,17 +288,17 @@ class Torus(NotebookCard, PickledByFields):
 
     @property
     def ties_are_open(self) -> bool:
-        """Whether packets of a message in dimension order can go either way of a tie."""
+        """Whether packets of one message, routed in dimension order, can go either way at a tie."""
         return bool(TIE_RULES[self.tie_break].is_open)
 
     @property
     def draws_ways(self) -> bool:
-        """Whether packets draw their direction at a tie or their channel at random."""
+        """Whether packets draw at random: their direction at a tie, or their channel."""
         return bool(TIE_RULES[self.tie_break].is_drawn) or self.network.deadlock == "dateline"
 
     @lazy
     def zone_sets(self) -> tuple[Groups, ...]:
-        """The possible sets of zones of a message; an empty set means dimension order.
+        """The sets of zones that a message can have; an empty set means dimension order.
 
         Examples
         --------
@@ -313,7 +315,7 @@ class Torus(NotebookCard, PickledByFields):
         return _make_read_only(np.array([len(zones) > 0 for zones in self.zone_sets]))
 
     def zone_set_of(self, src: Int32s, dst: Int32s) -> NDArray[np.int8]:
-        """Return the index in `zone_sets` of messages between nodes, ``(n,) (n,) -> (n,)``."""
+        """Return the index of each message's set in `zone_sets`, ``(n,) (n,) -> (n,)``."""
         if isinstance(self.zones, str):
             return zone_numbers(self.shape, self.coords, src, dst)
         return np.zeros(src.size, dtype=np.int8)
@@ -325,7 +327,7 @@ class Torus(NotebookCard, PickledByFields):
 
     @lazy
     def ring_lengths(self) -> tuple[int, ...]:
-        """Nodes on a ring of each dimension; the dimension's size unless it is twisted."""
+        """Number of nodes on a ring of each dimension; equal to the size if it is not twisted."""
         return twisted.ring_lengths(self.shape, self.twist) if self.twist else self.shape
 
     @lazy
@@ -341,7 +343,7 @@ class Torus(NotebookCard, PickledByFields):
         return sum(k // 2 if w else k - 1 for k, w in zip(self.shape, self.wrap, strict=True))
 
     def node(self, coords: ArrayLike) -> Int32s:
-        """Return the node numbers of coordinates of shape ``(..., ndim)``.
+        """Return the numbers of the nodes at coordinates of shape ``(..., ndim)``.
 
         Examples
         --------
@@ -360,7 +362,7 @@ class Torus(NotebookCard, PickledByFields):
         return np.asarray((array * self.node_strides).sum(axis=-1), dtype=np.int32)
 
     def link(self, node: int, dimension: int, direction: int) -> int:
-        """Return the number of the link from ``node`` along ``dimension``, direction +1 or -1."""
+        """Return the number of the link from ``node`` along ``dimension``, in direction 1 or -1."""
         node = whole_number(node, "node", 0, self.n_nodes - 1)
         dimension = whole_number(dimension, "dimension", 0, self.ndim - 1)
         if direction not in (1, -1):
@@ -380,9 +382,9 @@ class Torus(NotebookCard, PickledByFields):
         return f"({coords}) {'+-'[port % 2]}{self.axes[port // 2]}"
 
     def read_link(self, text: str) -> int:
-        """Return the number of a link, given as text with its label or number.
+        """Return the number of a link, given its label or its number as text.
 
-        Labels are those of `link_label`, with the dimension as a letter or a number from 0.
+        Labels are as in `link_label`; the dimension is a letter or a number from 0.
 
         Examples
         --------
@@ -463,7 +465,7 @@ class Torus(NotebookCard, PickledByFields):
         return self._check_range(array)
 
     def _check_range(self, array: NDArray[Any]) -> Int32s:
-        """Return node numbers as 32-bit integers, unless one does not exist."""
+        """Return node numbers as 32-bit integers; raise `InputError` if a node does not exist."""
         if array.size and array.dtype.kind not in "iu":
             raise InputError("bad node", found=array.dtype, expected="whole numbers")
         if array.size and (array.min() < 0 or array.max() >= self.n_nodes):
@@ -474,7 +476,7 @@ class Torus(NotebookCard, PickledByFields):
     def with_network(self, **changes: object) -> Torus:
         """Return the same torus with some fields of its `Network` changed.
 
-        Rules among the changes are no longer unknown.
+        Rules that are changed no longer count as unknown.
         """
         known = [item.name for item in fields(Network)]
         for name in changes:
@@ -486,8 +488,8 @@ class Torus(NotebookCard, PickledByFields):
     def without(self, *, nodes: ArrayLike = (), links: ArrayLike = ()) -> Torus:
         """Return the same torus with excluded nodes and without some directed links.
 
-        Excluded nodes run no tasks but still route traffic. They are numbers or coordinates, as in
-        `check_nodes`; links are numbers or labels, as in `read_link`.
+        Excluded nodes run no tasks but still route traffic. Nodes are given by number or
+        coordinates, as in `check_nodes`, and links by number or label, as in `read_link`.
 
         Examples
         --------
@@ -504,7 +506,7 @@ class Torus(NotebookCard, PickledByFields):
         return replace(self, exclusions=Exclusions(excluded, tuple(sorted(missing)), slow))
 
     def with_links(self, bandwidths: Mapping[int, float]) -> Torus:
-        """Return the same torus with slower links, bytes per second by link number."""
+        """Return the same torus with slower links, given their bytes per second by link number."""
         check_type(bandwidths, "bandwidths", Mapping, "bytes per second by link number")
         slow = dict(self.exclusions.slow)
         for link, bandwidth in bandwidths.items():
@@ -520,7 +522,7 @@ class Torus(NotebookCard, PickledByFields):
         return replace(self, exclusions=exclusions)
 
     def _check_link(self, link: object) -> int:
-        """Return the number of a link, given by number or label; it must exist."""
+        """Return a link's number, given its number or label; raise `InputError` if none exists."""
         link = self.read_link(link) if isinstance(link, str) else link
         number = whole_number(link, "link", 0, self.n_links - 1)
         node, port = divmod(number, 2 * self.ndim)
@@ -591,7 +593,7 @@ def _check_routing_order(value: object, ndim: int) -> tuple[int, ...]:
 
 
 def _check_zones(value: object, ndim: int) -> Groups | Literal["bluegene_q"]:
-    """Return groups of dimensions as tuples; no groups select the default."""
+    """Return groups of dimensions as tuples; an empty tuple selects the default."""
     expected = f"groups with each dimension 0 to {ndim - 1} once"
     expected += ", or bluegene_q" if ndim == 5 else " (bluegene_q: only five dimensions)"
     if ndim == 5 and isinstance(value, str) and value == "bluegene_q":

@@ -4,15 +4,15 @@ A torus of k x k x 2k or k x 2k x 2k nodes has shorter routes if the wraparound 
 dimensions move k nodes along its long dimensions (Camarero, Martinez and Beivide, "Lattice graphs
 for high-scale interconnection topologies", IEEE Trans. Parallel Distrib. Syst. 26, 2015). TPU v4
 uses them (Jouppi et al., ISCA 2023), but its wiring is not published in full. The network is vertex
-symmetric, so the minimal routes depend only on the difference of two nodes.
+symmetric, so the minimal routes depend only on the difference between two nodes.
 
-If a message has several minimal routes, they are sorted by their plus hops, most first. The tie
-rule ``plus`` selects the first route, and ``source_parity`` the route whose index is the sum of the
-source's coordinates modulo the number of routes; other tie rules are errors. The message takes the
+If a message has several minimal routes, the routes with the most plus hops come first. The tie rule
+``plus`` selects the first route. With ``source_parity``, the index of the route is the sum of the
+source's coordinates modulo the number of routes. Other tie rules are errors. The message takes the
 hops of this route in dimension order, or in any order if adaptive. The vendor's routing is not
 public, so this rule is an assumption.
 
-The ring of a twisted dimension has at least twice the dimension's size. A message uses one ring
+The ring of a twisted dimension is at least twice as long as the dimension. A message uses one ring
 per dimension, goes at most half around it, and takes the dimensions in order. Therefore the bubble
 rule and datelines prevent deadlock as on an ordinary torus.
 """
@@ -35,13 +35,13 @@ Twist = tuple[tuple[int, ...], ...]
 
 # Machines whose slices are twisted if their shape allows it.
 TWISTED_MACHINES = ("tpu_v4", "tpu_v5p")
-# Maximum routes to enumerate, so that a small file cannot exhaust the memory.
+# Maximum number of routes to enumerate, so that a small file cannot exhaust the memory.
 MAX_ROUTES = 2**22
 CAN_BE_TWISTED = "k x k x 2k or k x 2k x 2k nodes, in any order"
 
 
 class MinimalHops(NamedTuple):
-    """Minimal routes from node 0 to each node; other routes depend only on the nodes' difference.
+    """Minimal routes from node 0; routes between others depend only on the nodes' difference.
 
     A route is given by its hops along each dimension, negative in the minus direction. The routes
     to node ``n`` are ``hops[first[n]:first[n + 1]]``, those with the most plus hops first.
@@ -52,7 +52,7 @@ class MinimalHops(NamedTuple):
 
 
 def default_twist(shape: Sequence[int]) -> Twist:
-    """Return the twist of k x k x 2k or k x 2k x 2k nodes in any order; empty for other shapes."""
+    """Return the twist of k x k x 2k or k x 2k x 2k nodes, in any order; empty for others."""
     short = min(shape, default=0)
     if len(shape) != 3 or short < 2 or {*shape} != {short, 2 * short}:
         return ()
@@ -63,7 +63,8 @@ def default_twist(shape: Sequence[int]) -> Twist:
 def check_twist(value: object, shape: Sequence[int], wrap: Sequence[bool]) -> Twist:
     """Return a twist as tuples, with moves modulo the sizes; empty if nothing is twisted.
 
-    Raises `InputError` unless twisted dimensions are rings that move along rings without a twist.
+    Raises `InputError` unless each twisted dimension is a ring and moves only along untwisted
+    rings.
     """
     ndim = len(shape)
     expected = f"{ndim} rows of {ndim} moves, from rings along rings that are not twisted"
@@ -100,7 +101,7 @@ def require_default_twist(shape: Sequence[int]) -> Twist:
 
 
 def split_twist(text: str) -> tuple[str, bool | None]:
-    """Return sizes without a suffix ``:twisted`` or ``:untwisted``, and True, False or None."""
+    """Return the sizes, and True if ``:twisted`` follows them, False if ``:untwisted``, or None."""
     match = re.fullmatch(r"(.*?)\s*[:_]\s*(un)?twisted", text.strip(), re.I | re.S)
     return (match[1], match[2] is None) if match else (text.strip(), None)
 
@@ -115,9 +116,9 @@ def format_twist(name: str, shape: Sequence[int], wrap: Sequence[bool], twist: T
 
 
 def node_at(shape: Sequence[int], twist: Twist, coords: NDArray[np.integer]) -> Int32s:
-    """Return the nodes at coordinates inside or outside the shape, ``(..., D) -> (...)``."""
+    """Return the nodes at coordinates, which may lie outside the shape, ``(..., D) -> (...)``."""
     coords = coords.astype(np.int64)
-    # A single correction suffices, because the dimensions that a twist moves along have no twist.
+    # A single correction suffices, because the dimensions that a twist moves along are not twisted.
     crossings = coords // np.array(shape)
     wrapped = (coords + crossings @ np.array(twist)) % np.array(shape)
     strides = np.cumprod((1, *shape[:0:-1]))[::-1]
@@ -135,13 +136,14 @@ def ring_lengths(shape: Sequence[int], twist: Twist) -> tuple[int, ...]:
 
 def _find_max_hops(shape: Sequence[int], twist: Twist) -> list[int]:
     """Return the maximum hops of a minimal route along each dimension."""
-    # Half a ring reaches all nodes of the ring, and half of all sizes reach all nodes of the torus.
+    # Half a ring is enough to reach its nodes, and half of each size is enough to reach any node of
+    # the torus.
     max_distance = sum(size // 2 for size in shape) + len(shape)
     return [min(length // 2, max_distance) for length in ring_lengths(shape, twist)]
 
 
 def minimal_hops(shape: Sequence[int], twist: Twist) -> MinimalHops:
-    """Return the minimal routes between all pairs of nodes of a twisted torus."""
+    """Return the minimal routes from node 0 to each node of a twisted torus."""
     max_hops = _find_max_hops(shape, twist)
     box = np.indices([2 * n + 1 for n in max_hops], dtype=np.int32).reshape(len(shape), -1).T
     hops = np.array(max_hops, dtype=np.int32) - box
@@ -185,7 +187,7 @@ class TorusMetric(NamedTuple):
 def find_images(shape: Sequence[int], twist: Twist) -> Ints:
     """Return the periodic images of node 0 of a twisted torus, shape ``(n_images, D)``.
 
-    The distance of two nodes is the minimum distance of one node and all images of the other.
+    The distance between two nodes is the shortest distance from one node to any image of the other.
     """
     if not twist:
         return np.zeros((0, len(shape)), dtype=np.int64)

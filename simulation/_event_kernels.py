@@ -100,14 +100,14 @@ def event_number(entry: int) -> int:
 
 @bare_kernel
 def prefetch_chunk(state: State, i: int, end: int, now: int) -> None:
-    """Prefetch the records of the events of a chunk, and the first records of the next chunk.
+    """Prefetch the records that a chunk's events need, and the first records of the next chunk.
 
     An event reads about six records, scattered over tens of megabytes. Prefetching them together
-    overlaps the cache misses. Without it, a simulation of 16,384 tasks takes 1.5 times as long. A
-    first pass prefetches the record of each event one chunk ahead, and a second pass the records
-    that it refers to. More passes, or branches on data that is not in the cache yet, cost more than
-    they save. Events of one kind are processed together, because the CPU cannot predict their
-    order. The bits of a word mark the events of each kind.
+    overlaps the cache misses. Without prefetching, a simulation of 16,384 tasks takes 1.5 times as
+    long. A first pass prefetches the record of each event one chunk ahead, and a second pass
+    prefetches the records that this record refers to. More passes, or branches on data that is not
+    in the cache yet, cost more than they save. Events of one kind are processed together, because
+    the CPU cannot predict their order. For each kind, the bits of a word mark its events.
     """
     n_packets = state.packets.packet.size
     n_links = state.links.link.size
@@ -137,7 +137,7 @@ def prefetch_chunk(state: State, i: int, end: int, now: int) -> None:
             lane = choose_adaptive_lane(state, out, open_channels(state, out))
             p = NONE if lane == NONE else np.int64(state.links.lane[lane].head)
         else:
-            # If no lane can send, take the first one, because a branch would be mispredicted.
+            # If no lane can send, take the first: a branch for this case would be mispredicted.
             lane = max(choose_lane(state, out, open_channels(state, out)), 0)
             p = np.int64(state.links.lane[lane_index(state, out, lane)].head)
         prefetch(state.packets.packet, max(p, 0))
@@ -158,20 +158,20 @@ def prefetch_chunk(state: State, i: int, end: int, now: int) -> None:
 
 @bare_kernel
 def _chunk_end(i: int, end: int) -> int:
-    """Return the end of the chunk of an index, or of the list if the list ends earlier."""
+    """Return the end of the chunk that contains an index, or the end of the list if earlier."""
     return min(i | LAST, end) if (i ^ end) < CHUNK else i | LAST
 
 
 @bare_kernel
 def _prefetch_next_chunk(state: State, i: int, end: int, now: int) -> None:
-    """Prefetch the links and packets of the next chunk, in this tick or the next one.
+    """Prefetch the links and packets of the next chunk, in this tick or a later one.
 
-    ``i`` is an index in the present chunk, and ``end`` the end of the list of this tick.
+    ``i`` is an index in the current chunk, and ``end`` is the end of this tick's list.
     """
     if (i ^ end) >= CHUNK:
         i = state.events.chunk[np.uint64(i | LAST)]
     else:
-        # A search beyond this word takes longer than it saves.
+        # Searching beyond this word would take longer than it saves.
         position = (now + 1) & (state.events.wheel.size - 1)
         bits = state.events.filled[np.uint64(position >> 6)] >> np.uint64(position & 63)
         if bits == 0:
@@ -188,7 +188,7 @@ def _prefetch_next_chunk(state: State, i: int, end: int, now: int) -> None:
 
 @bare_kernel
 def _prefetch_holder(state: State, p: int) -> None:
-    """Prefetch the buffer or FIFO that holds a packet, which is freed when the packet leaves."""
+    """Prefetch the record of the buffer or FIFO that a packet frees when it leaves."""
     buffer = state.packets.packet[p].buffer
     if buffer >= 0:
         link = link_before(buffer)
@@ -205,8 +205,8 @@ def _prefetch_arrival(state: State, entry: int) -> None:
     """Prefetch the records for the arrival of a packet; ``entry`` is an entry of the wheel."""
     packet = state.packets.packet[event_number(entry)]
     link = link_before(packet.buffer)
-    # Only the last hop needs the receipt: no hops are left, or the route is DELIVERED, which is -1.
-    # Other hops prefetch receipt 0, which is in the cache, because this is faster than a branch.
+    # Only the last hop needs the receipt: its route is 0 (no hops left) or -1 (DELIVERED). To avoid
+    # a branch, which is slower, other hops prefetch receipt 0, which is in the cache.
     is_last_hop = packet.route + np.uint64(1) <= np.uint64(1)
     prefetch(state.packets.receipt, packet.message * np.int64(is_last_hop))
     if is_default_network(state):
@@ -267,7 +267,7 @@ def round_to_ticks(parts: int) -> int:
 
 @bare_kernel
 def add_task_event(state: State, tick: int, item: int) -> None:
-    """Add a task event of a worker or a message at a tick; events of one tick keep their order.
+    """Add a worker's or a message's task event at a tick; events of one tick keep their order.
 
     Most events come in order of time and are appended to a queue. The others go to a heap.
     """
@@ -317,7 +317,7 @@ def _set_task_event(event: Any, tick: int, order: int, item: int) -> None:
 
 @bare_kernel
 def _is_before(event: Any, other: Any) -> bool:
-    """Return whether a task event is earlier than another, or was added earlier to the tick."""
+    """Return whether a task event comes first: in an earlier tick, or added earlier to the tick."""
     return event.tick < other.tick or (event.tick == other.tick and event.order < other.order)
 
 
@@ -360,7 +360,8 @@ def enqueue_packet(
 ) -> int:
     """Append a packet to a lane, and return a link that may send now, or NONE.
 
-    ``straight_port`` continues in the direction of the packet, and ``entry_port`` is the input.
+    ``straight_port`` is the port that continues in the packet's direction, and ``entry_port`` is
+    the input through which the packet came.
     """
     packet = state.packets.packet[p]
     out = NONE
@@ -382,7 +383,7 @@ def enqueue_packet(
     queue = state.links.lane[lane_index(state, out, lane)]
     bit = np.uint64(1) << np.uint64(lane)
     is_first = (link.lanes & bit) == 0
-    # Without a branch: the first packet of a lane temporarily follows itself.
+    # To avoid a branch, a packet that is first in its lane temporarily follows itself.
     state.packets.packet[p if is_first else np.int64(queue.tail)].next = p
     packet.next = NONE
     queue.head = p if is_first else np.int64(queue.head)

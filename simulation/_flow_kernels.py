@@ -2,11 +2,11 @@
 
 Messages share resources: links, FIFOs and receivers. The fair rate of a message is its weight times
 the level of the resource that limits it. The rates of all messages are computed together, and only
-from time to time. Between two computations, the messages that begin or end are summed for each
-resource, so that the next computation can correct the bytes that were sent in the meantime.
+from time to time. Between two computations, each resource adds up the messages that begin or end.
+With these sums, the next computation corrects the bytes that were sent in the meantime.
 
-Letters in the comments: M messages, T tasks, R rounds, Q resources, H pairs of a message and one of
-its resources. In the kernels, ``m``, ``q`` and ``h`` are the number of each.
+Letters in the comments: M messages, T tasks, R rounds, Q resources, and H pairs of a message and
+one of its resources. In the kernels, ``m``, ``q`` and ``h`` are their indices.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ NONE = -1
 FLOWS, COPIED, HANDED_OVER = 0, 1, 2
 KINDS = 3
 # Stamp of a message that is not flowing. The stamp of a flowing message is the parity of the
-# computation that set its rate, or of the last one before it began.
+# computation that set its rate; if it has no rate yet, of the last computation before it began.
 NOT_FLOWING = 2
 CLOCK = np.dtype(
     [
         ("now", np.float64),
         ("shared_at", np.float64),  # time of the last computation of rates
-        ("due", np.float64),  # time of the next one if no message begins or ends
-        ("deadline", np.float64),  # time of the next one
+        ("due", np.float64),  # time of the next computation if no message begins or ends
+        ("deadline", np.float64),  # time of the next computation
         ("first_end", np.float64),  # end of the first message at the current rates
         ("rate_sum", np.float64),  # of all messages at `shared_at`
-        # Share of messages that began since `shared_at`, plus share of `rate_sum` that ended.
+        # Since `shared_at`: share of messages that began, plus share of `rate_sum` that ended.
         ("changed_share", np.float64),
         ("begin_sum", np.float64),  # sum of the begin times of flowing messages
         ("mean_inverse_duration", np.float64),  # mean of 1 / duration of flowing messages
@@ -58,7 +58,7 @@ MESSAGE = np.dtype(
         ("left", np.float64),  # bytes left at `shared_at`
         ("begun", np.float64),  # time when it began to flow
         ("arrived_at", np.float64),
-        ("first", np.int64),  # begin of its resources in `FlowInputs.resource`
+        ("first", np.int64),  # start of its resources in `FlowInputs.resource`
         ("last", np.int64),  # end of its resources
         ("bottleneck", np.int64),  # the resource that limits its rate
     ],
@@ -94,7 +94,7 @@ class FlowInputs(NamedTuple):
     resource: Int32s  # (H,)
     share: float  # share of a message on each of its resources; some are listed twice
     capacity: Floats  # (Q,) bytes per second
-    sharers: Ints  # (Q + 1,) begin of the messages of a resource in `sharer`
+    sharers: Ints  # (Q + 1,) start of each resource's messages in `sharer`
     thread: Ints  # (T,) thread that hands over the messages of a task
 
 
@@ -124,13 +124,13 @@ class FlowState(NamedTuple):
     end_time: Floats  # (M,)
 
 
-# Levels within rounding are equal.
+# Levels that differ only by rounding count as equal.
 _LEVEL_TOLERANCE = 1 + 1e-9
 _PREFETCH_DISTANCE = 8
-# Rates are computed again when one of four shares is too large: `changed_share`, the time since the
-# last computation relative to the mean age or to the mean duration of the messages, or the time
-# that a message waits for a rate relative to its duration. The limit of each share is the accepted
-# error times its factor, at most _MAX_SHARE.
+# Rates are computed again when one of four shares is too large: `changed_share`; the time since the
+# last computation, relative to the mean age of the messages or relative to their mean duration; or
+# the time that a message waits for a rate, relative to its duration. The limit of each share is the
+# accepted error times its factor, but at most _MAX_SHARE.
 _CHANGE_FACTOR, _AGE_FACTOR, _DURATION_FACTOR, _WAIT_FACTOR, _MAX_SHARE = 10, 10, 2, 2, 0.5
 
 
@@ -172,7 +172,7 @@ def advance(flows: FlowInputs, state: FlowState, error: float, steps: int) -> bo
 def _begin_next_round(flows: FlowInputs, state: FlowState, task: int) -> None:
     """Begin a task's next round if its current round is complete.
 
-    All messages of the round are handed over at once, with their times.
+    All messages of the round are handed over in this call, each with its own hand-over time.
     """
     rounds = state.missing.shape[0]
     if state.entered[task] + 1 < rounds and (
@@ -201,7 +201,7 @@ def _send_message(flows: FlowInputs, state: FlowState, m: int) -> None:
     """Schedule the first event of a message that was handed over.
 
     With a rendezvous, a message flows after its question and the answer. If its receiver has not
-    begun the round, it waits in the receiver's list of questions.
+    begun the round, the message waits in the receiver's list of questions.
     """
     ready = state.handed_over[m]
     if flows.copying[m] >= 0:
@@ -271,8 +271,8 @@ def _add_event(state: FlowState, time: float, key: int) -> None:
 def _start_flow(flows: FlowInputs, state: FlowState, m: int, error: float) -> None:
     """Start a message that has no rate yet, and set a deadline for the next computation of rates.
 
-    The deadline is after a share of the message's duration, which is estimated from the levels of
-    its resources.
+    The message may wait for a share of its duration, which is estimated from the levels of its
+    resources.
     """
     clock, message = state.clock[0], state.message[m]
     message.begun = clock.now
@@ -296,7 +296,7 @@ def _start_flow(flows: FlowInputs, state: FlowState, m: int, error: float) -> No
 
 @bare_kernel
 def _end_flow(flows: FlowInputs, state: FlowState, m: int, error: float) -> None:
-    """End a message; other messages get its rate at the next computation."""
+    """End a message; the next computation gives its rate to other messages."""
     clock, message = state.clock[0], state.message[m]
     for h in range(message.first, message.last):
         q = flows.resource[h]
@@ -310,7 +310,7 @@ def _end_flow(flows: FlowInputs, state: FlowState, m: int, error: float) -> None
 
 @bare_kernel
 def _record_load_change(state: FlowState, q: int, weight: float, change: int) -> None:
-    """Record that a message of a resource begins (``change`` 1) or ends (-1) now."""
+    """Record that a message on a resource begins (``change`` 1) or ends (-1) now."""
     clock, load = state.clock[0], state.load[q]
     load.n_messages += change
     load.weight += change * weight
@@ -320,7 +320,7 @@ def _record_load_change(state: FlowState, q: int, weight: float, change: int) ->
 
 @bare_kernel
 def _record_change(state: FlowState, share: float, error: float) -> None:
-    """Record the share of a message that begins or ends now, and update the deadline."""
+    """Add the share of a message that begins or ends now, and update the deadline."""
     clock = state.clock[0]
     clock.n_changes += 1
     clock.change_delay_sum += clock.now - clock.shared_at
@@ -360,7 +360,7 @@ def _share_resources(flows: FlowInputs, state: FlowState, error: float) -> None:
 def _reset_resources(flows: FlowInputs, state: FlowState) -> int:
     """Free all resources, put the used ones on a heap by level, and return the size of the heap.
 
-    Also compute the mean time since the changes of each resource.
+    Also compute, for each resource, the mean time since its changes.
     """
     clock = state.clock[0]
     elapsed = clock.now - clock.shared_at
@@ -393,9 +393,10 @@ def _reset_resources(flows: FlowInputs, state: FlowState) -> int:
 def _assign_rates(flows: FlowInputs, state: FlowState, size: int, error: float) -> None:
     """Set the rates of all messages by progressive filling, from the lowest level on.
 
-    The level of a resource is its free capacity over the weight of its messages without a rate. The
-    resource with the lowest level limits these messages. The heap has lower bounds of the levels,
-    because a level only increases when other messages of the resource get their rates.
+    The level of a resource is its free capacity divided by the weight of its messages that have no
+    rate yet. The resource with the lowest level limits these messages. The levels on the heap are
+    lower bounds: when other resources limit some of its messages, the level of a resource can only
+    increase.
     """
     height, lowest, clock = state.height, state.lowest, state.clock[0]
     last_level = 0.0
@@ -440,8 +441,8 @@ def _assign_rates(flows: FlowInputs, state: FlowState, size: int, error: float) 
 def _list_unrated(flows: FlowInputs, state: FlowState, q: int) -> int:
     """List the flowing messages of a resource that have no rate yet, and return their number.
 
-    Messages that have ended are removed from the resource's list. A message has a rate of the
-    present computation if its stamp is the parity of that computation.
+    Messages that have ended are removed from the resource's list. A message has its rate from the
+    current computation if its stamp equals the current parity.
     """
     sharer, unrated, stamp = state.sharer, state.unrated, state.stamp
     n = n_flowing = 0
@@ -464,7 +465,8 @@ def _list_unrated(flows: FlowInputs, state: FlowState, q: int) -> int:
 def _set_rate(flows: FlowInputs, state: FlowState, m: int, q: int, rate: float) -> None:
     """Set the rate of a message, and subtract the bytes that it has sent since `shared_at`.
 
-    It sent at its old rate until the resource that limits it changed, and then at the new rate.
+    It sent at its old rate until the resource that limits it changed, and since then at the new
+    rate.
     """
     message, clock = state.message[m], state.clock[0]
     old_rate = message.rate
@@ -483,7 +485,7 @@ def _set_rate(flows: FlowInputs, state: FlowState, m: int, q: int, rate: float) 
     clock.mean_inverse_duration += 1 / max(end - message.begun, 1e-30)
     if end <= max(clock.due, clock.first_end):
         if end < clock.first_end:
-            # Listed messages that end after `due` wait for the next rates.
+            # Listed messages that end after `due` now end after the next computation, so drop them.
             if clock.first_end > clock.due:
                 clock.n_ending = 0
             clock.first_end = end
@@ -532,7 +534,7 @@ def _sift_down(
 
 @bare_kernel
 def _heap_pop(key: Floats, items: Ints, size: int) -> None:
-    """Remove the first item of a heap, which then has ``size`` items."""
+    """Remove the first item of a heap; ``size`` items are left."""
     _sift_down(key, items, size, 0, key[size], items[size])
 
 

@@ -2,7 +2,7 @@
 
 A lane is a queue of packets at a link, and a channel is a part of the buffer after a link. The
 first packet of each lane at a node claims the links that it may take next. A set of lanes, ports or
-channels is a number with a bit for each member. `state` has the records and their fields.
+channels is a number with a bit for each member. `state` defines the records and their fields.
 
 The default network has no special rules and no adaptive packets; it has its own machine code.
 """
@@ -65,8 +65,8 @@ def arbitration(state: State) -> int:
 def counts_arrivals(state: State) -> bool:
     """Return whether buffers count packets on arrival instead of departure.
 
-    The sums at the end of a run are equal. Counting on departure shares a cache line with the wait.
-    Counting on arrival is needed if counters are read during the run.
+    Both give the same sums at the end of a run. Counting on departure uses the same cache line as
+    the wait. Counting on arrival is needed if counters are read during the run.
     """
     return state.rules.special is not None
 
@@ -93,7 +93,7 @@ def second_channel(state: State, out: int) -> int:
 
 @bare_kernel
 def queue_fifo(state: State, f: int) -> int:
-    """Return the FIFO that holds the queue of a FIFO."""
+    """Return the FIFO whose record holds the queue of FIFO ``f``."""
     if state.rules.shared_by == 1:
         return f
     return f - np.int64(np.uint32(f) % np.uint32(state.rules.shared_by))
@@ -101,13 +101,13 @@ def queue_fifo(state: State, f: int) -> int:
 
 @bare_kernel
 def node_of_fifo(state: State, f: int) -> int:
-    # Unsigned 32-bit division is faster.
+    # Unsigned 32-bit division is faster than 64-bit division.
     return np.int64(np.uint32(f) // np.uint32(state.rules.fifos))
 
 
 @bare_kernel
 def next_port(state: State, route: int) -> int:
-    """Return the first port in dimension order with hops left."""
+    """Return the first port, in dimension order, that has hops left."""
     port: int = state.fields.port[np.uint64(trailing_zeros(route))]
     return port
 
@@ -116,7 +116,7 @@ def next_port(state: State, route: int) -> int:
 def zone_fields(state: State, p: int) -> int:
     """Return the route fields of the ports that an adaptive packet may choose; 0 for none.
 
-    These are the ports with hops left in its first zone, a set of dimensions, with any hops left.
+    These are the ports with hops left in the first zone (set of dimensions) that has any hops left.
     """
     packet = state.packets.packet[p]
     zone: int = np.uint64(0)
@@ -128,7 +128,7 @@ def zone_fields(state: State, p: int) -> int:
         if zone != 0:
             break
     if state.rules.ties_minus:
-        # A route has hops left in both directions of a dimension only at a tie. Drop the plus one.
+        # A route has hops left in both directions of a dimension only at a tie. Drop the plus hops.
         for port in range(0, state.fields.mask.size, 2):
             if zone & state.fields.mask[np.uint64(port + 1)]:
                 zone &= ~state.fields.mask[np.uint64(port)]
@@ -139,8 +139,8 @@ def zone_fields(state: State, p: int) -> int:
 def buffer_bytes(state: State, wire: float) -> int:
     """Return the bytes that a packet takes in a buffer; an empty packet takes one byte.
 
-    With the bubble rule every packet takes the bytes of the largest. Otherwise the free bytes could
-    be spread over the buffers of a ring in parts that are too small for any packet.
+    With the bubble rule, every packet takes as many bytes as the largest. Otherwise the free bytes
+    of a ring could be spread over its buffers in parts that are too small for any packet.
     """
     if state.rules.whole_places:
         return state.rules.largest
@@ -160,7 +160,7 @@ def link_before(buffer: int) -> int:
 
 @bare_kernel
 def count_packet(counter: Any, packets: int, wire: float) -> None:
-    """Count a packet that enters or leaves a buffer with ``packets`` packets."""
+    """Count a packet that enters or leaves a buffer that holds ``packets`` packets."""
     counter.packets += 1
     counter.wire_bytes += wire
     counter.max_packets = max(counter.max_packets, packets)
@@ -193,7 +193,7 @@ _NO_CLAIM = 255
 
 @bare_kernel
 def words_per_node(state: State) -> int:
-    """Return the number of 64-bit words with a bit for each lane of a node."""
+    """Return how many 64-bit words are needed for one bit for each lane of a node."""
     if state.rules.special is None:
         return 1
     lanes = state.fields.shift.size * KINDS * n_inputs(state)
@@ -218,7 +218,7 @@ def port_ranks(state: State, fields: int) -> int:
 
 @bare_kernel
 def set_claims(state: State, index: int, adaptive_ranks: int, ordered_rank: int, kind: int) -> None:
-    """Store the links that the first packet of a lane may take, adaptively and in order."""
+    """Store the links that a lane's first packet may take, adaptively and in dimension order."""
     state.links.adaptive_ranks[np.uint64(index)] = adaptive_ranks
     state.links.ordered[np.uint64(index)] = 2 * ordered_rank + kind
 
@@ -232,7 +232,7 @@ def clear_claims(state: State, index: int) -> None:
 
 @bare_kernel
 def find_claims(state: State, out: int, word: int, free: int) -> np.uint64:
-    """Return the lanes of a word, as bits, whose first packet can enter a link."""
+    """Return, as bits, the lanes of a word whose first packet can enter a link."""
     extra = state.links.extra[out]
     rank = np.int64(extra.rank)
     row = (np.int64(extra.node) * words_per_node(state) + word) * LANES_PER_WORD
@@ -247,7 +247,7 @@ def find_claims(state: State, out: int, word: int, free: int) -> np.uint64:
 
 @bare_kernel
 def entry_kind(state: State, index: int, out: int, free: int) -> int:
-    """Return the kind with which the first packet of a ready lane enters a link."""
+    """Return the kind, such as FREE, under which a ready lane's first packet enters a link."""
     rank = np.uint64(state.links.extra[out].rank)
     adaptive_ranks = np.int64(state.links.adaptive_ranks[np.uint64(index)])
     if free & (1 << FREE) and (adaptive_ranks >> np.int64(rank)) & 1:
@@ -257,7 +257,7 @@ def entry_kind(state: State, index: int, out: int, free: int) -> int:
 
 @bare_kernel
 def emptiest_link(state: State, node: int, zone: int) -> int:
-    """Return the link of the zone with the most free minus queued bytes; NONE without a zone."""
+    """Return the zone's link with the most free minus queued bytes; NONE if the zone is empty."""
     first = node * state.fields.shift.size
     best = NONE
     max_free = -(2**62)
@@ -281,10 +281,10 @@ def lane_kind(state: State, p: int, out: int, straight_port: int) -> int:
     default network computes this when the packet is sent.)
 
     Dateline rule: packets that will cross the edge of the ring take the second channel, packets
-    that will cross its middle the first, and others draw one at random. No packet of the first
-    channel crosses the edge and none of the second crosses the middle, so full buffers cannot form
-    a cycle. An adaptive packet that returns to dimension order may draw another channel than
-    before, because it holds only one buffer at a time.
+    that will cross its middle take the first, and other packets draw a channel at random. No packet
+    in the first channel crosses the edge, and no packet in the second crosses the middle, so full
+    buffers cannot form a cycle. An adaptive packet that returns to dimension order may draw a
+    different channel than before, because it holds only one buffer at a time.
     """
     packet = state.packets.packet[p]
     link = state.links.link[out]
@@ -309,9 +309,9 @@ def lane_kind(state: State, p: int, out: int, straight_port: int) -> int:
 
 @bare_kernel
 def _choose_ready_lane(state: State, out: int, ready: int) -> int:
-    """Return the lane among the bits ``ready`` that sends first, or NONE.
+    """Return the lane that sends first, of those in the bits ``ready``, or NONE.
 
-    This is the lane whose first packet arrived first or, with round robin, the next input's lane.
+    It is the lane whose first packet arrived earliest or, with round robin, the next input's lane.
     """
     if ready == 0:
         return NONE
@@ -337,9 +337,9 @@ def _is_older(state: State, lane: int, other: int) -> bool:
 
 @bare_kernel
 def _choose_round_robin(state: State, turn: int, ready: int) -> int:
-    """Return the ready lane of the first input from ``turn`` on, or NONE.
+    """Return a ready lane of the first input, from ``turn`` on, that has one; else NONE.
 
-    Within an input, FIRST comes before SECOND, and SECOND before FREE.
+    The order of the lanes of an input is FIRST, SECOND, FREE.
     """
     best = NONE
     min_distance = KINDS * n_inputs(state)
@@ -359,7 +359,7 @@ def _choose_round_robin(state: State, turn: int, ready: int) -> int:
 
 @bare_kernel
 def open_channels(state: State, out: int) -> int:
-    """Return the kinds of lanes, as bits, that have free bytes after a link."""
+    """Return, as bits, the kinds of lanes for which the buffer after a link has enough space."""
     link = state.links.link[out]
     # Arithmetic instead of branches, because the CPU cannot predict the fill level of buffers.
     free = np.int64(free_bytes(state, out, 0) >= state.rules.largest) << FIRST
@@ -386,19 +386,19 @@ def choose_lane(state: State, out: int, free: int) -> int:
 
 @bare_kernel
 def _choose_of_two(state: State, out: int, ready: int) -> int:
-    """Return the lane, FIRST or SECOND, that has waited longer among those ready, or NONE."""
+    """Return the ready lane, FIRST or SECOND, that has waited longer, or NONE if none is ready."""
     first = state.links.lane[lane_index(state, out, FIRST)].since
     second = state.links.lane[lane_index(state, out, SECOND)].since
     # ``ready`` is 1 for the first lane, 2 for the second, and 3 for both. In the last case it is
     # replaced by 1 or 2, for the lane that has waited longer. The lane is this number minus one.
-    # There is no branch, because the CPU cannot predict it.
+    # This avoids a branch, which the CPU could not predict.
     longer = 1 + np.int64(np.int32(second - first) < 0)
     return ((ready + (ready == 3) * (longer - 3)) & 3) - 1
 
 
 @bare_kernel
 def choose_adaptive_lane(state: State, out: int, free: int) -> int:
-    """Return the next lane that a link serves, of any link of its node, or NONE.
+    """Return the lane that a link serves next, from the lanes of all links of its node, or NONE.
 
     The link's own lanes come first, then the lanes of other links, so that a link is not idle while
     the first packet of any lane could take it.
@@ -418,7 +418,7 @@ def choose_adaptive_lane(state: State, out: int, free: int) -> int:
     ready &= (np.uint64(1) << np.uint64(lanes)) - np.uint64(1)
     if ready != 0:
         return own_lane + _choose_ready_lane(state, out, ready)
-    # Among equal waits, choose the next lane in cyclic order after its own.
+    # If waits are equal, choose the lane that follows the link's own lanes first, in cyclic order.
     n_node_lanes = state.fields.shift.size * lanes
     base = own_lane - port * lanes
     best = NONE
@@ -460,10 +460,11 @@ def pack_routes(
     is_adaptive_edge: Bools,
     message: NDArray[Any],
 ) -> None:
-    """Write the packed route and the open ties of each message, `MESSAGE`. (E,) (E,) (E,) -> (E,).
+    """Write each message's packed route and open ties into its record. (E,) (E,) (E,) -> (E,).
 
-    At a tie the plus field is filled, or both fields if packets choose adaptively. If ties split
-    packets, ``coin`` has a bit for each tie, in routing order: the direction of the odd packet.
+    At an open tie the plus field is filled; if packets choose adaptively, both fields are. If
+    packets are split at ties, ``coin`` has the odd packet's direction at each tie, as bits in
+    routing order.
     """
     for e in range(src.size):
         both_directions = is_adaptive_edge[e] and not grid.tie.adaptive_fixed
@@ -490,8 +491,8 @@ def pack_routes(
             if tie and uses_coin and grid.tie.is_open:
                 open_ties |= 1 << i
                 if not grid.tie.is_drawn:
-                    # Directions alternate between neighbours, and between messages on one ring with
-                    # different other coordinates.
+                    # Directions alternate between neighbours, and between messages that use the
+                    # same ring but differ in other coordinates.
                     both = sum(grid.coords[src[e]]) + sum(grid.coords[dst[e]]) - t
                     coin |= (1 - both % 2) << n_ties
                 n_ties += 1

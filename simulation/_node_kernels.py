@@ -20,7 +20,7 @@ _FIRST_TASK, _LAST_TASK, _MESSAGE = 0, 1, 2
 
 @bare_kernel
 def queue_round(state: State, task: int, now: int) -> None:
-    """Queue the current round of a task at its worker, which hands over its messages."""
+    """Queue a task's current round at its worker, which hands over the messages of the round."""
     w = state.tasks.worker_of[task]
     state.tasks.following[task] = NONE
     if state.tasks.worker[w, _FIRST_TASK] == NONE:
@@ -34,7 +34,7 @@ def queue_round(state: State, task: int, now: int) -> None:
 
 @bare_kernel
 def _prepare_first_message(state: State, w: int, now: int) -> None:
-    """Prepare the first message of the round of a worker's first task."""
+    """Prepare the first message in the round of a worker's first task."""
     task = state.tasks.worker[w, _FIRST_TASK]
     rounds = state.rounds.waits.size // state.tasks.current.size
     row = task * rounds + state.tasks.current[task]
@@ -51,8 +51,8 @@ def _prepare_first_message(state: State, w: int, now: int) -> None:
 def hand_over_message(state: State, w: int, now: int) -> None:
     """Hand over a worker's current message, and schedule its next message or its next task.
 
-    When a task has handed over its round, ``current`` is increased by the number of rounds until
-    the task begins its next round.
+    After a task has handed over a round, and until it begins the next, its ``current`` is the
+    handed-over round plus the number of rounds.
     """
     task = state.tasks.worker[w, _FIRST_TASK]
     rounds = state.rounds.waits.size // state.tasks.current.size
@@ -65,7 +65,7 @@ def hand_over_message(state: State, w: int, now: int) -> None:
         if m < state.rounds.begin[row + 1]:
             add_task_event(state, now + state.packets.message[m].overhead, w)
             return
-    # The round is complete, so the worker continues with its next task.
+    # The round is handed over, so the worker continues with its next task.
     next_task = state.tasks.following[task]
     state.tasks.worker[w, _FIRST_TASK] = next_task
     state.tasks.current[task] += rounds
@@ -76,7 +76,7 @@ def hand_over_message(state: State, w: int, now: int) -> None:
 
 @bare_kernel
 def _begin_next_round(state: State, task: int, now: int) -> None:
-    """Begin a task's next round if its present round is handed over and its messages arrived."""
+    """Begin a task's next round if the current one is handed over and its messages have arrived."""
     rounds = state.rounds.waits.size // state.tasks.current.size
     round_done = state.tasks.current[task] - rounds
     if (
@@ -93,7 +93,7 @@ def _begin_next_round(state: State, task: int, now: int) -> None:
 
 @bare_kernel
 def _answer_early_questions(state: State, row: int, now: int) -> None:
-    """Answer the questions that arrived before the round, in the order of arrival."""
+    """Answer the questions that arrived before the round began, in order of arrival."""
     last = state.rounds.asked[row]
     m = last
     while m != NONE:
@@ -115,7 +115,7 @@ def _send_message(state: State, m: int, now: int) -> None:
 def _enqueue_message(state: State, m: int, now: int) -> int:
     """Append a message to its queue, and return an idle FIFO that may send it, or NONE.
 
-    A message within a node uses no FIFO: it is copied. ``shared_by`` FIFOs share a queue.
+    A message within a node is copied, without a FIFO. Each queue is shared by ``shared_by`` FIFOs.
     """
     message = state.packets.message[m]
     message.ready = now
@@ -205,7 +205,7 @@ def release_fifo(state: State, f: int, waited: int, now: int) -> None:
 def _break_ties(state: State, m: int) -> np.uint64:
     """Return the route of the next packet of a message with open ties.
 
-    At each tie, the packets of a message alternate between plus and minus, or choose at random.
+    At each tie, the packets of a message alternate between plus and minus, or draw one at random.
     """
     message = state.packets.message[m]
     coin = np.uint64(message.to_send ^ message.coin)
@@ -226,7 +226,7 @@ def _break_ties(state: State, m: int) -> np.uint64:
 def receive_packet(state: State, p: int, now: int) -> None:
     """Record the receipt of a packet, free its slot, and schedule the arrival of its message.
 
-    The arrival is an event only if a handshake or a round waits for it.
+    The arrival is scheduled only if a handshake or a round waits for it.
     """
     packet = state.packets.packet[p]
     m = packet.message
@@ -261,9 +261,9 @@ def handle_arrival(state: State, m: int, now: int) -> None:
 
 @bare_kernel
 def _keep_early_question(state: State, m: int, answer: int) -> bool:
-    """Return whether a question arrived before its receiver's round; if so, store it for later.
+    """If a question arrived before its receiver's round, store it; return whether it did.
 
-    The stored questions of a round form a ring, and `asked` is the last of them.
+    The stored questions of a round form a circular list; `asked` is the last question.
     """
     message = state.rounds.next_message[answer]
     if message == NONE:
@@ -284,7 +284,7 @@ def _keep_early_question(state: State, m: int, answer: int) -> bool:
 
 @bare_kernel
 def _decrement_waits(state: State, row: int, now: int) -> None:
-    """Decrement the messages that a round waits for, and continue its task after the last one."""
+    """Decrement the messages that a round waits for; after the last, continue the round's task."""
     state.rounds.waits[row] -= 1
     rounds = state.rounds.waits.size // state.tasks.current.size
     task = row // rounds

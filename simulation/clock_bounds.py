@@ -1,4 +1,4 @@
-"""Lower bounds of simulated times: those of `routing.bounds` minus the rounding of the clock.
+"""Lower bounds of simulated times: the bounds of `routing.bounds` minus the clock's rounding.
 
 They are valid for any routes of packets, for merged packets and for several iterations.
 """
@@ -20,14 +20,14 @@ from toruscast.routing.messages import Messages, packet_counts, prepare_edges, s
 from .simulator import RunSchedule, schedule_run
 from .state import LONGEST_WAIT, PARTS, busiest_node_seconds, choose_tick
 
-# Relative rounding errors of a sum in another order, and of packet bytes in single precision.
+# Relative rounding errors: of a sum in a different order, and of packet bytes in single precision.
 _SUM_ROUNDING, _SINGLE_ROUNDING = 1e-9, 2.0**-24
-# Rounding errors in a phase, in half ticks, without those of its messages and hops. A FIFO or a
-# reception port begins a packet in the tick in which the previous packet ended, and the end of the
-# packet is rounded.
+# Rounding errors in a phase, in half ticks, in addition to those of its messages and hops. A FIFO
+# or a reception port begins a packet in the tick in which the previous packet ended, and rounds the
+# end of the packet.
 _HALF_TICKS_PER_PHASE = 5
 # A run restarts with longer ticks if a packet waits too long. These are the maximum wait, as a
-# multiple of the seconds of the busiest node, and the maximum number of restarts.
+# multiple of the busiest node's time, and the maximum number of restarts.
 _MAX_WAIT_FACTOR, _MAX_HALVINGS = 256, 3
 
 
@@ -41,17 +41,18 @@ class ClockLoss(NamedTuple):
     keeps_order: bool  # whether edges become ready in the order of their exact times
 
     def reduce(self, seconds: float, share: float) -> float:
-        """Return a bound minus the loss, with one of the relative losses."""
+        """Return a bound in seconds minus the loss; ``share`` is one of the relative losses."""
         return max(0.0, seconds * (1 - share) - self.seconds)
 
 
 def sure_bounds(
     bounds: MappingBounds, stretches: RunSchedule, coarsenings: Sequence[int]
 ) -> Bounds:
-    """Return lower bounds of the end of a run with any of the coarsenings.
+    """Return lower bounds of the end of a run that hold for each of the coarsenings.
 
     The link bound is an estimate if packets may choose their route. The total is always valid: it
-    uses the release bound in dimension order, and the cut bound if packets may choose.
+    uses the release bound if routes follow the dimension order, and the cut bound if packets may
+    choose.
     """
     bounds_of_problem: dict[int, Bounds] = {}
     sure: list[Bounds] = []
@@ -61,7 +62,7 @@ def sure_bounds(
         if id(problem) not in bounds_of_problem:
             bounds_of_problem[id(problem)] = _sure_stretch(bounds.stretch(problem), coarsenings)
         sure.append(bounds_of_problem[id(problem)])
-        # Add in the order of a simulation, for the same rounding.
+        # Add in the same order as a simulation, to get the same rounding.
         if sure[-1].total:
             end = end + bounds.problem.torus.network.start + sure[-1].total
     return Bounds(*(sum(column) for column in zip(*sure, strict=True)))._replace(total=end)
@@ -77,10 +78,10 @@ def sure_mean(
 ) -> float:
     """Return a lower bound of the mean time of all iterations but the first; 0 if none is known.
 
-    ``time_of_first`` returns the simulated seconds of the first iteration alone for a coarsening.
-    With random routes these seconds depend on the seed. The bound then uses only the stretches
-    that begin after the first iteration, unless ``is_of_one``: it is then a bound of the simulation
-    with exactly these seconds.
+    ``time_of_first`` takes a coarsening and returns the simulated seconds of the first iteration
+    alone. With random routes, these seconds depend on the seed, so the bound uses only the
+    stretches that begin after the first iteration. With ``is_of_one``, the bound uses these seconds
+    anyway, but holds only for the simulation in which they are the same.
     """
     stretches = schedule_run(bounds.problem, iterations)
     torus, n_phases = bounds.problem.torus, len(bounds.problem.workload)
@@ -96,17 +97,17 @@ def sure_mean(
             # As in `Simulation.time`.
             first = 0.0 if draws else time_of_first(coarsening)
             total = sure_bounds(bounds, stretches, [coarsening]).total
-            # The simulated sum includes the first iteration, with another rounding.
+            # The simulated sum also includes the first iteration, so its rounding differs.
             total *= 1 - _SUM_ROUNDING * draws
             means.append((total - first) / (iterations - 1))
     return max(0.0, min(means, default=0.0))
 
 
 def _sure_stretch(bounds: StretchBounds, coarsenings: Sequence[int]) -> Bounds:
-    """Return the lower bounds of phases without a barrier that hold for all coarsenings.
+    """Return lower bounds of phases without a barrier; the bounds hold for all coarsenings.
 
-    A bound is the minimum of the exact bound and, for each coarsening, of the exact bound minus the
-    rounding of the clock.
+    Each is the minimum of the exact bound and, for each coarsening, the exact bound minus the
+    clock's rounding.
     """
     exact, links, release = bounds.resources, bounds.sure_link, bounds.sure_release
     candidates = [exact._replace(total=max(links, *exact[1:4], release))]
@@ -124,16 +125,16 @@ def _sure_stretch(bounds: StretchBounds, coarsenings: Sequence[int]) -> Bounds:
 
 
 def clock_loss(problem: MappingProblem, mapping: TaskMapping, coarsening: int) -> ClockLoss | None:
-    """Return the clock's rounding for phases without a barrier; None if they exceed its range.
+    """Return the clock's rounding for phases without a barrier; None if beyond its range.
 
-    Every event on a chain of messages rounds a time by at most half a tick, and every packet on a
-    link by at most half a part of a tick.
+    Each event on a chain of messages rounds a time by at most half a tick. Each packet on a link
+    rounds its time by at most half a part (a tick has 2**PARTS parts).
     """
     comm, torus, network = problem.unrolled.comm, problem.torus, problem.torus.network
     node = problem.placed(mapping).node
     src, dst = node[comm.src], node[comm.dst]
     packets, wire = packet_counts(problem, coarsening)
-    # `choose_tick` reads these columns only.
+    # `choose_tick` reads only these columns.
     columns: dict[str, Any] = dict.fromkeys(Messages._fields)
     columns |= {"src": src, "dst": dst, "nbytes": comm.nbytes, "packets": packets, "wire": wire}
     messages = Messages(**columns | {"software": software_times(comm, network)})
@@ -158,12 +159,12 @@ def clock_loss(problem: MappingProblem, mapping: TaskMapping, coarsening: int) -
 
 
 def _max_edges_of_task(phase: CommGraph) -> int:
-    """Return the maximum number of edges that leave a task."""
+    """Return the maximum number of edges that leave the same task."""
     return int(np.diff(phase.first).max(initial=0))
 
 
 def _keeps_order(problem: MappingProblem, tick: float) -> bool:
-    """Return whether different hand-over times differ by more than the rounding of ticks."""
+    """Return whether distinct hand-over times are further apart than the rounding of ticks."""
     comm = problem.comm
     software = software_times(comm, problem.torus.network)
     if (software == software[:1]).all():

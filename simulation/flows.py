@@ -41,13 +41,13 @@ from .simulator import schedule_run
 if TYPE_CHECKING:
     from toruscast.mapping.problem import MappingLike, ProblemLike, TorusLike
 
-# Steps of the event loop before the first call of `progress`. Their number doubles until they take
-# this many seconds, because a step takes from a microsecond to tens of milliseconds.
+# Number of steps of the event loop before the first call of `progress`. The number doubles until
+# the steps take this many seconds, because a step takes from a microsecond to tens of milliseconds.
 _FIRST_STEPS, _MIN_REPORT_SECONDS = 64, 0.05
-# Maximum hops of all messages, and maximum rounds times tasks: about 4 GB.
+# Maximum total hops of all messages, and maximum number of rounds times tasks: about 4 GB.
 _MAX_HOPS = 2**27
 _MAX_TASK_ROUNDS = 2**28
-# With a larger ratio of the seconds per byte on two routes, rounded sums would lose small weights.
+# Maximum ratio of the seconds per byte of two routes; above it, rounded sums lose small weights.
 _MAX_RATE_RATIO = 1e12
 
 
@@ -72,7 +72,7 @@ class FlowSimulation(MessageTimes[Span]):
         """Return a table of existing links, indexed by link number.
 
         Columns: ``node``, ``dimension``, ``direction``, ``wire_bytes`` (including packet headers)
-        and ``busy_share``, the share of the time that the bytes take at the link's bandwidth.
+        and ``busy_share``, the bytes' time at the link's bandwidth as a share of the total time.
         """
         packets, wire = packet_counts(self.problem)
         return link_table(self, link_loads(self.problem, self.mapping, packets * wire))
@@ -90,8 +90,8 @@ def simulate_flows(
     """Simulate messages as flows that share links, and return their arrival times.
 
     There are no packets, so the cost depends on the number of messages, not on their bytes. (With
-    an error of 0 it grows with the square of that number if no two messages end together.) The
-    model describes connections that share links without filling buffers, for example by windows
+    an error of 0, the cost grows with the square of the number of messages if no two end together.)
+    The model describes connections that share links without filling buffers, for example by windows
     or adaptive rates. Full buffers delay packets, and only `simulate` models this delay
     (`docs/reference/simulator.md`).
 
@@ -100,30 +100,30 @@ def simulate_flows(
     comm : Workload, CommGraph, MappingProblem, or traffic in another form that it accepts
         As for `simulate`: phases one after the other, or dependent rounds.
     torus : Torus, str or sequence of int
-        Routes are in dimension order; half of a message takes each direction if the torus splits
-        ties or draws them at random. The simulation uses these parts of ``torus.network``: packet
-        sizes (for the headers), latency, software, whether the tasks of a node share a thread,
-        injection FIFOs (all of a node share a queue with ``first_free``), memory bandwidth and the
-        eager limit. It ignores buffers, arbitration and the number of reception ports.
+        Routes are in dimension order; if the torus splits ties or draws them at random, half of a
+        message goes each way. The simulation uses these parts of ``torus.network``: packet sizes
+        (for the headers), latency, software, whether the tasks of a node share a thread, injection
+        FIFOs (with ``first_free``, those of a node share a queue), memory bandwidth and the eager
+        limit. It ignores buffers, arbitration and the number of reception ports.
     mapping : TaskMapping or array-like of int
         Node of each task.
     error : float
         Accepted mean error of the arrival times relative to exact shares, from 0 (exact shares at
         every time) to less than 1. The error of a single message may be several times as large, and
-        larger in dependent rounds. The time between two computations of shares is proportional to
-        this error.
+        even larger in dependent rounds. The time between two computations of shares is proportional
+        to ``error``.
     iterations : int
         Number of times that the phases run, without a barrier in between, as for `simulate`.
     progress : callable, optional
-        Called from time to time with "messages", the arrived messages, and their total number.
+        Called from time to time with "messages", the number of arrived messages, and the total.
 
     Notes
     -----
     A message begins to flow after the latency of its hops, and after the question and the answer of
     a rendezvous. All flowing messages share the links, the FIFOs and the memory bandwidth of
-    receivers by weighted max-min fairness: the rate of a message can only increase if a message
-    with a smaller rate per weight loses (Bertsekas and Gallager, *Data Networks*, 1992). The weight
-    is one over the sum of 1 / bandwidth along the route, because connections with a window of bytes
+    receivers by weighted max-min fairness: no message can get a higher rate without slowing one
+    with a smaller rate per weight (Bertsekas and Gallager, *Data Networks*, 1992). The weight is
+    one over the sum of 1 / bandwidth along the route, because connections with a window of bytes
     are slower if their round trip is longer (Lakshman and Madhow, IEEE/ACM Trans. Networking 5,
     1997). Short messages do not wait behind long ones, unlike packets in a queue. Such flow-level
     models are validated in Velho, Schnorr, Casanova and Legrand, ACM Trans. Modeling and Computer
@@ -182,7 +182,7 @@ def _build_inputs(
 ) -> tuple[FlowInputs, NDArray[np.void]]:
     """Return the inputs of the kernels, and the initial record of each message.
 
-    Resources are numbered in this order, without unused ones: links, FIFOs and receivers.
+    The used resources are numbered in this order: links, FIFOs, receivers.
     """
     network = torus.network
     remote = messages.src != messages.dst
@@ -208,17 +208,17 @@ def _build_inputs(
     latency = np.asarray(hops * network.hop_latency, dtype=np.float64)
     question = latency + network.header / max(torus.bandwidth)
     n_fifos = torus.n_nodes * network.fifos
-    # With this rule the FIFOs of a node share one queue, the first.
+    # With ``first_free``, the FIFOs of a node share the queue of the first FIFO.
     n_fifos_per_queue = network.fifos if network.fifo_rule == "first_free" else 1
     fifo = torus.n_links + messages.src.astype(np.int64) * network.fifos + messages.fifo
     receiver = torus.n_links + n_fifos + messages.dst.astype(np.int64)
-    # A message in halves lists the FIFO and the receiver twice, like all of its links.
+    # A message in halves lists the FIFO and the receiver twice, because each half uses them.
     copies = round(1 / share)
     endpoints = [fifo[remote]] * copies + [receiver[remote]] * copies
     position = np.repeat(first[1:][remote], len(endpoints))
     resource = np.insert(resource, position, np.ravel(endpoints, "F"))
     first = first + len(endpoints) * np.append(0, np.cumsum(remote))
-    # Number only the used resources, because a large torus has many.
+    # Number only the used resources, because a large torus has many that are unused.
     used, index = np.unique(resource, return_inverse=True)
     capacity = np.full(used.size, network.memory_bandwidth)
     capacity[used < torus.n_links + n_fifos] = n_fifos_per_queue * max(torus.bandwidth)
@@ -247,14 +247,14 @@ def _build_inputs(
 
 
 def _list_routes(messages: Messages, torus: Torus) -> tuple[Ints, Ints, float]:
-    """Return the links of each message, as `routes`, and the share of a message on each link.
+    """Return the links of each message, like `routes`, and the share of a message on each link.
 
-    If a message is split at ties, it has the links of both halves.
+    If messages are split at ties, the links of both halves are listed.
     """
     first, links = list_routes(torus, messages.src, messages.dst)
     if not torus.ties_are_open:
         return first, links, 1.0
-    # One half of a message goes plus at each tie, and the other minus.
+    # At each tie, one half of a message goes plus, and the other half goes minus.
     other_links = np.empty_like(links)
     list_links(grid_of(torus), messages.src, messages.dst, first, other_links, 1)
     all_links = np.ravel([links, other_links], "F")
@@ -304,7 +304,7 @@ def _build_state(
     )
 
 
-# Algorithms with more messages are not simulated, because they take too long.
+# Algorithms with more messages are not simulated, because that would take too long.
 _MAX_MESSAGES = 2_000_000
 _EMPTY_ROW: dict[str, object] = {"time": math.nan, "lower_bound": math.nan, "rounds": 0}
 _EMPTY_ROW |= {"messages": 0, "GBps": math.nan, "why": ""}
@@ -318,10 +318,11 @@ def rank_collectives(
     *,
     progress: Callable[[int, int], object] | None = None,
 ) -> pd.DataFrame:
-    """Return the algorithms of a collective, the fastest first, by simulated flows.
+    """Return a table of the algorithms of a collective by simulated flows, the fastest first.
 
-    Each algorithm runs on one port, on two, and on as many as the torus has directions, up to six,
-    if it supports them. Algorithms use the shape of the torus if each node has exactly one task.
+    Each algorithm is simulated with one port, with two, and with one for each direction of the
+    torus (at most six), if it supports them. Algorithms use the shape of the torus if each node has
+    exactly one task.
     """
     names = collectives.names(collective)
     if not names or "/" in collective:
@@ -352,8 +353,8 @@ def _simulate_algorithm(
 ) -> dict[str, object] | None:
     """Return the row of an algorithm in the table of `rank_collectives`.
 
-    The result is None if the algorithm does not support so many ports. If the algorithm cannot be
-    simulated, the row has a reason instead of a time.
+    The result is None if the algorithm does not support that many ports. If the algorithm cannot be
+    simulated, the row gives the reason instead of a time.
     """
     try:
         schedule = collectives.schedule(name, mapping.n_tasks, nbytes, shape, ports=ports)
@@ -366,7 +367,7 @@ def _simulate_algorithm(
     workload = schedule.workload()
     problem = MappingProblem(workload, torus)
     bound = time_bounds(problem, mapping).total
-    # The accepted error may give a time below the lower bound.
+    # Because of the accepted error, the simulated time may be below the lower bound.
     seconds = max(simulate_flows(problem, mapping=mapping).time, bound)
     return _EMPTY_ROW | {
         "time": seconds,

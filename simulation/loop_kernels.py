@@ -79,9 +79,9 @@ from .state import (
 
 @bare_kernel
 def claim_links(state: State, now: int) -> None:
-    """Claim every link that the new first packet of a lane may take, and wake free links.
+    """Claim every link that a lane's new first packet may take, and wake the free links.
 
-    `NEW_HEAD` of the clock gives the link and the lane. Waking a link schedules an event for it.
+    The clock's `NEW_HEAD` gives the lane and its link. Waking a link schedules an event for it.
     """
     holder = state.events.clock[NEW_HEAD] >> 6
     lane = state.events.clock[NEW_HEAD] & 63
@@ -112,7 +112,7 @@ def claim_links(state: State, now: int) -> None:
         ranks_left &= ranks_left - np.uint64(1)
         out = first + state.fields.ports[rank_bit]
         link = state.links.link[out]
-        # A link without free bytes is woken when it gets some.
+        # A link whose buffer is full is woken when bytes become free.
         if (
             free_tick(link) > now
             or out == ordered
@@ -124,9 +124,9 @@ def claim_links(state: State, now: int) -> None:
 
 @bare_kernel
 def send_packet(state: State, out: int, now: int) -> int:
-    """Send the next packet over a free link, and return the link that it freed, or NONE.
+    """Send the next packet over a free link; return a link that may send because of it, or NONE.
 
-    If the packet yields its turn, the link stays free and is returned.
+    If the packet yields its turn, the link itself stays free and is returned.
     """
     link = state.links.link[out]
     free = open_channels(state, out)
@@ -178,7 +178,7 @@ def send_packet(state: State, out: int, now: int) -> int:
         release_fifo(state, -2 - previous_buffer, wait, now)
     route = packet.route - (np.uint64(1) << state.fields.shift[port])
     if is_adaptive(state):
-        # The link decides the direction at a tie.
+        # At a tie, the link that the packet takes decides the direction.
         route &= ~state.fields.mask[port ^ np.uint64(1)]
     packet.route = route
     packet.buffer = buffer
@@ -221,7 +221,7 @@ def _requeue_packet(state: State, p: int, now: int) -> None:
 
 @bare_kernel
 def release_buffer(state: State, buffer: int, wire: float, wait: int, now: int) -> int:
-    """Free the buffer of a leaving packet; return the link before it if that may send, or NONE."""
+    """Free a leaving packet's buffer space; return the buffer's link if it may send, or NONE."""
     reserve_bytes(state, buffer, -buffer_bytes(state, wire))
     link_number = link_before(buffer)
     link = state.links.link[link_number]
@@ -230,7 +230,7 @@ def release_buffer(state: State, buffer: int, wire: float, wait: int, now: int) 
     if not counts_arrivals(state):
         count_packet(counter, link.occupied, wire)
     link.occupied -= 1
-    # The CPU predicts one branch for both conditions better than two.
+    # The CPU predicts one branch for both conditions better than two branches.
     if is_armed(state, link_number) | (free_tick(link) > now):
         return NONE
     return link_number if link.lanes != 0 or has_waiting_packets(state, link_number) else NONE
@@ -238,7 +238,7 @@ def release_buffer(state: State, buffer: int, wire: float, wait: int, now: int) 
 
 @bare_kernel
 def enter_buffer(state: State, p: int, now: int) -> None:
-    """Add a packet to the buffer after its link."""
+    """Add a packet to the buffer after the link that it has crossed."""
     packet = state.packets.packet[p]
     if packet.route == DELIVERED:
         return
@@ -282,8 +282,8 @@ def request_link(state: State, p: int, now: int) -> int:
 def _deliver_packet(state: State, p: int, node: int, now: int) -> int:
     """Deliver a packet to the first free reception port; return a link that may send, or NONE.
 
-    The first call reserves the port from the time ``packet.since`` on. Later calls wait for it.
-    Ports count time in parts of a tick (2**PARTS), because reception may take less than a tick.
+    The first call reserves the port from the time ``packet.since`` on; later calls wait until then.
+    Ports count time in parts (a tick has 2**PARTS), because reception may take less than a tick.
     """
     packet = state.packets.packet[p]
     if packet.route == 0:
@@ -320,10 +320,10 @@ def start(all_arrays: State) -> None:
 
 @entry_kernel
 def run(all_arrays: State, until: int, budget: int) -> int:
-    """Run until a tick or for ``budget`` packet-hops, and return whether any event is left.
+    """Run until tick ``until`` or for ``budget`` packet-hops; return whether any event is left.
 
-    If the next event is later than ``until``, `NEXT_EVENT` of the clock is set to its tick, else to
-    0.
+    Set the clock's `NEXT_EVENT` to the tick of the next event if it is later than ``until``, else
+    to 0.
     """
     state: State = point_to(all_arrays)
     n_packets = state.packets.packet.size

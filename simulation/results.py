@@ -25,7 +25,7 @@ _EXACT = 1 - 1e-7
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """Phases without a barrier in between; times in seconds from the start."""
+    """Phases that have no barrier between them; times are in seconds from the start."""
 
     phases: tuple[int, ...]  # numbers
     begin: float
@@ -36,7 +36,7 @@ class Span:
 
 
 class Snapshot(NamedTuple):
-    """Bytes so far and packets in the buffer of each link at one time, ``(n_links,)`` both."""
+    """Each link's bytes so far, and packets in its buffer, at one time; both ``(n_links,)``."""
 
     time: float
     wire_bytes: NDArray[np.float64]
@@ -45,7 +45,7 @@ class Snapshot(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PacketSpan(Span):
-    """Phases without a barrier in between, with the counters of their packets."""
+    """Phases that have no barrier between them, with the counters of their packets."""
 
     # Counters of each link and the buffer after it, (n_links,).
     packets: NDArray[np.int64]
@@ -75,7 +75,7 @@ class MessageTimes(Result, Generic[S]):
     stretches: tuple[S, ...]
     # Number of times that the phases ran; the problem has the phases of all iterations.
     iterations: int = field(default=1, kw_only=True)
-    # Seconds of the first iteration without a further one; 0 for a single iteration.
+    # Seconds of the first iteration when simulated alone; 0 if there is only one iteration.
     alone: float = field(default=0.0, kw_only=True)
 
     @property
@@ -95,12 +95,13 @@ class MessageTimes(Result, Generic[S]):
 
     @property
     def time(self) -> float:
-        """Seconds until the last arrival, or the mean seconds of several iterations.
+        """Seconds until the last arrival or, with several iterations, their mean seconds.
 
         The mean excludes the first iteration, which begins on an idle network. It is `end` minus
-        the time of the first iteration alone, divided by the number of further iterations. Within
-        the run, the first iteration usually ends later, because further iterations delay it. If
-        random choices make it end earlier, its time within the run is subtracted instead.
+        the time of the first iteration simulated alone, divided by the number of further
+        iterations. Within the run, the first iteration usually ends later than alone, because
+        further iterations delay it. If random choices make it end earlier, its time within the run
+        is subtracted instead.
         """
         if self.iterations == 1:
             return self.end
@@ -119,7 +120,7 @@ class MessageTimes(Result, Generic[S]):
 
     @property
     def table(self) -> pd.DataFrame:
-        """The phases, one a row, as `phases` returns them."""
+        """The table of phases that `phases` returns, with one row per phase."""
         return self.phases()
 
     @property
@@ -155,8 +156,9 @@ class MessageTimes(Result, Generic[S]):
         """Return a table of messages, with a row for each edge of a phase.
 
         Columns: ``phase``, ``edge`` (its number in the phase), ``src`` and ``dst`` (tasks),
-        ``n_messages``, ``nbytes``, ``hops``, ``fifo`` (of its node, -1 within a node), ``packets``
-        (simulated), ``handed_over`` and ``arrived`` (seconds from the start).
+        ``n_messages``, ``nbytes``, ``hops``, ``fifo`` (number within its node; -1 for a message
+        within a node), ``packets`` (simulated), ``handed_over`` and ``arrived`` (seconds from the
+        start).
         """
         tables = []
         for stretch in self.stretches:
@@ -210,7 +212,7 @@ class MessageTimes(Result, Generic[S]):
         """Return a table of phases: begin, end, messages and bytes.
 
         A round begins with its first hand-over and ends with its last arrival. A round without
-        messages takes no time and begins with the previous round.
+        messages takes no time and begins when the previous round begins.
         """
         messages = self.messages()
         by_phase = messages.groupby("phase")
@@ -258,7 +260,7 @@ class Simulation(MessageTimes[PacketSpan]):
     Attributes
     ----------
     coarsening : int
-        Maximum real packets in one simulated packet.
+        Maximum number of real packets in one simulated packet.
     error : float, optional
         Requested relative error of the time.
     change : float
@@ -298,13 +300,13 @@ class Simulation(MessageTimes[PacketSpan]):
 
     @lazy
     def max_buffered(self) -> NDArray[np.int64]:
-        """Maximum packets in the buffer after the link at one time, ``(n_links,)``."""
+        """Maximum number of packets at one time in the buffer after each link, ``(n_links,)``."""
         max_packets = np.maximum.reduce([stretch.max_packets for stretch in self.stretches])
         return np.asarray(max_packets, dtype=np.int64)
 
     @lazy
     def buffered_seconds(self) -> NDArray[np.float64]:
-        """Packets in the buffer after the link, integrated over seconds, ``(n_links,)``.
+        """Packets in the buffer after each link, integrated over time in seconds, ``(n_links,)``.
 
         This is the buffer length of [Jain13], a hardware counter that sums packets over cycles.
         """
@@ -317,18 +319,18 @@ class Simulation(MessageTimes[PacketSpan]):
 
     @property
     def delay(self) -> NDArray[np.float64]:
-        """Mean seconds of a packet in the buffer, ``(n_links,)``; 0 for idle links [Jain13]."""
+        """Mean time (s) that a packet spends in the buffer, ``(n_links,)``; 0 if idle [Jain13]."""
         return self.buffered_seconds / np.maximum(self.packets, 1)
 
     def links(self) -> pd.DataFrame:
         """Return a table of the counters of existing links, indexed by link number.
 
-        ``chunks`` are units of 32 bytes. ``busy_share`` is the share of the time that the link's
-        bytes take at its bandwidth; packets from a slower link occupy it for longer.
-        ``mean_buffered`` and ``max_buffered`` count packets in the buffer after the link. Short
-        packets may exceed ``buffer_packets``. ``buffered_seconds`` is the number of packets
-        integrated over time, and ``delay`` the mean seconds of a packet in the buffer. All columns
-        include every iteration.
+        ``chunks`` are units of 32 bytes. ``busy_share`` is the time that the link's bytes take at
+        its bandwidth, as a share of the total time; packets from a slower link occupy the link for
+        longer. ``mean_buffered`` and ``max_buffered`` count packets in the buffer after the link.
+        If packets are short, a buffer may hold more than ``buffer_packets``. ``buffered_seconds``
+        is the number of packets integrated over time, and ``delay`` is the mean time (s) that a
+        packet spends in the buffer. All columns include every iteration.
         """
         table = link_table(self, self.wire_bytes)
         exists = table.index
@@ -347,9 +349,9 @@ class Simulation(MessageTimes[PacketSpan]):
         """Return a table of injection FIFOs: messages, bytes, packets and waits.
 
         ``most_edges`` is the maximum number of edges with messages in the FIFO at one time.
-        ``mean_stay`` is the mean seconds of an edge's messages in the FIFO, until their last packet
-        is at the router. ``mean_wait`` is the mean seconds for which a packet waits at the router.
-        These three include the questions and answers of a rendezvous; the other columns do
+        ``mean_stay`` is the mean time (s) that an edge's messages spend in the FIFO, until their
+        last packet is at the router. ``mean_wait`` is the mean time (s) that a packet waits at the
+        router. These three include the questions and answers of a rendezvous; the other columns do
         not. With the rule ``first_free`` the FIFOs of a node share one queue, which is listed as
         the first FIFO.
         """
@@ -378,7 +380,7 @@ class Simulation(MessageTimes[PacketSpan]):
         )
 
     def series(self) -> pd.DataFrame:
-        """Return a table of the snapshots of ``interval``: bytes and buffer of each link.
+        """Return a table of the snapshots, one per ``interval``: bytes and buffer of each link.
 
         Columns: ``time`` (seconds, the end of the interval), ``link``, ``wire_bytes`` (all bytes of
         packets whose heads passed in the interval, which may exceed the bandwidth in a short
@@ -409,7 +411,7 @@ Simulated = TypeVar("Simulated", bound=MessageTimes[Any])
 
 
 def log_simulation(result: Simulated, kind: Literal["packets", "flows"], began: float) -> Simulated:
-    """Log a simulation that began at a time of `time.perf_counter`, and return it."""
+    """Log a finished simulation, and return it; ``began`` is its start by `time.perf_counter`."""
     if not logger.isEnabledFor(logging.INFO):
         return result
     fields = {

@@ -46,7 +46,7 @@ def pack_contiguously(arrays: T) -> T:
     begins = accumulate(sizes, initial=-memory.ctypes.data % _CACHE_LINE)
 
     def copy_item(item: Any) -> Any:
-        """Return a copy of an array, or of a named tuple with its arrays, in the block."""
+        """Copy an array, or all arrays of a named tuple, into the block, and return the copy."""
         if isinstance(item, tuple):
             return type(item)(*map(copy_item, item))
         if not isinstance(item, np.ndarray):
@@ -73,7 +73,7 @@ def _iterate_arrays(value: tuple[Any, ...]) -> Iterator[NDArray[Any]]:
 
 
 _MAX_CHANNEL_BYTES = 2**30
-# Packets of a message are counted in 32 bits.
+# The packets of a message are counted with 32 bits.
 _MAX_PACKETS = 2**31
 _ARBITRATION = {"first_come": records.FIRST_COME, "round_robin": records.ROUND_ROBIN}
 
@@ -92,7 +92,8 @@ def get_route_fields(torus: Torus) -> records.RouteFields:
     ports = 2 * torus.ndim
     shift, mask = np.zeros(ports, dtype=np.uint64), np.zeros(ports, dtype=np.uint64)
     width = np.zeros(torus.ndim, dtype=np.uint64)
-    # An empty route has no bit, so its lowest bit counts as 64. Its port is only prefetched.
+    # An empty route has no bit set, so its lowest bit counts as 64. Its port is used only to
+    # prefetch.
     port_of_bit = np.zeros(65, dtype=np.int64)
     bit = 0
     for i, k in enumerate(torus.routing_order):
@@ -137,7 +138,7 @@ def build_state(
 ) -> tuple[records.State, float]:
     """Return the state before the first event, and the seconds of a tick.
 
-    A buffer holds at least ``min_places`` merged packets if it holds as many real ones.
+    A buffer holds at least ``min_places`` merged packets if it holds that many real packets.
     ``n_halvings`` is the number of halvings of ticks, as in `choose_tick`.
     """
     fields, adaptive = get_route_fields(torus), routing == "adaptive"
@@ -201,14 +202,15 @@ def _build_rules(
 ) -> records.NetworkRules:
     """Return the constants of the network, with times in ticks or in parts of a tick.
 
-    ``largest`` is the bytes of the largest packet, and ``packets_per_place`` the real packets of a
-    channel for each simulated packet that the channel holds.
+    ``largest`` is the bytes of the largest packet. ``packets_per_place`` is the number of real
+    packets that a channel holds, divided by the number of simulated packets that it holds.
     """
     network, ties = torus.network, TIE_RULES[torus.tie_break]
     parts = 2**records.PARTS / tick
     n_inputs = 1
     if network.arbitration == "round_robin":
-        # A link has its lanes as bits of a 64-bit number. If there are more, FIFOs share inputs.
+        # The lanes of a link are the bits of a 64-bit number. If 64 are too few, FIFOs share
+        # inputs.
         n_inputs = min(2 * torus.ndim + network.fifos, 64 // records.KINDS)
     bandwidth = np.repeat(np.array(torus.bandwidth), 2)
     if torus.exclusions.slow:
@@ -249,13 +251,13 @@ def _build_links(torus: Torus, credits: Int32s, rules: records.NetworkRules) -> 
     link["port"] = np.tile(np.arange(2 * torus.ndim), torus.n_nodes)
     link["entry"] = 1
     if network.deadlock == "bubble":
-        # Routes on a ring of up to three nodes have one hop, so no packet stays on it.
+        # Routes on a ring of up to three nodes have one hop, so no packet stays on such a ring.
         has_bubble = np.array(torus.wrap) & (np.array(torus.ring_lengths) > 3)
         link["entry"] = np.tile(np.repeat(1 + has_bubble, 2), torus.n_nodes)
     link["credit"] = credits[0]
     if not is_default_network:
         _fill_extra(link.view(records.EXTRA), torus, credits)
-    # Each node has whole words of lanes; see `words_per_node`.
+    # The lanes of each node take up whole words; see `words_per_node`.
     lanes = 2 * torus.ndim * records.KINDS * rules.n_inputs
     n_lanes = 0 if is_default_network else lanes * torus.n_nodes
     n_claims = -(-lanes // records.LANES_PER_WORD) * records.LANES_PER_WORD * torus.n_nodes
@@ -345,12 +347,12 @@ def _build_events(wheel: int, n_events: int, n_slots: int, n_waiting: int) -> re
 
 
 def _count_real_packets(network: Network) -> int:
-    """Return the number of real packets in a channel."""
+    """Return the number of real packets that a channel holds."""
     return min(network.buffer_packets, _MAX_CHANNEL_BYTES // (network.payload + network.header))
 
 
 def _channel_bytes(network: Network, merged: float, largest: int, min_places: int) -> int:
-    """Return the bytes of a channel; it holds ``min_places`` merged packets or all real ones."""
+    """Return a channel's bytes, enough for ``min_places`` merged packets or all real ones."""
     real_bytes = network.buffer_packets * (network.payload + network.header)
     min_packets = 1 if merged <= 1 else min(network.buffer_packets, min_places)
     return min(max(real_bytes, min_packets * largest), _MAX_CHANNEL_BYTES)
@@ -387,7 +389,7 @@ def build_message_records(
 ) -> NDArray[np.void]:
     """Return records of messages and handshakes, ``(E,)``.
 
-    The question and the answer of each message with a rendezvous follow all messages.
+    The records of all messages come first, then the question and the answer of each rendezvous.
     """
     network = torus.network
     asking = np.flatnonzero(messages.asks)
@@ -400,7 +402,7 @@ def build_message_records(
     message["to_send"][n:] = 1
     message["overhead"][:n] = np.rint(messages.software / tick)
     message["copy"][:n] = np.rint(messages.nbytes / network.memory_bandwidth / tick)
-    # A question takes the direction of its message, and the answer the opposite one.
+    # A question goes in the direction of its message, and the answer in the opposite direction.
     src, dst = np.empty((2, message.size), dtype=np.int32)
     src[:n], dst[:n] = messages.src, messages.dst
     src[n::2], dst[n::2] = src[asking], dst[asking]
@@ -422,7 +424,7 @@ def build_message_records(
 
 
 def _pack_hops(fields: records.RouteFields, hops: Int32s) -> UInt64s:
-    """Return packed routes, as `pack_routes`, from hops along each dimension."""
+    """Return packed routes, like `pack_routes`, given their hops along each dimension."""
     route = np.zeros(len(hops), dtype=np.uint64)
     for k in range(hops.shape[1]):
         n_hops = np.abs(hops[:, k]).astype(np.uint64)
@@ -443,7 +445,7 @@ def build_task_rounds(messages: Messages, n_tasks: int, n_rounds: int) -> record
     # For a rendezvous, a task hands over only the question.
     first = np.arange(n)
     if asking.size:
-        # A question is followed by its answer, and the answer by the message.
+        # The answer follows the question, and the message follows the answer.
         question = n + 2 * np.arange(asking.size)
         first[asking] = question
         next_message[question], next_message[question + 1] = question + 1, asking

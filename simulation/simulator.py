@@ -43,17 +43,18 @@ Phases = tuple[int, ...]
 StretchMessages = list[tuple[Phases, Messages]]
 S = TypeVar("S", bound=Span)
 
-# Each iteration has at least one phase with its own messages.
+# Each iteration adds at least one phase with messages of its own.
 _MAX_ITERATIONS = 100_000
 
 
 class RunSchedule(NamedTuple):
-    """Stretches of a run. A stretch is a tuple of phase numbers without a barrier in between."""
+    """Stretches of a run: each is a tuple of numbers of phases without a barrier in between."""
 
     run: MappingProblem  # the problem with its phases repeated for each iteration
-    # Stretches of the first iteration, if it is simulated alone; empty for a single iteration.
+    # Stretches of the first iteration when simulated alone; empty if there is only one iteration.
     first_iteration: list[Phases]
-    # Stretches of the run. The last phase of an iteration and the first of the next share one.
+    # Stretches of the run. An iteration's last phase and the next iteration's first share a
+    # stretch.
     all_iterations: list[Phases]
     problems: Mapping[Phases, MappingProblem]  # by stretch; equal stretches share a problem
 
@@ -84,7 +85,7 @@ class RunSchedule(NamedTuple):
 def schedule_run(problem: MappingProblem, iterations: int = 1) -> RunSchedule:
     """Return the stretches of a run; schedules of several iterations are cached."""
     iterations = whole_number(iterations, "iterations", 1, _MAX_ITERATIONS)
-    # The schedule of one iteration refers to the problem, so a cache would form a cycle.
+    # The schedule of one iteration refers to the problem, so caching it there would form a cycle.
     if iterations == 1:
         return _schedule_run(problem, 1)
     return problem.derive(_schedule_run, iterations)
@@ -96,7 +97,7 @@ def _schedule_run(problem: MappingProblem, iterations: int) -> RunSchedule:
     n_phases = len(workload)
     first_iteration: list[Phases] = []
     if iterations > 1:
-        # Iterations of a single phase have no barriers, so they are rounds.
+        # Iterations of a single phase have no barriers between them, so they run as rounds.
         dependent = workload.dependent or n_phases == 1
         phases = tuple(workload.phases) * iterations
         repeated = replace(workload, phases=phases, dependent=dependent)
@@ -128,7 +129,7 @@ def _select_phases(problem: MappingProblem, numbers: Phases) -> MappingProblem:
     return MappingProblem(Workload(phases, dependent=True), problem.torus, problem.routing)
 
 
-# Packet-hops between two calls of `progress` and two checks for Ctrl-C, about a tenth of a second.
+# Packet-hops between two calls of `progress`, and between two checks for Ctrl-C: about 0.1 s.
 _SLICE = 2**20
 # A tick after the end of any run.
 _NEVER = 2**62
@@ -137,14 +138,14 @@ SEED_STEP = 0x1E3779B97F4A7C15
 # Maximum number and bytes of snapshots.
 _MAX_SNAPSHOTS = 100_000
 _MAX_SNAPSHOT_BYTES = 2 * 10**9
-# Approximate bytes of a snapshot.
+# Approximate bytes of a snapshot, and additional bytes for each link.
 _SNAPSHOT_BYTES, _BYTES_PER_LINK = 1000, 12
 
 
 def packet_hops(messages: Messages, torus: Torus) -> int:
-    """Return the hops of all packets, including the questions and answers of rendezvous."""
+    """Return the total hops of all packets, including questions and answers of rendezvous."""
     hops = torus.distance(messages.src, messages.dst)
-    # A question and its answer are a packet each.
+    # A question and its answer are one packet each.
     return int((messages.packets * hops).sum() + 2 * hops[messages.asks].sum())
 
 
@@ -166,7 +167,7 @@ class PacketRun:
     def report(self, done: int) -> None:
         """Report the finished packet-hops of this stretch."""
         if self.progress is not None:
-            # Progress does not decrease if a stretch is restarted.
+            # Progress must not decrease when a stretch is restarted.
             self.reported = max(self.reported, min(self.finished + done, self.total))
             self.progress(self.reported, self.total)
 
@@ -176,7 +177,7 @@ class PacketRun:
         The simulation is repeated with longer ticks if a packet waited too long for the clock.
         """
         problem = self.problems[numbers]
-        # Random numbers differ after each barrier.
+        # Use different random numbers after each barrier.
         seed = (self.seed + numbers[0] * SEED_STEP) % 2**63
         snapshots = None
         n_halvings = 0
@@ -259,7 +260,7 @@ class PacketRun:
 
 
 def _sum_by_queue(values: Floats, shared_by: int) -> Floats:
-    """Sum over the FIFOs that share a queue, at the first of them."""
+    """Sum the values of FIFOs that share a queue, and store each sum at the first FIFO."""
     sums = np.zeros_like(values)
     sums[::shared_by] = values.reshape(-1, shared_by).sum(axis=1)
     return sums
@@ -278,22 +279,22 @@ def _take_snapshot(state: records.State, now: float, begin: float) -> Snapshot:
 
 
 # Maximum change of the time when the coarsening is halved, as a share of the accepted error. If
-# errors halved with the coarsening, a share of 1/2 would suffice, but in a full network they jump
+# errors halved with the coarsening, a share of 1/2 would suffice, but in a full network errors jump
 # (docs/reference/simulator.md). With 1/8, twice in a row, one mapping of fifty was off by 15 %.
 _CHANGE_SHARE = 1 / 16
 # Required number of small changes in a row, because one or two may be chance.
 _N_STABLE = 3
-# From this coarsening on, two more steps cost about as much as real packets.
+# From this coarsening on, two more halvings cost about as much as simulating real packets.
 _SMALL_COARSENING = 8
-# Fewer packet-hops take less than a second, so packets are not merged.
+# With fewer packet-hops, a simulation takes less than a second, so packets are not merged.
 _FEW_PACKET_HOPS = 2**22
 # Minimum packets of the longest message in the coarsest simulation. Fewer packets would fit into
-# the buffers of a route. The time would then change little for several steps, and still be wrong.
+# the buffers of a route. The time would then change little for several steps, and yet be wrong.
 _MIN_MESSAGE_PACKETS = 64
-# If a buffer has fewer places for packets, a simulation with this many must have nearly the same
-# time. With eight places, one mapping had an error of 20 %, but with sixteen none had.
+# If a buffer has fewer places for packets than this, a simulation with this many must give nearly
+# the same time. With 8 places, one mapping had an error of 20 %; with 16, none had.
 _MANY_PLACES = 16
-# Maximum difference between these times, as a share of the accepted error.
+# Maximum difference between the two times, as a share of the accepted error.
 _PLACES_SHARE = 1 / 8
 
 
@@ -319,11 +320,12 @@ def refine(
     """Halve the coarsening until the time changes little three times in a row.
 
     Return the last simulation and its relative change. ``run`` takes a coarsening and a minimum
-    number of places for packets in a buffer. ``longest`` is the packets of the longest message.
+    number of places for packets in a buffer. ``longest`` counts the packets of the longest message.
 
-    After a change larger than the error, six small changes are required, because the time of such a
-    network may jump. In a full network the time depends on the number of places in a buffer more
-    than on the coarsening. If there are few, a simulation with many must have nearly the same time.
+    After a change larger than the error, six small changes in a row are required, because the time
+    of such a network may jump. In a full network the time depends on the number of places in a
+    buffer more than on the coarsening. If there are few places, a simulation with many must give
+    nearly the same time.
     """
     coarsening = 1 if hops < _FEW_PACKET_HOPS else candidate_coarsenings(longest, max_coarsening)[0]
     result = run(coarsening, PLACES)
@@ -385,43 +387,44 @@ def simulate(
         adaptive for phases with a message of more than ``torus.network.deterministic_limit`` bytes,
         and deterministic for other phases (dependent rounds count as one phase).
     coarsening : int
-        Real packets in one simulated packet, with the header and payload of each; a shorter message
-        is one packet. Buffers hold fewer of the longer packets, but at least three if they hold as
-        many real ones. With ``first_come``, a longer packet of a FIFO yields to others as often as
-        its real packets would. Loads do not change; pipelining becomes coarser.
+        Number of real packets merged into one simulated packet, with all their headers and
+        payloads; a message with fewer is one packet. Buffers hold fewer merged than real packets,
+        but at least three if they hold three real ones. With ``first_come``, a merged packet from a
+        FIFO yields to others as often as its real packets would. Loads do not change; pipelining
+        becomes coarser.
     error : float, optional
         Accepted relative error of the time, such as 0.03. The coarsening is halved until the time
-        changes by much less, three times in a row (six after a jump) and with larger buffers, or
-        until packets are real. Cannot be combined with `coarsening`.
+        changes by much less than this three times in a row (six times after a jump), and also with
+        larger buffers; or until packets are real. Cannot be combined with `coarsening`.
     iterations : int
         Number of times that all phases run. There is no barrier between iterations: a task begins
         the next one when it has handed over its messages and received the messages sent to it. The
         time is the mean of all iterations but the first, which begins on an idle network and is
         also simulated alone; see `Simulation.time`. Counters include all iterations.
     seed : int
-        Seed of random choices: the direction at ties if the torus has a random tie rule, and with
-        datelines the channel of packets that cross no dateline.
+        Seed of random choices: the direction at ties if the torus has a random tie rule; and, with
+        datelines, the channel of packets that cross no dateline.
     interval : float, optional
-        Seconds between the snapshots of `Simulation.series`, at most 100,000 snapshots and 2 GB.
+        Seconds between the snapshots of `Simulation.series`; at most 100,000 snapshots and 2 GB.
     progress : callable, optional
-        Called from time to time with "packets", the finished packet-hops, and their total number.
+        Called from time to time with "packets", the number of finished packet-hops, and the total.
 
     Notes
     -----
-    A task prepares its messages one after the other, in cyclic order from its next higher partner,
-    and hands each to an injection FIFO. A FIFO sends one packet after the other. A router forwards
-    a packet when its head has arrived (virtual cut-through) and the buffer after the next link has
-    space; a packet from a slower link leaves no faster than it arrives. Buffer space is free again
-    when its packet begins to leave. With the bubble rule, a packet needs space for two packets to
-    enter a ring, but only for one to stay on it, so a ring never fills up. With datelines there are
-    two channels: one for packets that cross the edge of the ring, and one for packets that cross
-    its middle; other packets take either. `docs/reference/simulator.md` has the full model with its
-    sources.
+    A task prepares its messages one after the other, in cyclic order of their receivers from the
+    next higher task on, and hands each to an injection FIFO. A FIFO sends one packet after the
+    other. A router forwards a packet when its head has arrived (virtual cut-through) and the buffer
+    after the next link has space; a packet from a slower link leaves no faster than it arrives. A
+    packet's buffer space is free again when the packet begins to leave. With the bubble rule, a
+    packet needs space for two packets to enter a ring, but only for one to stay on it, so a ring
+    never fills up. With datelines there are two channels: one for packets that cross the edge of
+    the ring, and one for packets that cross its middle; other packets take either.
+    `docs/reference/simulator.md` has the full model with its sources.
 
     The first call on a machine compiles the simulator, which takes 10 to 15 seconds.
 
-    The clock has ticks of at most 1/1024 of a full packet's time on the fastest link. Ticks are
-    longer if a run would need more than 2**31 of them.
+    A tick of the clock is at most 1/1024 of the time that a full packet takes on the fastest link.
+    Ticks are longer only if a run would otherwise need more than 2**31 of them.
 
     Examples
     --------

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @register("random", lambda _: [])
 def random(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
-    """Place the tasks on random distinct slots, with a uniform distribution."""
+    """Place the tasks on distinct slots, drawn uniformly at random."""
     return rng.permutation(placement.n_places)[: placement.n_tasks] // placement.capacity
 
 
@@ -37,7 +37,7 @@ def random(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     parameters="K: number of swapped pairs of tasks, NAME: the initial mapping",
 )
 def swap(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
-    """Exchange the nodes of K random pairs of tasks, one after the other, in the mapping NAME."""
+    """Swap the nodes of K random pairs of tasks, one pair after another, in the mapping NAME."""
     match = re.fullmatch(r"([0-9]{1,9})-([a-z].*)", variant)
     if not match:
         raise VariantError
@@ -51,7 +51,7 @@ def swap(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     return np.array(node, dtype=np.int64)
 
 
-# With more tasks, two or more nodes have over a hundred thousand mappings.
+# With more tasks than this, two or more nodes allow over a hundred thousand mappings.
 _MAX_COUNTED_TASKS = 20
 
 
@@ -61,7 +61,7 @@ _MAX_COUNTED_TASKS = 20
     parameters="K: index among all mappings, from 0 and less than a million; for few tasks",
 )
 def nth(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
-    """Take the mapping with index K in the lexicographic order of all mappings; for few tasks."""
+    """Take mapping number K of all mappings in lexicographic order; only for few tasks."""
     if not re.fullmatch("[0-9]{1,6}", variant):
         raise VariantError
     node = next(itertools.islice(all_mappings(placement), int(variant), None), None)
@@ -79,8 +79,8 @@ def count_mappings(placement: Placement) -> float:
     if n_tasks > _MAX_COUNTED_TASKS:
         return math.inf
     # The number is n_tasks! times the coefficient of x**n_tasks in f(x)**n_nodes, where f is the
-    # sum of x**k / k! up to the capacity. The recurrence of the coefficients of a power follows
-    # from its derivative: f (f**n)' = n f' f**n.
+    # sum of x**k / k! for all k up to the capacity. The derivative of f**n gives a recurrence for
+    # its coefficients: f (f**n)' = n f' f**n.
     f = [Fraction(1, math.factorial(k)) for k in range(min(capacity, n_tasks) + 1)]
     power = [Fraction(1)]
     for t in range(1, n_tasks + 1):
@@ -91,8 +91,9 @@ def count_mappings(placement: Placement) -> float:
 
 
 def all_mappings(placement: Placement) -> Iterator[tuple[int, ...]]:
-    """Yield the node of each task for every mapping, in lexicographic order."""
-    # A depth-first search, in which each task of `prefix` is on the lowest node not tried yet.
+    """Yield every mapping, given by the node of each task, in lexicographic order."""
+    # Depth-first search: `prefix` has the nodes of the first tasks, and `node` is the next node to
+    # try for the following task.
     free = [0] * placement.torus.n_nodes
     for node in placement.torus.usable_nodes.tolist():
         free[node] = placement.capacity
@@ -116,11 +117,11 @@ def all_mappings(placement: Placement) -> Iterator[tuple[int, ...]]:
         node += 1
 
 
-# Shares of a sample; the remaining mappings are random.
+# Shares of structured and of swapped mappings in a sample; the remaining mappings are random.
 _STRUCTURED, _SWAPPED = 0.55, 0.33
-# Relative difference of hop-bytes below which structured mappings are equivalent.
+# Structured mappings are equivalent if the relative difference of their hop-bytes is at most this.
 _RESOLUTION = 1e-3
-# Number of mappings from which swaps start.
+# Maximum number of mappings that swaps start from.
 _N_BASES = 4
 
 
@@ -135,9 +136,10 @@ def sample(
 ) -> list[TaskMapping]:
     """Return ``n`` distinct mappings of different quality, from good to random.
 
-    About half are structured, drawn from the families in turn, and have different hop-bytes as long
-    as there are enough. A third are the best of these after an increasing number of random swaps,
-    in even steps of quality. The others are random.
+    About half are structured: they are drawn from the families in turn, and have different
+    hop-bytes as long as there are enough such mappings. A third are made by random swaps in the
+    best of these; the number of swaps increases so that the quality falls in even steps. The others
+    are random.
 
     Parameters
     ----------
@@ -149,18 +151,18 @@ def sample(
     seed : int
         Random seed of the swaps and the random mappings.
     tasks_per_node : int, optional
-        Capacity of a node; the minimum for all tasks to fit if not given.
+        Capacity of a node; if not given, the minimum with which all tasks fit.
     exclude : mappings, as in `rank`
         Mappings to exclude, so that samples do not overlap.
     kinds : iterable of str, optional
-        Families of mappings, the first words of `patterns`, such as ``("permute", "nested")``.
+        Families of mappings (the first words of `patterns`), such as ``("permute", "nested")``.
         Swaps and random mappings are included only with ``swap`` and ``random``. If not given, all
         families except ``nested``, which has as many variants as all others together.
 
     Returns
     -------
     list of TaskMapping
-        Mappings with distinct names. `make` returns the same mapping for a name and seed.
+        Mappings with distinct names. With the same name and seed, `make` returns the same mapping.
 
     Examples
     --------
@@ -226,7 +228,7 @@ def count_remaining(placement: Placement, exclude: Sequence[TaskMapping]) -> flo
 
 
 class DistinctMappings:
-    """A sample that will have ``n`` distinct mappings; an error if there cannot be so many."""
+    """A sample that collects ``n`` distinct mappings; it is an error if fewer exist."""
 
     def __init__(self, placement: Placement, n: int, seed: Seed, exclude: Mappings = ()) -> None:
         self.placement = placement
@@ -243,7 +245,7 @@ class DistinctMappings:
             raise TooFewMappingsError("not enough different mappings", found=found, expected=n)
 
     def add(self, name: str, node: NDArray[Any] | None = None) -> list[TaskMapping]:
-        """Return the mapping in a list; empty if the sample contains it already or excludes it."""
+        """Add a mapping and return it in a list, which is empty if it is a repeat or excluded."""
         if node is None:
             node, _ = place_tasks(self.placement, name, self.seed)
         digest = _digest(node)
@@ -269,10 +271,10 @@ def add_structured(
     are_equivalent: Callable[[Costed, Costed], bool],
     accepted: Iterable[Costed] = (),
 ) -> Generator[TaskMapping, None, tuple[list[Costed], list[TaskMapping]]]:
-    """Yield up to ``count`` named mappings from the queues in turn, without equivalent ones.
+    """Yield up to ``count`` named mappings from the queues in turn, skipping equivalent ones.
 
     Mappings are compared with each other and with ``accepted``. The generator returns all mappings
-    that it tried, and the mappings that it did not yield because they were equivalent to others.
+    that it tried, and those that it skipped because they were equivalent to others.
     """
     placement = sample.placement
     remaining, different = list(queues), list(accepted)
@@ -306,9 +308,9 @@ def _have_equal_costs(new: Costed, other: Costed) -> bool:
 def add_swaps(
     sample: DistinctMappings, tried: Iterable[Costed], size: int
 ) -> Iterator[TaskMapping]:
-    """Extend the sample to ``size`` mappings with good ones after an increasing number of swaps.
+    """Extend the sample to ``size`` mappings: make ever more swaps in good mappings.
 
-    Swaps start from the best of the ``tried`` mappings of each of up to four families.
+    The swaps start from the best ``tried`` mapping of each family, for up to four families.
     """
     placement = sample.placement
     n = size - len(sample.names)
@@ -323,7 +325,7 @@ def add_swaps(
             bases.append(costed)
     names = itertools.cycle([mapping.name for _, mapping in bases[:_N_BASES]])
     # A pair of tasks is unchanged by k swaps with probability exp(-4 k / T), because a swap moves
-    # two of the T tasks. Choose k for even steps of this probability.
+    # two of the T tasks. Choose k such that this probability falls in even steps.
     levels = (np.arange(n) + 0.5) / n
     counts = np.maximum(1, np.round(-placement.n_tasks / 4 * np.log1p(-levels))).astype(int)
     for count, base in zip(counts.tolist(), names, strict=False):
@@ -340,8 +342,8 @@ def sample_inequivalent(
     """Draw mappings that are not symmetric to each other or to excluded ones.
 
     Symmetric mappings take nearly the same time, so a model trained on one knows the time of the
-    other. If there are too few other mappings, symmetric ones complete the sample; their number is
-    the second result.
+    other. If too few mappings remain, symmetric ones complete the sample; the second result is
+    their number.
     """
     remaining = count_remaining(placement, exclude)
     excluded = {fingerprint(placement.problem, mapping) for mapping in exclude}
@@ -363,6 +365,6 @@ def sample_inequivalent(
 
 
 def fingerprint(problem: MappingProblem, mapping: TaskMapping) -> bytes:
-    """Return the hops of all edges as bytes, which are equal for symmetric mappings."""
+    """Return the hops of all edges as a `bytes` object; it is equal for symmetric mappings."""
     node, comm = mapping.node, problem.comm
     return problem.torus.distance(node[comm.src], node[comm.dst]).tobytes()

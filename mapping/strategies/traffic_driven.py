@@ -33,13 +33,13 @@ _METHODS = {
     parameters="METHOD: refined, grid or graph",
 )
 def bisect(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
-    """Halve the torus along its longest dimension and the set of tasks, recursively.
+    """Recursively halve the torus along its longest dimension, together with the set of tasks.
 
-    Each bisection minimises estimated hop-bytes, with the distances of the boxes' centres. The
-    candidates are cuts of the task grid (``grid``), breadth-first growth with pairwise refinement
-    after Kernighan and Lin (``graph``), or both (``refined``). Dual recursive bisection is due to
-    Ercal, Ramanujam and Sadayappan, J. Parallel Distrib. Comput. 10, 1990, and Pellegrini,
-    SHPCC'94.
+    Each bisection minimises the hop-bytes, estimated from the distances between the boxes' centres.
+    The candidates are cuts of the task grid (``grid``), breadth-first growth with pairwise
+    refinement after Kernighan and Lin (``graph``), or both (``refined``). Dual recursive bisection
+    is due to Ercal, Ramanujam and Sadayappan, J. Parallel Distrib. Comput. 10, 1990, and
+    Pellegrini, SHPCC'94.
     """
     if variant not in _METHODS:
         raise VariantError
@@ -60,9 +60,9 @@ def bisect(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     parameters="START: heaviest or random",
 )
 def greedy(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
-    """Place the tasks one by one, always the task with the most bytes to placed tasks.
+    """Place the tasks one by one; the next is always the task with the most bytes to placed tasks.
 
-    Among the free nodes nearest to its heaviest partner, it takes the node with the fewest
+    Of the free nodes nearest to its heaviest partner, a task takes the node with the fewest
     hop-bytes. With ``heaviest``, the task with the most bytes is placed first, on node 0. With
     ``random``, the first task and its node are random.
     """
@@ -87,7 +87,7 @@ def greedy(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     )
 
 
-# Maximum number of assignments of torus dimensions to evaluate, and width of the search for them.
+# Maximum number of dimension assignments to evaluate, and width of the beam search for them.
 _MAX_ASSIGNMENTS, _BEAM_WIDTH = 24, 1000
 
 
@@ -95,18 +95,18 @@ _MAX_ASSIGNMENTS, _BEAM_WIDTH = 24, 1000
 def spectral(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Embed the tasks by the slowest eigenvectors of their graph, and divide the layout into nodes.
 
-    The eigenvectors of a grid or torus of tasks are waves along its dimensions, mixed if several
-    are equally slow. Independent component analysis separates them: a cosine and its sine give the
-    angle around a ring, a single wave the position on a line. One or more dimensions of the torus
-    are assigned to each dimension of the layout and folded so that neighbours are one hop apart.
-    The best assignment has the fewest hop-bytes. The strategy recovers a renumbered halo. Spectral
-    layout: Hall, Management Science 17, 1970; FastICA: Hyvarinen, IEEE Trans. Neural Networks 10,
-    1999.
+    The eigenvectors of a grid or torus of tasks are waves along its dimensions; waves that are
+    equally slow are mixed. Independent component analysis separates them: a cosine and its sine
+    give the angle around a ring, and a single wave gives the position on a line. One or more
+    dimensions of the torus are assigned to each dimension of the layout and folded so that
+    neighbours are one hop apart. The assignment with the fewest hop-bytes is used. The strategy
+    recovers the grid of a halo exchange whose tasks are renumbered. Spectral layout: Hall,
+    Management Science 17, 1970; FastICA: Hyvarinen, IEEE Trans. Neural Networks 10, 1999.
     """
     sizes = placement.torus.shape
     best_node: NDArray[Any] = np.arange(placement.n_tasks) // placement.capacity
     min_cost = np.inf
-    # Several BLAS threads take ten times the processor time of one.
+    # Several BLAS threads together take ten times as much processor time as one thread.
     with threadpool_limits(1, "blas"):
         for layout in find_layouts(placement, sum(size > 1 for size in sizes), rng):
             for assignment in _assign_dimensions(layout, placement.torus):
@@ -123,8 +123,8 @@ def _assign_dimensions(layout: Sequence[LayoutAxis], torus: Torus) -> list[list[
     """Return assignments of torus dimensions to the axes of the layout, best first.
 
     An assignment lists the dimensions of each axis. A beam search adds one dimension at a time. It
-    keeps the assignments whose numbers of nodes along the axes, on a log scale, are closest to the
-    extents of the axes.
+    keeps the assignments for which the number of nodes along each axis best matches the axis's
+    extent, on a log scale.
     """
     dims = [d for d, size in enumerate(torus.shape) if size > 1]
     dims.sort(key=lambda d: (-torus.shape[d], torus.wrap[d]))
@@ -138,7 +138,7 @@ def _assign_dimensions(layout: Sequence[LayoutAxis], torus: Torus) -> list[list[
     for n, d in enumerate(dims):
         parent = np.repeat(np.arange(len(assignments)), len(layout))
         choice = np.tile(np.arange(len(layout)), len(assignments))
-        # Dimensions of the same kind are interchangeable, so their choices ascend.
+        # Dimensions of the same kind are interchangeable, so only ascending choices are tried.
         is_equal = n and kinds[n] == kinds[n - 1]
         is_new = choice >= assignments[parent, -1] if is_equal else np.full(choice.shape, True)
         parent, choice = parent[is_new], choice[is_new]
@@ -160,10 +160,10 @@ def _assign_dimensions(layout: Sequence[LayoutAxis], torus: Torus) -> list[list[
 def _divide_layout(
     layout: Sequence[LayoutAxis], assignment: Sequence[tuple[int, ...]], torus: Torus
 ) -> NDArray[Any]:
-    """Return the node of each task, by division into equal slabs along each axis of the layout.
+    """Return the node of each task, by dividing the layout into equal slabs along each axis.
 
-    ``group`` numbers the boxes of tasks so far. Each axis divides every box into slabs, one for
-    each position along its torus dimensions.
+    ``group`` is the number of each task's current box. Each axis divides every box into slabs, one
+    for each position along the torus dimensions of the axis.
     """
     n_tasks = len(layout[0].value)
     node = np.zeros(n_tasks, dtype=np.int64)
@@ -173,7 +173,7 @@ def _divide_layout(
         sizes = [torus.shape[d] for d in reversed(dims)]
         path = walk_snake(sizes)[:, ::-1] if sizes else np.zeros((1, 0), dtype=np.int64)
         offsets = path @ torus.node_strides[list(dims)]
-        # Stable sorts of short integers are radix sorts.
+        # For short integers, NumPy's stable sort is a fast radix sort.
         key = group[axis.order].astype(np.min_scalar_type(torus.n_nodes))
         order = axis.order[np.argsort(key, kind="stable")]
         size = np.bincount(group)
@@ -181,7 +181,7 @@ def _divide_layout(
         slab = (np.arange(n_tasks) - first) * len(offsets) // np.repeat(size, size)
         node[order] += offsets[slab]
         group[order] = group[order] * len(offsets) + slab
-        # Renumber the groups without empty ones.
+        # Renumber the groups, skipping empty ones.
         group = (np.cumsum(np.bincount(group) > 0) - 1)[group]
     return node
 
@@ -189,22 +189,22 @@ def _divide_layout(
 # Maximum tasks for a dense eigendecomposition, which is more reliable than an iterative one.
 _MAX_DENSE = 1500
 _CHEBYSHEV_DEGREE, _MAX_ITERATIONS, _TOLERANCE = 24, 12, 0.01
-# Two waves with a lower correlation of their squares are a cosine and its sine; without noise it
-# would be -1.
+# Two waves are a cosine and its sine if the correlation of their squares is lower than this.
+# Without noise, the correlation would be -1.
 _MAX_PAIR_CORRELATION = -0.6
-# Edges below this share of both tasks' largest edge are ignored.
+# Edges are ignored if their bytes are below this share of the largest edge of both tasks.
 _MIN_SHARE = 0.1
-# Minimum number of eigenvectors to compute, and minimum ratio of eigenvalues of different groups.
+# Minimum number of eigenvectors to compute, and minimum ratio of eigenvalues between two groups.
 _MIN_EIGENVECTORS, _GROUP_GAP = 16, 1.1
-# An eigenvector gives a new axis if a regression on functions of the other axes leaves this share
-# unexplained; number of harmonics of each axis, and maximum number of functions.
+# An eigenvector gives a new axis if a regression on functions of the other axes leaves more than
+# this share unexplained. Also: number of harmonics of each axis, and maximum number of functions.
 _MIN_UNEXPLAINED, _HARMONICS, _MAX_REGRESSORS = 0.7, 2, 200
-# Tasks in the sample for independent component analysis.
+# Maximum number of tasks sampled for independent component analysis.
 _MAX_ICA_TASKS = 2000
-# Further eigenvectors, which complete the last group of equal eigenvalues, and the tolerance for
-# equal eigenvalues.
+# Number of extra eigenvectors, to complete the last group of equal eigenvalues; and the tolerance
+# within which eigenvalues are equal.
 _EXTRA_EIGENVECTORS, _EQUAL = 32, 1e-9
-# Rounding errors, which differ between processors, must not order tasks.
+# Decimals to keep: rounding errors, which vary by processor, must not affect the order of tasks.
 _DECIMALS = 6
 
 
@@ -226,8 +226,8 @@ def find_layouts(placement: Placement, n_dimensions: int, rng: Rng) -> Iterator[
     """Yield candidate layouts of the tasks.
 
     The number of eigenvectors of a layout is unknown, because a ring has two and a line has one.
-    Harmonics of a long axis can be as slow as the waves of a short one. Therefore each further axis
-    comes from the slowest eigenvectors that are not functions of the previous axes.
+    Harmonics of a long axis can be as slow as the waves of a short axis. Therefore each further
+    axis comes from the slowest eigenvectors that are not functions of the previous axes.
     """
     max_waves = min(2 * n_dimensions, placement.n_tasks - 2)
     if max_waves < 1 or not placement.partners.partner.size:
@@ -254,8 +254,9 @@ def _find_slow_eigenvectors(
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the ``n`` smallest positive eigenvalues of the Laplacian and their eigenvectors.
 
-    The graph has the bytes between tasks as weights. Its Laplacian is normalised by the degrees.
-    ``equal_weights`` ignores light edges and the weights of others. Shapes (n,) and (n_tasks, n).
+    The weights of the graph are the bytes between tasks; with ``equal_weights``, light edges are
+    ignored and all others weigh the same. The Laplacian is normalised by the degrees. The results
+    have the shapes (n,) and (n_tasks, n).
     """
     first, partner, nbytes = placement.partners
     n_tasks = placement.n_tasks
@@ -273,7 +274,7 @@ def _find_slow_eigenvectors(
     if n_tasks <= _MAX_DENSE:
         dense = np.zeros((n_tasks, n_tasks))
         np.add.at(dense, (task, partner), normal)
-        # SciPy could compute only the largest eigenvalues, but takes longer to import.
+        # SciPy could skip all but the largest eigenvalues, but it takes longer to import.
         values, vectors = np.linalg.eigh(dense)
         last = -(n + 2 + _EXTRA_EIGENVECTORS)
         values, vectors = values[:last:-1], vectors[:, :last:-1]
@@ -290,7 +291,7 @@ def _find_slow_eigenvectors(
 def _choose_basis(columns: Floats) -> Floats:
     """Return an orthonormal basis that depends only on the space spanned by orthonormal columns.
 
-    A library may return any basis of an eigenspace, and a different one on each processor.
+    A library may return any basis of an eigenspace, even a different basis on each processor.
     """
     probe = np.random.default_rng(0).normal(size=columns.shape)
     basis, triangle = np.linalg.qr(columns @ (columns.T @ probe))
@@ -305,7 +306,7 @@ def _iterate_eigenvectors(
     Each step of the subspace iteration applies a Chebyshev polynomial, which is small for
     eigenvalues below the cutoff and grows fast above it.
     """
-    # Twelve additional vectors speed up the convergence of the last ones.
+    # With twelve additional vectors, the last eigenvectors converge faster.
     block = np.random.default_rng(1).normal(size=(normal.shape[0], n + 12))
     cutoff, previous_gaps = 0.9, np.full(n, np.inf)
     for _ in range(_MAX_ITERATIONS):
@@ -343,10 +344,10 @@ def _unmix_waves(mixed: NDArray[Any], rng: Rng) -> NDArray[Any]:
         sample = white[rng.choice(len(white), _MAX_ICA_TASKS, replace=False)]
     for _ in range(100):
         sources = sample @ rotation.T
-        # Slightly less than FastICA's 3 keeps sources without kurtosis, whose update would vanish.
+        # With FastICA's factor of 3, the update of a source without kurtosis would vanish.
         update = (sources**3).T @ sample / sample.shape[0] - (3 - 1e-6) * rotation
         left, _, right = np.linalg.svd(update)
-        # Iterations would amplify rounding errors, which differ between processors.
+        # Round, because iterations amplify rounding errors, which differ between processors.
         new = np.round(left @ right, 9)
         is_converged = np.abs(np.abs((new * rotation).sum(axis=1)) - 1).max() < 1e-8
         rotation = new
@@ -360,8 +361,8 @@ def _pair_waves(
 ) -> list[LayoutAxis]:
     """Return a ring for each cosine with its sine, and a line for each wave without a partner.
 
-    The squares of such a pair have a correlation near -1. The extent of an axis comes from the
-    ``eigenvalues`` of the ``slow`` eigenvectors in its waves.
+    The squares of such a pair have a correlation near -1. The extent of an axis follows from the
+    ``eigenvalues`` of the ``slow`` eigenvectors that make up its waves.
     """
     # A wave with two values has a constant square, whose correlation is undefined.
     with np.errstate(invalid="ignore"):
@@ -380,12 +381,12 @@ def _pair_waves(
         if {i, j} <= unpaired:
             unpaired -= {i, j}
             turn = np.arctan2(waves[:, i], waves[:, j]) / (2 * np.pi)
-            # Round to whole numbers, in which -pi and pi are the same angle.
+            # Round to whole numbers, so that -pi and pi become the same angle.
             angle = np.rint(turn * 10**_DECIMALS).astype(np.int64) % 10**_DECIMALS
             # Count angles from the widest gap, which keeps groups of tasks together.
             ordered = np.sort(angle)
             gaps = np.diff(np.append(ordered, ordered[0] + 10**_DECIMALS))
-            # Equal gaps differ by the rounding.
+            # After rounding, equal gaps may differ by up to 2.
             widest = np.flatnonzero(gaps >= gaps.max() - 2)[0]
             start = ordered[(widest + 1) % angle.size]
             value = (angle - start) % 10**_DECIMALS * (2 * np.pi / 10**_DECIMALS)
@@ -400,11 +401,11 @@ def _find_next_axes(
     """Return the axes of the slowest eigenvectors that are not functions of the layout's axes.
 
     The functions are products of harmonics of the axes; a regression on them gives the residuals.
-    The result is empty if there are too many functions, or no such eigenvector.
+    The result is empty if there are too many functions, or if no such eigenvector exists.
     """
     regressors = np.ones((len(slow), 1))
     for axis in layout:
-        # The coordinate on a line is half a wave, so the rank of a task gives its position.
+        # Coordinates on a line follow half a wave, so the rank of a task gives its position.
         rank = np.argsort(axis.order) / max(len(slow) - 1, 1)
         angle = axis.value if axis.is_ring else np.pi * rank
         phases = angle[:, None] * np.arange(1, _HARMONICS + 1)
