@@ -30,11 +30,10 @@ from .annealing import Clock
 
 # Maximum steps of the search for squares, and maximum number of evaluated layouts.
 _MAX_STEPS, _MAX_SPLITS = 2e8, 3000
-# Above this number of tasks, the maximum number of layouts is inversely proportional to it.
+# With n times as many tasks as this, the maximum number of layouts is divided by n.
 _REFERENCE_TASKS = 1000
-# Edges lighter than such a share of the heaviest are ignored; the shares are tried in turn. If
-# blocks have eight cells along each side, the second ignores halo messages across edges and
-# corners.
+# Edges lighter than this share of the heaviest are ignored; both shares are tried. With blocks of
+# eight cells along each side, the second ignores halo messages across edges and corners.
 _NEGLIGIBLE_SHARES = (0.0, 0.15)
 # Edges in fewer squares than this share of the median are not part of the product.
 _MIN_SQUARE_SHARE = 0.5

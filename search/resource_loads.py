@@ -41,8 +41,8 @@ _PARTS = 2**16
 def build_resource_table(problem: MappingProblem) -> ResourceTable:
     """Return the resources on the routes between all pairs of nodes.
 
-    Resources are numbered in this order: links as in `Torus`, injection FIFOs ``node * fifos +
-    fifo`` (with round robin, only the first of a node is used), and a receiver for each node.
+    Resources are links as in `Torus`, then injection FIFOs ``node * fifos + fifo`` (with round
+    robin, only the first of a node is used), then a receiver for each node.
     """
     torus, n = problem.torus, problem.torus.n_nodes
     # If some phases are adaptive, all are treated as adaptive.

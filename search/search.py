@@ -338,8 +338,7 @@ class MappingComparison:
     measured: dict[bytes, ComparedMapping] = field(default_factory=dict)  # by node of each task
     ranking: Ranking | None = None  # of the last comparison by `rank`
     began: float = field(default_factory=time.monotonic)
-    # The mappings compared by `rank`, by their nodes, and the first mapping's two times in
-    # `_penalise`.
+    # Nodes of the mappings compared by `rank`, and the first mapping's two times in `_penalise`.
     _compared: set[bytes] = field(default_factory=set)
     _first_times: tuple[float, float] | None = None
 

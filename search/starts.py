@@ -36,8 +36,8 @@ _MAX_PRODUCTS, _LAYOUT_COUNTS = 8, (5, 60, 600)
 _FACTOR_SECONDS, _LAYOUT_SECONDS = 5e-5, (2e-6, 3e-9)
 # Efforts of multilevel mappings, mappings for each effort, and seconds per task with effort 1.
 _EFFORTS, _MAPPINGS_PER_EFFORT, _MULTILEVEL_SECONDS = (1, 2, 4, 8, 16), 2, 2e-4
-# Seconds per task of a spectral layout, and seconds of a full decomposition over the cube of the
-# tasks. Maximum tasks for a full decomposition, and for any layout (larger ones outlast a search).
+# Seconds per task of a spectral layout, and seconds of a full decomposition per task cubed. Maximum
+# tasks for a full decomposition, and for any layout (larger ones outlast a search).
 _SPECTRAL_SECONDS, _CUBIC_SECONDS = 1e-4, 4e-10
 _MAX_CUBIC, _MAX_SPECTRAL = 1500, 20_000
 # Seconds per task that a strategy takes for one mapping.
