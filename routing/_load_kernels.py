@@ -232,9 +232,9 @@ class PassConstants(NamedTuple):
 
     fifos: int  # of a node
     shares_queue: int  # whether the FIFOs of a node share one queue
-    injection: float  # seconds a byte at the fastest link
-    memory: float  # seconds a byte at the memory bandwidth
-    latency: float  # seconds a hop
+    injection: float  # seconds per byte at the fastest link
+    memory: float  # seconds per byte at the memory bandwidth
+    latency: float  # seconds per hop
     wire_unit: float  # bytes in a unit, headers included
 
 

@@ -8,7 +8,7 @@ link       bytes of the busiest link at its bandwidth          dimension order; 
 injection  bytes of the busiest FIFO at the fastest link       any routing
 reception  bytes into the busiest node at memory bandwidth     any routing
 latency    the slowest message without contention              any routing
-release    work of a link after the times at which messages    dimension order; an estimate where
+release    when a link can end its work, given when messages   dimension order; an estimate where
            can reach it; at least the link bound               packets may choose at ties
 cut        bytes that cross a plane or leave a node            any minimal routing
 =========  ==================================================  ===================================
@@ -201,7 +201,7 @@ class StretchBounds(PhaseRoutes):
 
     @lazy
     def sure_link(self) -> float:
-        """Link bound, or the cut bound (0 for rounds) if packets may choose their route."""
+        """Link bound; if packets may choose their route, the cut bound instead (0 for rounds)."""
         if not has_multiple_routes(self.problem):
             return self.resources.link
         return 0.0 if self.problem.is_chained else cut_bound(self.problem, self.mapping)

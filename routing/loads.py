@@ -55,7 +55,7 @@ def link_loads(
     Returns
     -------
     ndarray, shape (n_links,)
-        In the order of `Torus`: ``node * 2 * D + 2 * d + s``. Messages within a node load no link.
+        In the order of `Torus`: ``node * 2 * D + 2 * d + s``. Messages within a node use no links.
 
     Notes
     -----
@@ -119,9 +119,9 @@ def _ordered_loads(problem: MappingProblem, mapping: TaskMapping, weight: Floats
 class RouteLoads(NamedTuple):
     """Statistics, over all edges, of the link loads along a route; 0 for an edge within a node."""
 
-    max_sum: float  # maximum over the edges of the summed loads
-    total: float  # sum over the edges of the summed loads
-    sum_of_max: float  # sum over the edges of the maximum load
+    max_sum: float  # largest sum of the loads along a route
+    total: float  # sum of the loads along all routes
+    sum_of_max: float  # sum over all routes of their maximum load
 
 
 def sum_loads_along_routes(
@@ -268,7 +268,7 @@ def _spread_orders(
 def pair_loads(
     torus: Torus, src: NDArray[np.integer], dst: NDArray[np.integer], weight: Floats | None = None
 ) -> Floats:
-    """Return the loads of messages between nodes in dimension order; each weighs 1 by default."""
+    """Return the loads of messages between nodes in dimension order; by default, each weighs 1."""
     src, dst = (np.ascontiguousarray(nodes, dtype=np.int32) for nodes in (src, dst))
     weight = np.ones(src.size) if weight is None else weight
     if torus.twist:

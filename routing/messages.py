@@ -200,7 +200,7 @@ class PreparedEdges(NamedTuple):
     edges: Edges
     wire_unit: float  # bytes, headers included, in a unit of `Edges.units`
     queue: Queue
-    byte_unit: float  # the same without headers
+    byte_unit: float  # bytes, headers excluded, in a unit of `Edges.units`
 
     @property
     def wire_bytes(self) -> Floats:

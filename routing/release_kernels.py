@@ -50,8 +50,8 @@ class InjectionConstants(NamedTuple):
 
     fifos: int  # of a node
     in_turn: bool  # whether a FIFO sends its messages one after the other
-    seconds_per_byte: float  # seconds a byte at the fastest link
-    seconds_per_hop: float  # seconds a hop
+    seconds_per_byte: float  # seconds per byte at the fastest link
+    seconds_per_hop: float  # seconds per hop
 
 
 @kernel

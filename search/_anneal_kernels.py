@@ -489,7 +489,7 @@ def _add_node_move(slots: Slots, step: Step, source: int, target: int) -> None:
 class Objective(NamedTuple):
     """Constants of the energy that annealing minimises."""
 
-    rate: Floats  # (P * R,) weight of a part of a load
+    rate: Floats  # (P * R,) weight per part of a load
     n_phases: int
     doublings: int  # the exponent of the norm is 2 ** doublings
     by_loads: bool  # whether loads count, not only hops

@@ -279,7 +279,7 @@ class EventRecords(NamedTuple):
     free_chunks: Int32s  # (chunks,) stack of free chunks
     # Rows: one for each worker, with rounds one for each message within a node, and one more.
     heap: NDArray[Any]  # (rows,) TASK_EVENT
-    task_queue: NDArray[Any]  # (rows,) the same for events added in order of time
+    task_queue: NDArray[Any]  # (rows,) TASK_EVENT, for events that are added in order of time
     clock: Ints  # (10,)
 
 
