@@ -1,8 +1,8 @@
-"""Kernels of link loads by straight runs, of adaptive loads, and of totals over all edges.
+"""Kernels for link loads from straight runs, for adaptive loads, and for totals over all edges.
 
 A run is the straight part of a route along one dimension, and the code of a node has its
-coordinates in bit fields (`RunTable`). Loads are counted in whole units, a power of two of bytes.
-First the units of all edges are added to their runs, then the units of each run to its links.
+coordinates in bit fields (`RunTable`). Loads are counted in whole units of 2**k bytes. The units of
+all edges are first added to their runs, and the units of each run are then added to its links.
 
 Letters in the comments: N nodes, D dimensions, L links, T tasks, E edges, R runs, C columns.
 """
@@ -22,8 +22,8 @@ from .messages import HALF, Edges
 from .route_kernels import Grid, HopsAndFifos, goes_plus, is_halved
 from .tables import OffsetTable, RunTable
 
-# Codes of a block of neighbouring nodes, and tasks between a prefetch and its use. Prefetch loops
-# advance by a cache line: 8 numbers of 64 bits or 16 numbers of 32 bits.
+# Number of codes in a block of neighbouring nodes, and of tasks between a prefetch and its use.
+# Prefetch loops advance by a cache line, that is, 8 numbers of 64 bits or 16 numbers of 32 bits.
 BLOCK_NODES = 1024
 TASKS_AHEAD = 6
 
@@ -69,7 +69,7 @@ def run_index(table: RunTable, i: int, src: int, dst_code: np.int64) -> np.uint6
 @bare_kernel
 def line_index(table: RunTable, i: int, node: int) -> np.int64:
     """Return the index of the run along dimension ``i`` from a node to coordinate 0."""
-    # The lower fields are those of dimensions before this one.
+    # Mask of the lower fields, which belong to the dimensions before this one.
     before = (np.int64(1) << table.shift[i]) - 1
     index: np.int64 = np.int64(table.start[node, i]) + (np.int64(table.code[node]) & before)
     return index
@@ -109,8 +109,8 @@ def sort_tasks_by_block(table: RunTable, node: Int32s, first: Ints) -> Ints:
 def spread_runs(grid: Grid, table: RunTable, run: Ints, load: Ints) -> None:
     """Add the units of every run to its links. (R * C,) -> (C, L).
 
-    On each line of nodes, a run adds its units at its first link and subtracts them after its last.
-    Cumulative sums along the line are then the loads of its links. A tie that is open sends half of
+    On each line of nodes, a run adds its units at its first link and subtracts them after its last
+    link. Cumulative sums along the line then give the loads of its links. An open tie sends half of
     the units in each direction.
     """
     ndim = grid.shape.size
@@ -122,7 +122,7 @@ def spread_runs(grid: Grid, table: RunTable, run: Ints, load: Ints) -> None:
         size = grid.shape[k]
         stride = grid.stride[k]
         wrap = grid.wrap[k] == 1
-        # Two copies of the line, so that a run has one begin and one end even if it wraps.
+        # Use two copies of the line, so that a run has one start and one end even if it wraps.
         plus = np.zeros(2 * size + 1, dtype=np.int64)
         minus = np.zeros(2 * size + 1, dtype=np.int64)
         for start in range(grid.coords.shape[0]):
@@ -201,7 +201,7 @@ def sum_loads_over_runs(grid: Grid, table: RunTable, load: Floats, run_loads: Fl
 def sum_run_loads_over_routes(
     table: RunTable, dst: Int32s, first: Ints, node: Int32s, run_loads: Floats, dst_code: Int32s
 ) -> tuple[float, float, float]:
-    """Return the maximum and the sum of the loads along routes, and the sum of route maxima.
+    """Sum the loads along each route; return the largest sum, the total, and the total of maxima.
 
     (E,) (T + 1,) (T,) (R, 2) -> (), (), (). ``dst_code``, (E,), is scratch memory.
     """
@@ -232,10 +232,10 @@ class PassConstants(NamedTuple):
 
     fifos: int  # of a node
     shares_queue: int  # whether the FIFOs of a node share one queue
-    injection: float  # seconds a byte at the fastest link
-    memory: float  # seconds a byte at the memory bandwidth
-    latency: float  # seconds a hop
-    wire_unit: float  # bytes of a unit with headers
+    injection: float  # seconds per byte at the fastest link
+    memory: float  # seconds per byte at the memory bandwidth
+    latency: float  # seconds per hop
+    wire_unit: float  # bytes in a unit, headers included
 
 
 class PassSums(NamedTuple):
@@ -320,7 +320,7 @@ def sum_over_edges(
 def update_max_hops(
     grid: Grid, start: NDArray[np.integer], end: NDArray[np.integer], minus: Ints, plus: Ints
 ) -> None:
-    """Update the maximum hops in each direction by those of all edges. (E,) (E,) -> (D,) (D,)."""
+    """Raise the maximum hops in each direction to cover all edges. (E,) (E,) -> (D,) (D,)."""
     for e in range(start.size):
         for k in range(minus.size):
             hops = _signed_hops(grid, start[e], end[e], k)
@@ -342,8 +342,8 @@ def add_adaptive_loads(
 ) -> None:
     """Split every edge evenly over its minimal routes. (E,) (E,) (E,) (E,) -> (N * 2 * D,).
 
-    The share of minimal routes that continue along a dimension equals the share of the remaining
-    hops along it. Therefore all traffic to one destination moves together, from the farthest
+    The share of minimal routes that continue along a dimension equals the dimension's share of the
+    remaining hops. Therefore all traffic to one destination moves together, from the farthest
     offsets (signed hops to the destination) inwards, in at most N * D steps. This makes an
     all-to-all of 65,536 tasks a hundred times as fast. ``by_end`` lists the edges ordered by
     destination.
@@ -352,7 +352,7 @@ def add_adaptive_loads(
     ports = 2 * ndim
     last = table.distance.size - 1
     flow = np.zeros(last + 1)
-    # One bit for each offset with traffic, because most have none.
+    # One bit for each offset, set if it has traffic, because most offsets have none.
     filled = np.zeros((last >> 6) + 1, dtype=np.uint64)
     e = 0
     while e < by_end.size:
@@ -367,7 +367,7 @@ def add_adaptive_loads(
             _add_flow(table, cell, weight[edge], flow, filled)
             max_distance = max(max_distance, table.distance[table.position[cell]])
             e += 1
-        # Traffic moves to later offsets, possibly in the same word.
+        # Traffic moves to later offsets, some of which may be in the same word.
         for word in range(table.first[max_distance] >> 6, filled.size):
             while filled[word] != 0:
                 position = 64 * word + trailing_zeros(filled[word])
@@ -387,7 +387,7 @@ def add_adaptive_loads(
                     share = one_hop * abs(gap)
                     is_tie = grid.wrap[k] and 2 * gap == grid.shape[k]
                     if is_tie and not grid.tie.adaptive_fixed:
-                        # Half of a tie takes the minus direction, with one hop less remaining.
+                        # Half of a tie's traffic makes its next hop in the minus direction.
                         share /= 2
                         load[node * ports + 2 * k + 1] += share
                         _add_flow(

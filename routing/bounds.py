@@ -8,14 +8,14 @@ link       bytes of the busiest link at its bandwidth          dimension order; 
 injection  bytes of the busiest FIFO at the fastest link       any routing
 reception  bytes into the busiest node at memory bandwidth     any routing
 latency    the slowest message without contention              any routing
-release    work of a link after the times at which messages    dimension order; an estimate where
+release    when a link can end its work, given when messages   dimension order; an estimate where
            can reach it; at least the link bound               packets may choose at ties
 cut        bytes that cross a plane or leave a node            any minimal routing
 =========  ==================================================  ===================================
 
 `time_bounds` computes the first four. Dependent rounds have no release or cut bound, because they
-overlap. The best bound of a phase is the largest valid one, which is usually the release bound in
-dimension order. `MappingBounds` caches intermediate results.
+overlap. The best bound of a phase is the largest valid one; in dimension order, this is usually the
+release bound. `MappingBounds` caches intermediate results.
 
 `toruscast.simulation.clock_bounds` subtracts the rounding of the simulator's clock from these
 bounds. `toruscast._mesh.step_times` has the bounds of a mesh's collectives. `min_time` and
@@ -79,7 +79,7 @@ class Bounds(NamedTuple):
 
 
 def time_bounds(problem: MappingProblem, mapping: TaskMapping) -> Bounds:
-    """Return lower bounds of the time of any schedule of the packets.
+    """Return lower bounds on the time that any schedule of the packets takes.
 
     A simulation rounds times to ticks and may end up to about 0.01 % earlier.
     `RoutedTraffic.sure_bound` accounts for that.
@@ -88,10 +88,10 @@ def time_bounds(problem: MappingProblem, mapping: TaskMapping) -> Bounds:
     FIFO must send its messages at the bandwidth of the fastest link, and the busiest receiver must
     accept its bytes at the memory bandwidth. Every message needs its software overhead, its hops
     and its serialisation; the messages of an edge are handed over together. The total includes the
-    start of each phase (`Network.start`). With adaptive routing the link bound assumes an even
-    split, which is an estimate. If packets may choose at ties (`Torus.ties_are_open`), it uses the
-    expected load. Rounds of a dependent workload overlap, so their loads are added, and the latency
-    is that of the longest chain of dependent messages.
+    start of each phase (`Network.start`). With adaptive routing, the link bound assumes an even
+    split, so it is an estimate. If packets may choose at ties (`Torus.ties_are_open`), the link
+    bound uses the expected load. Rounds of a dependent workload overlap, so their loads are added,
+    and the latency is the time of the longest chain of dependent messages.
 
     Examples
     --------
@@ -109,8 +109,8 @@ def time_bounds(problem: MappingProblem, mapping: TaskMapping) -> Bounds:
 class MappingBounds:
     """Lower bounds of a problem under a checked mapping; each is computed when first used.
 
-    A stretch is a phase, or rounds without a barrier. ``known`` may give the bounds of one stretch,
-    to reuse their intermediate results.
+    A stretch is a phase, or rounds without a barrier. If the bounds of one stretch are ``known``,
+    their intermediate results are reused.
     """
 
     problem: MappingProblem
@@ -134,7 +134,7 @@ class MappingBounds:
 
     @lazy
     def resources(self) -> Bounds:
-        """Bounds by resource, as `time_bounds`."""
+        """Bounds by resource, as `time_bounds` returns them."""
         columns = zip(*(each.resources for each in self._stretch_bounds), strict=True)
         return Bounds(*(sum(column) for column in columns))
 
@@ -147,7 +147,7 @@ class MappingBounds:
 
     @lazy
     def rounds_apart(self) -> float:
-        """Logarithm of the ratio of the bounds with and without barriers between dependent rounds.
+        """Log of the ratio of two bounds: with and without barriers between dependent rounds.
 
         The ratio is estimated from a sample of the rounds, and weighted by the length of messages.
         Messages of one packet hardly delay each other, so their rounds overlap as the bound without
@@ -201,7 +201,7 @@ class StretchBounds(PhaseRoutes):
 
     @lazy
     def sure_link(self) -> float:
-        """Link bound, or the cut bound (0 for rounds) if packets may choose their route."""
+        """Link bound; if packets may choose their route, the cut bound instead (0 for rounds)."""
         if not has_multiple_routes(self.problem):
             return self.resources.link
         return 0.0 if self.problem.is_chained else cut_bound(self.problem, self.mapping)
@@ -220,8 +220,8 @@ def _add_start(seconds: float, torus: Torus) -> float:
 def longest_chain(problem: MappingProblem, latency: Floats) -> float:
     """Return the seconds of the longest chain of messages that wait for each other.
 
-    ``latency``, ``(n_edges,)``, has the seconds from the beginning of a task's round until the
-    messages of an edge arrive.
+    ``latency``, ``(n_edges,)``, has the seconds from the start of the sender's round until an
+    edge's messages arrive.
     """
     rounds = problem.workload.unrolled
     comm = rounds.comm
@@ -242,8 +242,8 @@ def uncontended_times(
 ) -> Floats:
     """Return the seconds until the last packet of each edge arrives without contention.
 
-    Times count from the beginning of the edge's round, or from its hand-over. ``parallel``,
-    ``(n_edges,)``, flags edges whose packets may leave from several FIFOs at once.
+    Times count from the start of the edge's round or, without ``from_begin``, from its hand-over.
+    ``parallel``, ``(n_edges,)``, flags edges whose packets may leave from several FIFOs at once.
     """
     comm, torus, network = problem.unrolled.comm, problem.torus, problem.torus.network
     packets, per_packet = packet_counts(problem)
@@ -261,7 +261,7 @@ def cut_bound(problem: MappingProblem, mapping: TaskMapping) -> float:
     """Return the seconds of the busiest cut of the torus, for any minimal routing.
 
     Cuts are the planes between neighbouring coordinates, in each direction, and the links of a
-    node. Planes omit messages that go half around a ring, because these can take either direction.
+    node. Planes do not count messages that go half around a ring, because those can go either way.
     """
     comm, torus = problem.comm, problem.torus
     packets, packet_bytes = packet_counts(problem)
@@ -271,7 +271,7 @@ def cut_bound(problem: MappingProblem, mapping: TaskMapping) -> float:
     if not src.size:
         return 0.0
     node_bound = _node_bound(torus, src, dst, weight)
-    # A twisted wrap link also moves along other dimensions, so planes are no cuts.
+    # A twisted wrap link also moves along other dimensions, so planes do not cut the torus.
     return node_bound if torus.twist else max(node_bound, _plane_bound(torus, src, dst, weight))
 
 
@@ -291,8 +291,8 @@ def _plane_bound(torus: Torus, src: Int32s, dst: Int32s, weight: Floats) -> floa
         for sign in (1, -1):
             hops = np.maximum(sign * gap, 0)
             first = start if sign == 1 else start - hops
-            # A message crosses the planes first to first + hops - 1. Mark the begin and the end of
-            # this range on two copies of the ring; the cumulative sums are the bytes of each plane.
+            # A message crosses the planes from first to first + hops - 1. Mark the start and end of
+            # this range on two copies of the ring; the cumulative sums are then each plane's bytes.
             steps = np.bincount(first % size, weight * (hops > 0), minlength=2 * size + 1)
             steps -= np.bincount(first % size + hops, weight * (hops > 0), minlength=2 * size + 1)
             crossing = np.cumsum(steps)[: 2 * size].reshape(2, size).sum(axis=0)
@@ -301,7 +301,7 @@ def _plane_bound(torus: Torus, src: Int32s, dst: Int32s, weight: Floats) -> floa
 
 
 def _node_bound(torus: Torus, src: Int32s, dst: Int32s, weight: Floats) -> float:
-    """Return the seconds in which the links of the busiest node carry its remote messages."""
+    """Return the seconds that the links of the busiest node take for its remote messages."""
     bandwidth = np.where(torus.link_exists, torus.link_bandwidth, 0.0).reshape(torus.n_nodes, -1)
     bandwidth_out = bandwidth.sum(axis=1)
     head = torus.neighbors.ravel()
@@ -317,20 +317,20 @@ def _node_bound(torus: Torus, src: Int32s, dst: Int32s, weight: Floats) -> float
 
 # Maximum relative rounding error of sums.
 _ROUNDING = 1e-9
-# With a larger share of hot links, a second and tighter selection saves time.
+# If a larger share of the links is hot, a second, tighter selection saves time.
 _MAX_HOT_SHARE = 0.02
 
 
 def release_bound(problem: MappingProblem, mapping: TaskMapping) -> float:
-    """Return a lower bound of the time in dimension order, the sum over phases between barriers.
+    """Return a lower bound on the time in dimension order, summed over phases between barriers.
 
-    `RoutedTraffic.release_bound` is the larger of this and of `time_bounds` for each phase.
+    For each phase, `RoutedTraffic.release_bound` takes the larger of this bound and `time_bounds`.
 
     A link cannot carry a message before the message has left its injection FIFO and crossed the
-    earlier links of its route. The bound of a link is the maximum, over all times, of that time
-    plus the work that arrives after it. This is the bound of a machine whose jobs have release
-    times [1]_. With short messages, links often wait for software, so this bound is tighter than
-    the bytes of the busiest link or the latency of one message.
+    earlier links of its route. For any time t, a link is busy at least until t plus the work that
+    reaches it after t. The bound of a link is the maximum over all t, as for a machine whose jobs
+    have release times [1]_. With short messages, links often wait for software, so this bound is
+    tighter than the link bound and the latency bound of `time_bounds`.
 
     If packets may choose at ties (`Torus.ties_are_open`), half of a message is expected in each
     direction, so the result is an estimate. Waiting in FIFOs is included if each FIFO sends the
@@ -340,7 +340,7 @@ def release_bound(problem: MappingProblem, mapping: TaskMapping) -> float:
     Returns
     -------
     float
-        Seconds without the start of a phase; 0 without network traffic.
+        Seconds, excluding the start of each phase; 0 without network traffic.
 
     Raises
     ------
@@ -376,7 +376,7 @@ def _release_seconds(routes: PhaseRoutes) -> float:
     """Return the release bound of one phase, 0 without network traffic.
 
     A link works on its messages from the moment when the first one can reach it. The bound is the
-    latest end of this work over all links. Only links that may be busy last are examined.
+    time when the last link ends its work. Only links that may end last are examined.
     """
     torus = routes.problem.torus
     remote, release_range, uncontended = _find_releases(routes)
@@ -427,9 +427,9 @@ def _find_releases(routes: PhaseRoutes) -> tuple[RemoteEdges, tuple[float, float
 def _flag_hot_runs(
     routes: PhaseRoutes, remote: RemoteEdges, release_range: tuple[float, float], uncontended: float
 ) -> NDArray[np.uint8]:
-    """Return a bit for each run that has a link which may be busy last; empty to examine all.
+    """Return a bit for each run: whether a link of it may be busy last. Empty to examine all runs.
 
-    The busy time of a link begins at the last release at the latest. The second selection
+    The busy time of a link begins no later than the last release. The second selection
     distinguishes two cases: the busy time begins in the first quarter of the range of releases, or
     it consists only of work that is released later.
     """
@@ -465,20 +465,20 @@ def min_time(problem: MappingProblem, tasks_per_node: int = 1) -> float:
     """Return a lower bound in seconds over all mappings and minimal routings.
 
     At best, the ``tasks_per_node - 1`` heaviest partners of a task share its node, and the next
-    ones are one hop away. The traffic between halves of the torus is bounded below by the second
-    eigenvalue of the graph's Laplacian (Fiedler, Czechoslovak Math. J. 23, 1973), for up to 1,200
-    tasks.
+    ones are one hop away. For up to 1,200 tasks, the second eigenvalue of the graph's Laplacian
+    gives a lower bound on the traffic between halves of the torus (Fiedler, Czechoslovak Math. J.
+    23, 1973).
     """
     phases = np.array([_phase_bounds(phase, tasks_per_node) for phase in problem.phases])
     if problem.workload.dependent:
         latency = _min_uncontended_times(problem, tasks_per_node, from_begin=False)
-        # Rounds overlap, so only the work of all links together is additive.
+        # Rounds overlap, so of these bounds, only the work of all links adds up over rounds.
         return max(longest_chain(problem, latency), float(phases[:, 2].sum()))
     return float(phases.max(axis=1).sum())
 
 
 def min_loads(problem: MappingProblem, tasks_per_node: int = 1) -> tuple[float, float]:
-    """Return lower bounds over all mappings: hop-bytes, and bytes of the busiest link."""
+    """Return lower bounds, over all mappings, on the hop-bytes and on the busiest link's bytes."""
     total, torus = problem.total, problem.torus
     busiest, hop_bytes, _ = _node_traffic_bounds(total, total.comm.nbytes, tasks_per_node)
     n_ports = 2 * sum(size > 1 for size in torus.shape)
@@ -488,12 +488,12 @@ def min_loads(problem: MappingProblem, tasks_per_node: int = 1) -> tuple[float, 
 
 
 def _phase_bounds(problem: MappingProblem, capacity: int) -> tuple[float, ...]:
-    """Return the bounds of a phase by sending, node links, hop-bytes, reception and bisection.
+    """Return the bounds of a phase from sending, node links, hop-bytes, reception and bisection.
 
     Sending: the last message of a task is handed over after its other messages, and takes at least
-    a hop. Node links: they carry the traffic with tasks on other nodes. Hop-bytes: all links
-    together carry the bytes times hops, and only few partners of a task can be near. Reception: the
-    traffic enters the memory of a node.
+    a hop. Node links: a node's links carry its tasks' traffic with other nodes. Hop-bytes: all
+    links together carry the bytes times hops, and only a few partners of a task can be near it.
+    Reception: the traffic to a node enters its memory.
     """
     torus = problem.torus
     packets, packet_bytes = packet_counts(problem)
@@ -517,7 +517,7 @@ def _phase_bounds(problem: MappingProblem, capacity: int) -> tuple[float, ...]:
 def _min_uncontended_times(
     problem: MappingProblem, capacity: int, *, from_begin: bool = True
 ) -> Floats:
-    """Return the seconds of each edge over one hop, or within a node if that may be faster."""
+    """Return the seconds of each edge over one hop, or within a node if possible and faster."""
     comm = problem.unrolled.comm
     # Packets may leave from several FIFOs in parallel.
     any_fifo = problem.torus.network.fifo_rule == "first_free"
@@ -535,8 +535,8 @@ def _node_traffic_bounds(
 ) -> tuple[float, float, float]:
     """Return lower bounds, in bytes, over all mappings with ``capacity`` tasks on a node.
 
-    These are the traffic of the busiest node in one direction, the hop-bytes, and the traffic that
-    the busiest node receives. ``weight``, ``(n_edges,)``, has the bytes of each edge.
+    They bound the busiest node's traffic in one direction, the hop-bytes, and the traffic that the
+    busiest node receives. ``weight``, ``(n_edges,)``, has the bytes of each edge.
     """
     comm, torus = problem.comm, problem.torus
     distances = np.sort(torus.distance(0, np.arange(torus.n_nodes)))[1:]
@@ -566,7 +566,7 @@ def _node_traffic_bounds(
 def _bisection_bound(problem: MappingProblem, wire: Floats, capacity: int) -> float:
     """Return the seconds of the busiest cut between two parts of a dimension.
 
-    The bytes between n tasks and the N - n others are at least n (N - n) / N times the second
+    The bytes between n tasks and the other N - n tasks are at least n (N - n) / N times the second
     eigenvalue of the Laplacian (see `min_time`).
     """
     comm, torus, n_tasks = problem.comm, problem.torus, problem.n_tasks
@@ -585,7 +585,7 @@ def _bisection_bound(problem: MappingProblem, wire: Floats, capacity: int) -> fl
     for size, wrap, bandwidth in zip(torus.shape, torus.wrap, torus.bandwidth, strict=True):
         links = torus.n_nodes // size * (2 if wrap else 1)
         for planes in range(1, size):
-            # The most uneven feasible split has the smallest bound.
+            # The bound is smallest for the most uneven split that the capacity allows.
             n_low = min(capacity * torus.n_nodes // size * planes, n_tasks)
             n_high = min(capacity * torus.n_nodes // size * (size - planes), n_tasks)
             min_product = min(n_low * (n_tasks - n_low), n_high * (n_tasks - n_high))

@@ -1,6 +1,6 @@
 """Link loads, loads along routes, and totals over the messages of a phase.
 
-On plain tori, kernels use tables of straight runs where these save time. Routes of twisted tori
+On plain tori, kernels use tables of straight runs where tables save time. Routes of twisted tori
 have no such runs, so their links are listed.
 """
 
@@ -33,8 +33,8 @@ from .route_kernels import HopsAndFifos
 from .routing import find_hops_and_fifos, grid_of, list_routes
 from .tables import offset_table, run_table, run_table_if_faster
 
-# Maximum edges that are searched for a message over a missing link, and maximum edges whose routes
-# are listed together.
+# Maximum number of edges to search for a message over a missing link, and of edges whose routes are
+# listed together.
 _MAX_SEARCHED, _EDGES_AT_A_TIME = 100_000, 2**18
 
 
@@ -43,25 +43,25 @@ def link_loads(
 ) -> Floats:
     """Return the bytes that the routing puts on every directed link.
 
-    In dimension order, half of a split or random tie is expected in each direction. With adaptive
-    routing, every message is split evenly over its minimal routes, zone after zone.
+    In dimension order, half of the traffic of a split or random tie is expected in each direction.
+    With adaptive routing, every message is split evenly over its minimal routes, zone after zone.
 
     Parameters
     ----------
     weights : array-like of float, shape (n_edges,), optional
         Weights to add instead of bytes, such as packets, for the edges of all phases, one phase
-        after the other. Not negative, with a finite sum.
+        after the other. They must be 0 or more, with a finite sum.
 
     Returns
     -------
     ndarray, shape (n_links,)
-        In the order of `Torus`: ``node * 2 * D + 2 * d + s``. Messages within a node load no link.
+        In the order of `Torus`: ``node * 2 * D + 2 * d + s``. Messages within a node use no links.
 
     Notes
     -----
-    On a twisted torus the even split is over the orders of a message's hops. On other tori, sums in
-    dimension order use 64-bit fixed point, scaled by a power of two to fit the total. Integer byte
-    counts below 2**61 in total are exact; fractions are rounded to 2**-61 of the total.
+    On a twisted torus, a message is split evenly over all orders of its hops. On other tori, sums
+    in dimension order use 64-bit fixed point, scaled by a power of two to fit the total. Integer
+    byte counts below 2**61 in total are exact; fractions are rounded to 2**-61 of the total.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def check_routes(problem: MappingProblem, mapping: TaskMapping) -> None:
 
 
 def _ordered_loads(problem: MappingProblem, mapping: TaskMapping, weight: Floats) -> Floats:
-    """Return the loads of a problem of one phase in dimension order, ``(n_links,)``."""
+    """Return the loads of a one-phase problem in dimension order, ``(n_links,)``."""
     comm, torus = problem.comm, problem.torus
     runs = run_table_if_faster(torus, comm.n_edges)
     if runs is None:
@@ -117,11 +117,11 @@ def _ordered_loads(problem: MappingProblem, mapping: TaskMapping, weight: Floats
 
 
 class RouteLoads(NamedTuple):
-    """Statistics of the link loads along the routes of all edges; edges within a node have 0."""
+    """Statistics, over all edges, of the link loads along a route; 0 for an edge within a node."""
 
-    max_sum: float  # maximum over the edges of the summed loads
-    total: float  # sum over the edges of the summed loads
-    sum_of_max: float  # sum over the edges of the maximum load
+    max_sum: float  # largest sum of the loads along a route
+    total: float  # sum of the loads along all routes
+    sum_of_max: float  # sum over all routes of their maximum load
 
 
 def sum_loads_along_routes(
@@ -166,7 +166,7 @@ def _check_weights(values: ArrayLike, n_edges: int) -> Floats:
 
 
 def _adaptive_loads(problem: MappingProblem, mapping: TaskMapping, weight: Floats) -> Floats:
-    """Return the loads of a problem of one phase with an even split over minimal routes.
+    """Return the loads of a one-phase problem, split evenly over minimal routes.
 
     Pairs of nodes with the same zones (`Torus.zone_set_of`) are processed together.
     """
@@ -189,7 +189,7 @@ def _adaptive_loads(problem: MappingProblem, mapping: TaskMapping, weight: Float
 def _merge_node_pairs(
     problem: MappingProblem, mapping: TaskMapping, weight: Floats
 ) -> tuple[Int32s, Int32s, Floats]:
-    """Return the nodes of each distinct pair with edges, and the sum of the pair's weights."""
+    """Return the distinct pairs of nodes with edges, and the total weight of each pair."""
     comm, n_tasks, n_nodes = problem.comm, problem.n_tasks, problem.torus.n_nodes
     traffic = sparse.csr_array((weight, comm.dst, comm.first), shape=(n_tasks, n_tasks))
     entries = np.ones(n_tasks), mapping.node, np.arange(n_tasks + 1)
@@ -247,15 +247,15 @@ def _spread_orders(
     share: dict[tuple[int, ...], float] = defaultdict(float)
     share[(0,) * len(zone)] = 1.0
     nodes = {(0,) * len(zone): start}
-    # A cell is the number of hops done along each dimension. C order visits a cell after all cells
-    # that lead to it.
+    # A cell is the number of hops done along each dimension. In C order, a cell comes after all
+    # cells that lead to it.
     for cell in product(*(range(k + 1) for k in size)):
         n_left = sum(size) - sum(cell)
         for i in range(len(zone)):
             if cell[i] == size[i]:
                 continue
-            # If all orders of hops are equally probable, the next hop is along a dimension with the
-            # probability (hops left along it) / (hops left).
+            # If all orders of hops are equally probable, the probability that the next hop is along
+            # a dimension is (hops left along it) / (hops left).
             step_share = share[cell] * (size[i] - cell[i]) / n_left
             link = nodes[cell] * 2 * torus.ndim + port[i]
             np.add.at(load, link, weight * step_share)
@@ -268,7 +268,7 @@ def _spread_orders(
 def pair_loads(
     torus: Torus, src: NDArray[np.integer], dst: NDArray[np.integer], weight: Floats | None = None
 ) -> Floats:
-    """Return the loads of messages between nodes in dimension order; each weighs 1 by default."""
+    """Return the loads of messages between nodes in dimension order; by default, each weighs 1."""
     src, dst = (np.ascontiguousarray(nodes, dtype=np.int32) for nodes in (src, dst))
     weight = np.ones(src.size) if weight is None else weight
     if torus.twist:
@@ -324,9 +324,9 @@ class PhaseTotals(NamedTuple):
 def compute_totals(
     problem: MappingProblem, mapping: TaskMapping, routes: HopsAndFifos
 ) -> PhaseTotals:
-    """Return the totals of a problem of one phase, from one pass over its messages.
+    """Return the totals of a one-phase problem, from one pass over its messages.
 
-    In dimension order, the pass also sums the loads if a run table is faster. Otherwise link loads
+    In dimension order, the pass also sums the loads if a run table is faster. Otherwise, link loads
     take two more passes.
     """
     comm, torus = problem.comm, problem.torus

@@ -17,10 +17,10 @@ from .routing import find_hops_and_fifos
 
 
 def packet_counts(problem: MappingProblem, coarsening: int = 1) -> tuple[Ints, Floats]:
-    """Return the number of packets of every edge, and the bytes of a packet, ``(n_edges,)`` both.
+    """Return the packets of every edge, and the bytes per packet, both ``(n_edges,)``.
 
-    Bytes include headers. An empty message has one packet. The edges of all phases follow each
-    other.
+    Bytes include headers. An empty message has one packet. Edges are those of all phases, one phase
+    after the other.
     """
     comm, network = problem.unrolled.comm, problem.torus.network
     packets, per_packet = np.empty(comm.n_edges, dtype=np.int64), np.empty(comm.n_edges)
@@ -57,7 +57,7 @@ def hand_over_times(comm: CommGraph, network: Network) -> tuple[Ints, Floats]:
 
 
 def median_message_packets(problem: MappingProblem) -> int:
-    """Return the packets of the median message, weighted by packets; 0 without messages."""
+    """Return the median number of packets in a message, weighted by packets; 0 without messages."""
     counts = packet_counts(problem)[0]
     packets_per_message = counts // np.maximum(problem.unrolled.comm.whole_messages, 1)
     order = np.argsort(-packets_per_message, kind="stable")
@@ -68,20 +68,20 @@ def median_message_packets(problem: MappingProblem) -> int:
 
 
 def mean_message_packets(problem: MappingProblem) -> float:
-    """Return the mean packets of a message, weighted by packets; 0 without messages."""
+    """Return the mean number of packets in a message, weighted by packets; 0 without messages."""
     packets = packet_counts(problem)[0].astype(np.float64)
     packets_per_message = packets / np.maximum(problem.unrolled.comm.whole_messages, 1)
     return float(packets @ packets_per_message / packets.sum()) if packets.any() else 0.0
 
 
 def max_message_packets(problem: MappingProblem) -> int:
-    """Return the packets of the longest message of all phases."""
+    """Return the number of packets in the longest message of all phases."""
     packets = packet_counts(problem)[0]
     return int((packets / np.maximum(problem.unrolled.comm.whole_messages, 1)).max(initial=0))
 
 
 class Messages(NamedTuple):
-    """Edges of one or more rounds with messages, ordered by task, round and hand-over.
+    """Edges with messages, of one or more rounds, ordered by task, round and hand-over.
 
     All arrays are of shape ``(n_messages,)``.
     """
@@ -128,7 +128,7 @@ def list_messages(problem: MappingProblem, mapping: TaskMapping, coarsening: int
 
 
 def _list_unplaced(problem: MappingProblem) -> tuple[Messages, Ints]:
-    """Return the messages without nodes and FIFOs, and the number of each among all edges."""
+    """Return the messages without nodes and FIFOs, and each message's index among all edges."""
     network, all_rounds = problem.torus.network, problem.workload.unrolled
     comm = all_rounds.comm
     packets, wire = packet_counts(problem)
@@ -162,7 +162,7 @@ def _list_unplaced(problem: MappingProblem) -> tuple[Messages, Ints]:
 
 # Arrays of larger graphs are not cached, because they take 64 bytes an edge.
 _MAX_CACHED_EDGES = 2**24
-# Bits of the lower half of a number that holds two counts of units.
+# Bits in the lower half of a number that holds two counts of units.
 HALF = 32
 
 
@@ -173,9 +173,9 @@ class Edges(NamedTuple):
     dst: Int32s  # (E,) tasks
     n_messages: Floats  # (E,)
     nbytes: Floats  # (E,)
-    # (E, 2) units of bytes without and with headers. If both fit into one number, (E, 1): the lower
-    # half has the units without headers, and the upper half those with headers. A run then takes
-    # one update.
+    # (E, 2) units of bytes without and with headers. If both counts fit into one number, this is
+    # (E, 1): the lower half counts without headers, and the upper half with headers. Each run is
+    # then updated only once.
     units: Ints
     packets: Ints  # (E,)
     ready: Floats  # (E,) seconds until the hand-over
@@ -200,7 +200,7 @@ class PreparedEdges(NamedTuple):
     edges: Edges
     wire_unit: float  # bytes, headers included, in a unit of `Edges.units`
     queue: Queue
-    byte_unit: float  # the same without headers
+    byte_unit: float  # bytes, headers excluded, in a unit of `Edges.units`
 
     @property
     def wire_bytes(self) -> Floats:
@@ -211,7 +211,7 @@ class PreparedEdges(NamedTuple):
 
 
 def prepare_edges(problem: MappingProblem) -> PreparedEdges:
-    """Return the arrays of a problem with one phase; they are cached unless they are too large."""
+    """Return the arrays of a one-phase problem; they are cached unless they are too large."""
     if problem.comm.n_edges <= _MAX_CACHED_EDGES:
         return problem.derive(_prepare_edges)
     return _prepare_edges(problem)
@@ -235,7 +235,7 @@ def _prepare_edges(problem: MappingProblem) -> PreparedEdges:
 
 
 def _sort_by_ready_time(comm: CommGraph, edges: Edges, wire: Floats) -> Queue:
-    """Return the edges with packets, sorted by ready time rounded to 2**-32 of the last time."""
+    """Return the edges with packets, sorted by ready time, rounded to 2**-32 of the last one."""
     key, buffer = (scratch(name, comm.n_edges, np.uint64) for name in ("key", "other key"))
     n = fill_keys(edges.ready, edges.packets, key)
     order = (sort_keys(key[:n], buffer[:n]) & np.uint64(2**KEY_BITS - 1)).view(np.int64)
@@ -243,7 +243,7 @@ def _sort_by_ready_time(comm: CommGraph, edges: Edges, wire: Floats) -> Queue:
 
 
 def _to_largest_unit(weight: Floats, torus: Torus) -> tuple[Ints, float]:
-    """Return weights as integers in the largest exact unit, a power of two, and the unit.
+    """Return weights as integers in the largest exact unit, a power of two, and this unit.
 
     If ties are open, half of a weight is also an integer.
     """
@@ -255,9 +255,9 @@ def _to_largest_unit(weight: Floats, torus: Torus) -> tuple[Ints, float]:
 
 
 def fixed_point(weight: Floats, parts: int = 1, factor: int = 1) -> tuple[Ints, float]:
-    """Return weights as integers that are multiples of ``parts``, and the unit of the integers.
+    """Return weights as integer multiples of ``parts``, and the unit of these integers.
 
-    The sum of the weights, times ``factor`` and divided by ``parts``, is at most 2**61 units.
+    The sum of the integers, times ``factor`` and divided by ``parts``, is at most 2**61.
     """
     total = float(weight.sum()) * factor
     if total < 2.0**61:

@@ -1,4 +1,4 @@
-"""Kernels of the release bound: release times of messages at FIFOs, and busy times of links.
+"""Kernels for the release bound: release times of messages at FIFOs, and busy times of links.
 
 Letters in the comments: D dimensions, T tasks, E edges, F injection FIFOs of all nodes, Q queued
 edges, C remote edges, L links, R runs.
@@ -25,14 +25,14 @@ from .tables import RunTable
 _TIE_TOLERANCE = 1 + 1e-3
 # Edges between a prefetch and its use.
 _PREFETCH_DISTANCE = 8
-# Fields of a FIFO, padded to four numbers. Messages that are ready until the first time count as
-# ready together. Then come the release of the first of them, and the time when the FIFO is free.
+# Fields of a FIFO, padded to four numbers: the time until which messages count as ready together,
+# the release of the first of these messages, and the time when the FIFO is free.
 READY_UNTIL, FIRST, FREE = np.uint64(0), np.uint64(1), np.uint64(2)
 FIFO_FIELDS = 4
-# Messages are processed in blocks, one loop for each step. The loops have no data-dependent
+# Messages are processed in blocks, with one loop for each step. The loops have no data-dependent
 # branches, because mispredictions would take more than half of the time.
 _BLOCK = 512
-# Fields of a link: begin of its busy time, seconds of work, and seconds of a byte.
+# Fields of a link: start of its busy time, seconds of work, and seconds per byte.
 BUSY_SINCE, WORK, SECONDS_PER_BYTE = 0, 1, 2
 
 
@@ -50,8 +50,8 @@ class InjectionConstants(NamedTuple):
 
     fifos: int  # of a node
     in_turn: bool  # whether a FIFO sends its messages one after the other
-    seconds_per_byte: float  # seconds a byte at the fastest link
-    seconds_per_hop: float  # seconds a hop
+    seconds_per_byte: float  # seconds per byte at the fastest link
+    seconds_per_hop: float  # seconds per hop
 
 
 @kernel
@@ -114,7 +114,7 @@ def release_from_fifos(
 def add_released_edges(
     table: RunTable, remote: RemoteEdges, until: float, units_per_byte: float, run: Ints
 ) -> None:
-    """Add the edges that are released until a time to their runs. (C,) -> (R,)."""
+    """Add the edges that are released by the time ``until`` to their runs. (C,) -> (R,)."""
     for e in range(remote.src.size):
         if remote.release[e] > until:
             continue
@@ -163,7 +163,8 @@ def select_flagged_edges(
     """Write sort keys of the edges with a flagged run, and return their number.
 
     (R / 8,) (C,) -> (C,). Later releases have smaller keys. Without flags, all edges are selected.
-    A byte has the flags of eight runs, so that the flags of a large torus fit into the cache.
+    A byte of ``flag`` has the flags of eight runs, so the flags of a large torus fit into the
+    cache.
     """
     first, last = release_range
     spread = max(last - first, SMALLEST_FLOAT)
@@ -175,7 +176,7 @@ def select_flagged_edges(
         for i in range(ndim):
             run = run_index(table, i, remote.src[e], dst_code)
             is_flagged |= flag[run >> np.uint64(3)] >> (run & np.uint64(7))
-        # Always written, because a branch would be mispredicted.
+        # Write the key in any case, because a branch would be mispredicted.
         key[n] = make_key(last - remote.release[e], spread, e)
         n += int(is_flagged & 1)
     return n
@@ -193,12 +194,12 @@ def last_busy_time(
 ) -> float:
     """Return a lower bound of the time until which some link is busy. (C,) -> ().
 
-    The messages that reach a link after some time keep it busy at least until that time plus their
-    work. The bound is the maximum over all links and times, which are visited from the last message
-    to the first: ``latest_first`` has the sorted keys of `select_flagged_edges`. ``state``, (L, 4),
-    has the fields of each link. If packets may choose at ties, half of a message takes each
-    direction. ``first``, (C + 1,), and ``links`` list the routes of a twisted torus, and are empty
-    for other tori.
+    The messages that reach a link after a time t keep it busy at least until t plus their work. The
+    bound is the maximum over all links and all t. Messages are visited from the last to the first:
+    ``latest_first`` has the sorted keys of `select_flagged_edges`. ``state``, (L, 4), has the
+    fields of each link. If packets may choose at ties, half of a message takes each direction.
+    ``first``, (C + 1,), and ``links`` list the routes of a twisted torus, and are empty for other
+    tori.
     """
     halves = 1 + grid.tie.is_open
     is_listed = first.size > 0

@@ -1,4 +1,4 @@
-"""Kernels of dimension-ordered routing: directions, link loads, hops, FIFOs, and a radix sort.
+"""Kernels for dimension-ordered routing: directions, link loads, hops, FIFOs, and a radix sort.
 
 A tie is a message that goes half around a ring, so that both directions are equally short. The tie
 rule fixes its direction; if it is open, half of the traffic is expected in each direction.
@@ -19,9 +19,9 @@ from toruscast.typing import Bools, Floats, Int32s, Ints, UInt64s
 
 from .tables import RunTable
 
-# Edges of one block.
+# Number of edges in a block.
 _BLOCK = 512
-# `gaps` counts the dimensions in which two nodes differ from this bit on. The lower bits hold the
+# From this bit on, `gaps` counts the dimensions in which two nodes differ. Its lower bits hold the
 # sum of the coordinate differences, which is below 2**24.
 _COUNT_BIT = 24
 BLUEGENE_Q, FIRST_DIMENSION, ROUND_ROBIN = 0, 1, 2
@@ -33,7 +33,7 @@ class Grid(NamedTuple):
     shape: Ints  # (D,)
     wrap: Ints  # (D,) 1 for a ring, 0 for a mesh
     order: Ints  # (D,)
-    stride: Ints  # (D,) node number of one step along each dimension
+    stride: Ints  # (D,) by how much a step along each dimension changes the node number
     coords: Int32s  # (N, D)
     tie: TieBreak
 
@@ -42,7 +42,7 @@ class HopsAndFifos(NamedTuple):
     """Hops and injection FIFO of each edge."""
 
     hops: Int32s  # (E,) 0 within a node
-    fifo: Int32s  # (E,) injection FIFO of the node, -1 within it
+    fifo: Int32s  # (E,) number of the FIFO within its node; -1 for an edge within a node
 
 
 @bare_kernel
@@ -167,7 +167,7 @@ def write_route(
 ) -> int:
     """Write the links of a route from index ``begin`` on, and return the index after them.
 
-    With ``half`` 1, for the second half of a split message, ties go minus.
+    If ``half`` is 1, for the second half of a split message, ties go minus.
     """
     ports = 2 * grid.shape.size
     node = np.int64(src)
@@ -175,7 +175,7 @@ def write_route(
     for i in range(grid.order.size):
         k = grid.order[i]
         size, stride = grid.shape[k], grid.stride[k]
-        # Coordinates may be unsigned, but the steps below go below zero.
+        # Coordinates may be unsigned, but the steps below can make them negative.
         coordinate: Any = np.int64(grid.coords[src, k])
         target: Any = np.int64(grid.coords[dst, k])
         is_ring = grid.wrap[k] == 1
@@ -200,7 +200,7 @@ def write_route(
 def list_links(grid: Grid, src: Int32s, dst: Int32s, first: Ints, links: Ints, half: int) -> None:
     """Write the links of every route in the order of travel. (R,) (R,) (R + 1,) -> (hops,).
 
-    With ``half`` 1, ties go minus.
+    If ``half`` is 1, ties go minus.
     """
     for r in range(src.size):
         write_route(grid, src[r], dst[r], links, first[r], half)
@@ -238,7 +238,7 @@ def fill_hops_and_fifos(
         port[:] = 0
         for i in range(ndim - 1, -1, -1):
             k = grid.order[i]
-            # A mesh is treated as a ring too long for any wrap.
+            # A mesh is treated as a ring that is too long for any message to wrap.
             size = grid.shape[k] * (1 if grid.wrap[k] else 4)
             field = np.int32(table.shift[i]), np.int32(table.mask[i]), np.int32(table.shift[ndim])
             ring = np.int32(2 * k), np.int32(size)
@@ -247,7 +247,7 @@ def fill_hops_and_fifos(
             number = port[e]
             if rule == BLUEGENE_Q and gaps[e] >> _COUNT_BIT != 1:
                 number = gaps[e] & (2**_COUNT_BIT - 1)
-            # Always read, because a branch would be mispredicted.
+            # Read the FIFO in any case, because a branch would be mispredicted.
             fifo = remainder[np.uint64(number)]
             routes.fifo[begin + e] = fifo if hops[e] != 0 else -1
     if rule == ROUND_ROBIN:
@@ -271,11 +271,11 @@ def _add_hops_along(
     gaps: Int32s,
     port: Int32s,
 ) -> None:
-    """Add the hops along one dimension for a block of edges, and store the port of each with hops.
+    """Add a block of edges' hops along one dimension, and store the port of each edge with hops.
 
     ``field`` has the shift and the mask of the dimension in a code, and the shift of the parity.
     ``ring`` has the minus port and the size. ``gaps`` is described at `_COUNT_BIT`. All numbers
-    have 32 bits, because a vector register holds twice as many of them.
+    have 32 bits; a vector register holds twice as many of them as of 64-bit numbers.
     """
     shift, mask, parity = field
     minus_port, size = ring
@@ -304,10 +304,10 @@ def fill_packets(
     packets: Ints,
     per_packet: Floats,
 ) -> int:
-    """Write the packets of each edge, and the bytes of a packet with headers. (E,) -> (E,).
+    """Write the packets of each edge, and the bytes per packet, headers included. (E,) -> (E,).
 
-    ``sizes`` are the payload and the header of a real packet in bytes, and the real packets in one
-    simulated packet. Return the first edge with too many packets, or -1.
+    ``sizes`` has the bytes of a real packet's payload and header, and the number of real packets in
+    one simulated packet. Return the first edge with too many packets, or -1.
     """
     payload, header, coarsening = sizes
     for e in range(nbytes.size):
@@ -420,7 +420,7 @@ def make_key(number: float, max_number: float, index: int) -> np.uint64:
 def fill_keys(number: Floats, packets: Ints, key: UInt64s) -> int:
     """Write a sort key for each edge with packets, and return their number. (E,) (E,) -> (E,).
 
-    A key has the edge's ``number``, 0 or more, in 32 bits relative to the largest.
+    A key has the edge's ``number`` (0 or more), as a 32-bit fraction of the largest number.
     """
     max_number = SMALLEST_FLOAT
     for e in range(number.size):

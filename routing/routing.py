@@ -21,7 +21,7 @@ Links = tuple[Ints, Ints]
 
 
 def list_twisted_links(torus: Torus, src: Int32s, dst: Int32s) -> Links:
-    """Return the links of routes on a twisted torus, in the form of `routes`.
+    """Return the links of routes on a twisted torus, in the form that `routes` returns.
 
     All routes advance together, hop by hop along each dimension.
     """
@@ -44,8 +44,8 @@ def list_twisted_links(torus: Torus, src: Int32s, dst: Int32s) -> Links:
 def select_twisted_fifos(torus: Torus, by_first: bool, src: Int32s, dst: Int32s) -> Int32s:
     """Return the FIFO of each message on a twisted torus; -1 for a message within a node.
 
-    With ``by_first``, this is the FIFO of the first dimension with hops. Otherwise, it follows the
-    rule of Blue Gene/Q, with hops instead of coordinate differences.
+    With ``by_first``, this is the FIFO of the first dimension with hops. Otherwise, the rule of
+    Blue Gene/Q applies, with hops instead of coordinate differences.
     """
     hops = torus.twisted_hops(src, dst)[:, torus.routing_order]
     is_nonzero = hops != 0
@@ -73,7 +73,7 @@ def has_multiple_routes(problem: MappingProblem) -> bool:
 
 @lru_cache(maxsize=8)
 def grid_of(torus: Torus) -> kernels.Grid:
-    """Return the arrays of a torus for kernels."""
+    """Return a torus as arrays, for kernels."""
     return kernels.Grid(
         np.array(torus.shape, dtype=np.int64),
         np.array(torus.wrap, dtype=np.int64),
@@ -180,7 +180,7 @@ def fifos_between(torus: Torus, src: Int32s, dst: Int32s) -> Int32s:
 def _route_between_nodes(
     torus: Torus, src: Int32s, dst: Int32s, node: Int32s, is_silent: Bools
 ) -> HopsAndFifos:
-    """Return the hops and FIFOs of edges between tasks on the nodes ``node``, ``(n_tasks,)``.
+    """Return the hops and FIFOs of edges; ``node``, ``(n_tasks,)``, has the node of each task.
 
     ``is_silent``, ``(n_edges,)`` or empty, flags edges without a message.
     """
@@ -189,7 +189,7 @@ def _route_between_nodes(
     result = HopsAndFifos(hops, fifo)
     if not src.size:
         return result
-    # Writeable arrays have another type, and compiling a kernel for it takes longer than its run.
+    # Writeable arrays have another type; compiling a kernel for it takes longer than running it.
     src, dst, node = (array.view() for array in (src, dst, node))
     for array in (src, dst, node):
         array.flags.writeable = False

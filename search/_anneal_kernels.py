@@ -2,8 +2,8 @@
 
 A slot is a place for one task on a node. A step permutes the contents of a few slots, and is
 proposed before it is accepted or rejected. A resource is a link, an injection FIFO or a receiver.
-Loads are whole numbers: an edge has a weight in units of bytes, and each resource on its route
-takes some parts of a unit.
+Loads are whole numbers: the weight of an edge counts units of bytes, and each resource on its route
+takes some parts of every unit.
 
 Letters in the comments: N nodes, D dimensions, T tasks, S slots, P phases, R resources, I
 incidences of edges and tasks, U resources on all routes.
@@ -34,7 +34,7 @@ class TaskEdges(NamedTuple):
 
 
 class ResourceTable(NamedTuple):
-    """Resources on the routes from a to b: the entries from ``first[a * N + b]`` on."""
+    """Resources on the routes between nodes; those from a to b begin at ``first[a * N + b]``."""
 
     first: Int32s  # (N * N + 1,)
     resource: NDArray[np.unsignedinteger]  # (U,)
@@ -59,7 +59,7 @@ class LoadChange(NamedTuple):
 
 
 class LoadState(NamedTuple):
-    """A mapping, its loads, and the change of both by a step."""
+    """A mapping, its loads, and how a step changes both."""
 
     edges: TaskEdges
     table: ResourceTable
@@ -79,9 +79,9 @@ def _pair_index(table: ResourceTable, node: int, partner_node: int, is_source: b
 def compute_load_change(
     loads: LoadState, moved: Ints, n_moved: int, with_loads: bool
 ) -> tuple[int, int]:
-    """Compute the change of the loads if tasks move to the nodes of ``change.node``.
+    """Compute how the loads change if tasks move to the nodes in ``change.node``.
 
-    Return the number of changed loads, and the change of the sum of hops times units.
+    Return the number of changed loads, and the change in the total of hops times units.
     """
     edges, table, node, change = loads.edges, loads.table, loads.node, loads.change
     n_listed = 0
@@ -120,7 +120,7 @@ def compute_load_change(
 
 @bare_kernel
 def _add_route_loads(table: ResourceTable, n: int, change: LoadChange, n_listed: int) -> int:
-    """Add weights to the resources on routes, and list each resource whose load was zero."""
+    """Add weights to the resources on routes, and list each resource whose change was zero."""
     for i in range(n):
         weight, base = change.weight[i], change.base[i]
         for k in range(change.begin[i], change.end[i]):
@@ -131,7 +131,7 @@ def _add_route_loads(table: ResourceTable, n: int, change: LoadChange, n_listed:
             n_listed += before == 0
             change.load[index] = before + amount
         if n_listed > change.load.size:
-            # A load that returned to zero is listed again, so remove repeated entries.
+            # A change that returned to zero may be listed again later, so remove repeated entries.
             n_listed = _collect_changes(n_listed, change)
             for k in range(n_listed):
                 change.load[change.listed[k]] = change.amount[k]
@@ -140,7 +140,7 @@ def _add_route_loads(table: ResourceTable, n: int, change: LoadChange, n_listed:
 
 @bare_kernel
 def _collect_changes(n_listed: int, change: LoadChange) -> int:
-    """Move changes other than zero from ``load`` to ``amount``, and return their number."""
+    """Move the nonzero changes from ``load`` to ``amount``, and return their number."""
     n = 0
     for i in range(n_listed):
         index = change.listed[i]
@@ -164,7 +164,7 @@ def apply_change(loads: LoadState, moved: Ints, n_moved: int, n_listed: int) -> 
 
 @kernel
 def move_tasks(loads: LoadState, moved: Ints) -> int:
-    """Move tasks to the nodes of ``change.node``; return the change of hops times units."""
+    """Move tasks to the nodes in ``change.node``; return the change in hops times units."""
     n_listed, hops = compute_load_change(loads, moved, moved.size, True)
     apply_change(loads, moved, moved.size, n_listed)
     return hops
@@ -191,9 +191,9 @@ Random = UInt64s
 # Cumulative probabilities of the kinds of steps: an exchange with a slot near a partner, an
 # exchange with any slot, and a cycle of three slots. All other steps permute boxes of nodes.
 _P_NEAR, _P_ANY, _P_CHAIN = 0.62, 0.80, 0.95
-# Maximum slots of a node that are compared for an exchange.
+# Maximum number of a node's slots that are compared for an exchange.
 _MAX_COMPARED_SLOTS = 6
-# Probability that a step begins at a task on the busiest resources.
+# Probability that a step begins at a task whose messages use the busiest resources.
 _P_HOT = 0.35
 
 
@@ -315,7 +315,7 @@ def _add_move(slots: Slots, step: Step, slot: int, target: int) -> None:
 
 @bare_kernel
 def _slot_near_partner(state: AnnealingState, task: int) -> int:
-    """Return a random slot on the node of a random partner or next to it; -1 for none."""
+    """Return a random slot on a random partner's node or on a neighbouring node; -1 for none."""
     slots, random, edges = state.slots, state.random, state.loads.edges
     degree = edges.first[task + 1] - edges.first[task]
     if degree == 0:
@@ -334,9 +334,9 @@ def _slot_near_partner(state: AnnealingState, task: int) -> int:
 
 @bare_kernel
 def _cheapest_slot(state: AnnealingState, target: int, new_node: int) -> int:
-    """Return the slot on the target's node that adds the fewest hop-bytes when it is vacated.
+    """Return the slot on the target's node that is cheapest to vacate, in hop-bytes.
 
-    Its task moves to ``new_node``. On nodes with many slots, only a random sample is compared.
+    The task in it moves to ``new_node``. On nodes with many slots, a random sample is compared.
     """
     slots, edges, table = state.slots, state.loads.edges, state.loads.table
     target_node = np.int64(slots.node[target])
@@ -427,7 +427,8 @@ def _permute_boxes(slots: Slots, step: Step, random: Random) -> None:
 def _list_box(slots: Slots, step: Step, corner: int) -> bool:
     """Write the nodes of a box to ``box``, and return whether their contents can be permuted.
 
-    All nodes must have the same number of slots, at least one. The box must not leave a mesh.
+    All nodes must have the same number of slots, at least one. A box must not cross the edge of a
+    mesh.
     """
     n = 1
     step.box[0, 0] = corner
@@ -436,7 +437,7 @@ def _list_box(slots: Slots, step: Step, corner: int) -> bool:
         return False
     for d in range(slots.size.size):
         n_layer = n
-        # Each further layer of nodes is one hop from the previous one along this dimension.
+        # Each layer of nodes is one hop further along this dimension than the previous layer.
         for _ in range(1, step.extent[d]):
             for i in range(n - n_layer, n):
                 neighbor = np.int64(slots.neighbors[step.box[0, i], 2 * d])
@@ -444,7 +445,7 @@ def _list_box(slots: Slots, step: Step, corner: int) -> bool:
                     return False
                 step.box[0, i + n_layer] = neighbor
             n += n_layer
-    # On a twisted ring a box may overlap itself.
+    # On a twisted ring, a box may overlap itself.
     overlaps = False
     for i in range(n):
         overlaps |= step.is_in_box[step.box[0, i]]
@@ -480,7 +481,7 @@ def _exchange_box(slots: Slots, step: Step, volume: int, dimension: int, shift: 
 
 @bare_kernel
 def _add_node_move(slots: Slots, step: Step, source: int, target: int) -> None:
-    """Add the moves of all slots of a node to another node."""
+    """Add moves that bring the contents of a node's slots to another node."""
     for i in range(_count_slots(slots, source)):
         _add_move(slots, step, slots.first[source] + i, slots.first[target] + i)
 
@@ -488,7 +489,7 @@ def _add_node_move(slots: Slots, step: Step, source: int, target: int) -> None:
 class Objective(NamedTuple):
     """Constants of the energy that annealing minimises."""
 
-    rate: Floats  # (P * R,) weight of a part of a load
+    rate: Floats  # (P * R,) weight per part of a load
     n_phases: int
     doublings: int  # the exponent of the norm is 2 ** doublings
     by_loads: bool  # whether loads count, not only hops
@@ -517,9 +518,9 @@ def sum_powers(objective: Objective, load: Ints) -> Floats:
 
 @kernel
 def compute_task_heat(objective: Objective, loads: LoadState) -> Floats:
-    """Return the contribution of each task's traffic to the sums of powers of the loads, (T,).
+    """Return how much each task's traffic contributes to the powers of the loads, (T,).
 
-    The power of a load is divided among the parts of the load. Edges count at both tasks.
+    The power of a load is divided evenly among its parts. An edge counts at both of its tasks.
     """
     edges, table, node, load = loads.edges, loads.table, loads.node, loads.load
     slope = np.zeros(load.size)
@@ -550,10 +551,10 @@ def anneal(
 ) -> tuple[int, int]:
     """Anneal with a falling temperature.
 
-    Return the change of the sum of hops times units, and the number of proposals.
+    Return the change in the total of hops times units, and the number of proposals.
 
     The energy is the norm of the loads, with exponent ``2 ** doublings``, summed over phases, plus
-    a share of hops times units. A proposal that increases it is accepted with probability
+    a share of hops times units. A proposal that increases the energy is accepted with probability
     exp(-increase / temperature).
     """
     loads, slots, step = state.loads, state.slots, state.step

@@ -1,4 +1,4 @@
-"""Kernels that match the vertices of a graph, and classify the edges of a product by squares.
+"""Kernels that pair the vertices of a graph, and classify the edges of product graphs by squares.
 
 Letters in the comments: V vertices, E edges, I incidences (each edge is listed at both vertices).
 """
@@ -51,8 +51,8 @@ def classify_edges_by_squares(first: Ints, partner: Ints, edge: Ints, n_edges: i
     """Return a class for each edge. (V + 1,) (2E,) (2E,) -> (E,).
 
     Two edges at a vertex may belong to different factors if they are sides of exactly one square
-    and no edge joins their far ends. Each of them then joins the class of the opposite side of the
-    square. Any other two edges at a vertex belong to the same factor.
+    and no edge joins their far ends. Each of the two then joins the class of its opposite side in
+    the square. Any other two edges at a vertex belong to the same factor.
     """
     edge_class = np.arange(n_edges)
     n = first.size - 1

@@ -46,15 +46,15 @@ class Goal:
 
     @property
     def byte_column(self) -> str:
-        """Name of the bytes that loads add, as in `ResourceLoads`."""
+        """Which bytes the loads count: the ``byte_column`` of `ResourceLoads`."""
         return "nbytes" if self.links_only or not self.by_loads else "wire_bytes"
 
 
 class Annealer:
     """Annealing of one mapping in sweeps of any length.
 
-    ``slots`` has the sorted nodes of all slots, and the tasks that may move, as returned by
-    `Allocation.free_slots`.
+    ``slots`` is the result of `Allocation.free_slots`: the nodes of the free slots, sorted, and the
+    tasks that may move.
     """
 
     def __init__(
@@ -142,9 +142,9 @@ def compute_energy(loads: ResourceLoads, objective: Objective) -> float:
 
 
 def build_objective(loads: ResourceLoads, goal: Goal) -> Objective:
-    """Return the weights of loads and hops in the energy, which do not depend on the mapping.
+    """Return the weights of loads and of hops in the energy; no weight depends on the mapping.
 
-    The energy is relative: the mean link has a load of about 1 if every message takes one hop.
+    The energy is relative: if every message takes one hop, the mean link load is about 1.
     """
     torus, edges = loads.torus, loads.state.edges
     n_links = max(torus.n_existing_links, 1)
@@ -170,11 +170,11 @@ MAX_SLOWDOWN = 2.0
 
 
 class Clock:
-    """Processor seconds of this thread since its start, with a limit of ``seconds`` if given.
+    """Processor seconds of this thread since the clock started; ``seconds`` is the limit, if any.
 
     If other programs use the processors, the elapsed time is at least the wall seconds divided by
-    `MAX_SLOWDOWN`. Compilation does not count. ``waited`` is the seconds of waiting for workers,
-    which count as well.
+    `MAX_SLOWDOWN`. Compilation does not count. The seconds spent waiting for workers, ``waited``,
+    count as well.
     """
 
     def __init__(self, seconds: float | None = None) -> None:
@@ -184,7 +184,7 @@ class Clock:
 
     @property
     def elapsed(self) -> float:
-        """Seconds so far, at least the wall seconds / `MAX_SLOWDOWN`."""
+        """Seconds so far, but at least the wall seconds / `MAX_SLOWDOWN`."""
         return max(self._now()[0] - self._began[0] + self.waited, self.wall / MAX_SLOWDOWN)
 
     @property
@@ -199,28 +199,29 @@ class Clock:
 
     @property
     def remaining(self) -> float:
-        """Remaining seconds; negative after the end."""
+        """Seconds until the limit; negative after it."""
         return self.seconds - self.elapsed
 
     def is_over(self) -> bool:
-        """Return whether the time has passed."""
+        """Return whether the limit has passed."""
         return self.remaining < 0
 
 
 logger = logging.getLogger(__name__)
 
-# Temperatures, as shares of the energy divided by the tasks, and minimum proposals of a sweep.
+# Temperatures, as shares of the mean energy per task, and minimum number of proposals in a sweep.
 _INITIAL_TEMPERATURES, _FINAL_TEMPERATURE, _MIN_SWEEP_STEPS = (0.1, 0.5), 0.003, 500
-# Estimated seconds of a proposal, with loads and with hop-bytes only.
+# Estimated seconds per proposal: with loads, and with only hop-bytes.
 _PROPOSAL_SECONDS, _HOP_PROPOSAL_SECONDS = 1.2e-5, 1.2e-6
 # Runs use different weights, because the best weights depend on the application.
-# benchmarks/search_weights.py fits them. On the better half of the mappings of five applications,
-# Kendall's tau with simulated times is .72, with the first weights alone .70, with hop-bytes .53.
+# benchmarks/search_weights.py fits them. For the better half of the mappings of five applications,
+# Kendall's tau with simulated times is .72 with all of them, .70 with the first, .53 with
+# hop-bytes.
 _GOALS = (Goal(4, 1.0), Goal(2, 2.0), Goal(4, 0.3), Goal(3, 0.3), Goal(4, 2.0))
 _MAX_STARTS = 6
-# Minimum proposals for each task in a run, because one long run beats several short ones.
+# Minimum number of proposals per task in a run; one long run beats several short ones.
 _MIN_PROPOSALS_PER_TASK, _MIN_RUNS = 60, 2
-# Mappings with energies equal to this many digits are treated as symmetric.
+# Mappings whose energies agree to this many digits are treated as symmetric.
 _ENERGY_DIGITS = 9
 
 
@@ -239,7 +240,7 @@ class AnnealingRun(NamedTuple):
     """Parameters of one run."""
 
     number: int
-    temperature: float  # initial, as a share of the energy divided by the tasks
+    temperature: float  # initial, as a share of the mean energy per task
     goal: Goal
     start: TaskMapping
     n_sweeps: int
@@ -279,7 +280,7 @@ class AnnealingRuns:
     ) -> list[TaskMapping]:
         """Anneal mappings of the pool and earlier results; return all results, the best first.
 
-        ``n_sweeps`` is the sum over the runs.
+        ``n_sweeps`` is the total of all runs.
         """
         # Alternate between earlier results and the pool.
         pairs = itertools.zip_longest(sorted(self.results, key=self.energy), pool)
@@ -308,7 +309,7 @@ class AnnealingRuns:
         choices = _INITIAL_TEMPERATURES, self.goals, pool[:_MAX_STARTS]
         ranks = itertools.product(*(range(len(options)) for options in choices))
         temperatures, goals, starts = choices
-        # Each list has the preferred options first, so combinations are sorted by summed rank.
+        # Each list has the preferred options first, so combinations are sorted by the sum of ranks.
         return [(temperatures[t], goals[g], starts[s]) for t, g, s in sorted(ranks, key=sum)]
 
     def drop_symmetric(self, mappings: Sequence[TaskMapping]) -> list[TaskMapping]:
@@ -324,7 +325,7 @@ class AnnealingRuns:
         """Order mappings by all goals in turn: the best of each, then the second of each, ..."""
         energies = np.array([self._compute_energies(mapping) for mapping in results])
         order = np.argsort(energies, axis=0, kind="stable")
-        # Each row has one mapping for each goal; list a mapping where it occurs first.
+        # Each row has one mapping for each goal; keep only the first occurrence of a mapping.
         return [results[i] for i in dict.fromkeys(order.ravel().tolist())]
 
     def _compute_energies(self, mapping: TaskMapping) -> tuple[float, ...]:
@@ -337,15 +338,15 @@ class AnnealingRuns:
 
 
 def anneal_once(inputs: RunInputs, plan: AnnealingRun) -> tuple[TaskMapping | None, int, float]:
-    """Return the best mapping of a run, its number of proposals, and its seconds.
+    """Anneal once; return the best mapping, the number of proposals, and the seconds taken.
 
-    The temperature decreases from sweep to sweep. The mapping is None if runs were stopped before.
+    The temperature decreases from sweep to sweep. The mapping is None if the runs were stopped.
     """
     clock = Clock()
     if inputs.stop.is_set:
         return None, 0, 0.0
     problem, allocation = inputs.problem, inputs.allocation
-    # Seeds of runs differ by 1000, because users choose neighbouring seeds.
+    # The seeds of runs are 1000 apart, because users often choose consecutive seeds.
     slots, seed = allocation.free_slots(problem.n_tasks), inputs.seed + 1000 * plan.number
     annealer = Annealer(problem, plan.start, slots, plan.goal, inputs.table, seed)
     cooling = _FINAL_TEMPERATURE / plan.temperature

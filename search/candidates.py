@@ -31,12 +31,12 @@ _N_CANDIDATES = 84
 _FIRST = ("identity", "bisect-refined", "greedy-heaviest")
 # Maximum nodes and tasks for the spectral layout and the search.
 _MAX_NODES, _MAX_TASKS = 1024, 4096
-# Maximum sweeps of the search, maximum edges whose loads it computes (each takes about a
-# microsecond), and its temperature, as a share of the energy divided by the tasks.
+# Maximum sweeps of the search, maximum edges whose loads it computes (about a microsecond each),
+# and temperature of the search, as a share of the mean energy per task.
 _MAX_SWEEPS, _MAX_EDGES, _TEMPERATURE = 16, 150_000, 0.03
-# Random share of the mappings after the structured ones.
+# Share of random mappings among the mappings that follow the structured ones.
 _RANDOM_SHARE = 0.25
-# Maximum relative difference of sums that differ only in the order of their terms.
+# Maximum relative difference of sums with the same terms in a different order.
 _ROUNDING = 1e-9
 
 
@@ -53,19 +53,19 @@ def candidates(
 
     The default order is first. Mappings that use the traffic follow: a bisection, a greedy
     placement, a spectral layout, and a short search from the best of these. The last two are
-    omitted with more than 4,096 tasks or 1,024 nodes, or if no mapping has smaller loads than the
-    default order. Then come all permutations of the dimensions, and all reflections of a torus with
-    faults. Other structured mappings follow, first the ones with new link loads. Swaps of good
-    mappings and random mappings only complete the number; `strategies.sample` returns more of them.
+    omitted with more than 4,096 tasks or 1,024 nodes, or if no mapping can have smaller loads than
+    the default order. Then come all permutations of the dimensions and, on a torus with faults, all
+    reflections. Other structured mappings follow; those with new link loads come first. Swaps of
+    good mappings and random ones only fill up the list; `strategies.sample` returns more of these.
 
     Parameters
     ----------
     n : int, optional
-        Number of mappings; 84, or all if there are fewer, if not given.
+        Number of mappings; by default 84, or all mappings if there are fewer.
     seed : int
         Random seed; the same seed gives the same mappings.
     tasks_per_node : int, optional
-        Capacity of a node; the minimum for all tasks to fit if not given.
+        Capacity of a node; by default the smallest with which all tasks fit.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def _generate(sample: sampling.DistinctMappings) -> Iterator[TaskMapping]:
                 accepted.append((placement.hop_bytes(mapping.node), mapping))
                 yield mapping
 
-    # Routes do not depend on exclusions, and loads of missing links are errors.
+    # Without exclusions, routes stay the same, but loads of missing links raise no error.
     plain = replace(torus, exclusions=Exclusions())
     whole = MappingProblem(problem.workload, plain, problem.routing)
 
@@ -114,7 +114,7 @@ def _generate(sample: sampling.DistinctMappings) -> Iterator[TaskMapping]:
 
     def have_equal_loads(one: sampling.Costed, other: sampling.Costed) -> bool:
         """Return whether the sorted link loads of two mappings are equal."""
-        # The sum of the loads is the hop-bytes.
+        # Compare the hop-bytes first: they are the sum of the loads.
         if not math.isclose(one[0], other[0], rel_tol=_ROUNDING):
             return False
         loads, other_loads = sorted_loads(one[1]), sorted_loads(other[1])
@@ -131,7 +131,7 @@ def _generate(sample: sampling.DistinctMappings) -> Iterator[TaskMapping]:
         for family in registry.STRATEGIES.values()
         if family.sampled or family.family == "reflect"
     }
-    # No symmetry of dimension-ordered routes maps one permutation onto another. Reflections are
+    # With dimension-ordered routes, no symmetry maps one permutation onto another. Reflections are
     # symmetries of a torus whose nodes and links are all equal.
     reflections = queues.pop("reflect")
     yield from accept(queues.pop("permute") + (reflections if torus.exclusions else []))

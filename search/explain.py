@@ -34,31 +34,32 @@ if TYPE_CHECKING:
 
 # Accepted error of simulated times.
 _SIMULATION_ERROR = 0.01
-# Maximum hot nodes that begin a block, and maximum exchanges that are compared.
+# Maximum number of hot nodes at which blocks begin, and of exchanges that are compared.
 _MAX_HOT_NODES, _MAX_EXCHANGES = 12, 20_000
-# Weights of the energy by which exchanges are compared: the first weights of a search.
+# Exchanges are compared by the energy with these weights, which are a search's first.
 _GOAL = Goal(doublings=4, hop_share=1.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Explanation(Result):
-    """Explanation of a mapping's time compared with another mapping; made by `explain`."""
+    """Explanation of a mapping's time, compared with another mapping's; made by `explain`."""
 
     mapping: TaskMapping
     against: TaskMapping
-    # Simulated seconds of both.
+    # Simulated seconds of ``mapping`` and of ``against``.
     time: float
     against_time: float
     # The hottest links, as in `Reasons`; ``against`` is their bytes under the other mapping.
     table: pd.DataFrame
-    # Task pairs with most bytes on each link: ``link``, ``phase``, ``src``, ``dst``, ``nbytes``,
-    # ``share`` of the link's bytes, ``hops``, and ``against``, the hops under the other mapping.
+    # Task pairs with the most bytes on each link: ``link``, ``phase``, ``src``, ``dst``,
+    # ``nbytes``, ``share`` of the link's bytes, ``hops``, and ``against``, the other mapping's
+    # hops.
     pairs: pd.DataFrame
     # Features of the model, the largest effect first: ``feature``, ``value``, ``against`` (value of
-    # the other mapping), and ``effect``, the relative change of the forecast by that value.
+    # the other mapping), and ``effect``, the forecast's relative change with the other value.
     weights: pd.DataFrame
     # Exchanges of two blocks of nodes that reduce the loads most: ``block``, ``other``, ``time``
-    # (simulated seconds) and ``gain``, the saved share of the time.
+    # (simulated seconds) and ``gain`` (share of the time that is saved).
     exchanges: pd.DataFrame
     reasons: Reasons
     problem: MappingProblem
@@ -85,9 +86,9 @@ def explain(
     Parameters
     ----------
     against : TaskMapping, optional
-        Another mapping; tasks in order by default.
+        The mapping to compare with; tasks in order by default.
     top : int
-        Maximum rows of each table; for the pairs, maximum rows for each link.
+        Maximum rows of each table; the table of pairs has up to this many rows for each link.
 
     Examples
     --------
@@ -172,7 +173,7 @@ def _feature_effects(
 ) -> pd.DataFrame:
     """Return the table of `Explanation.weights`: the effect of each feature on the forecast.
 
-    The effect is the relative change if only this feature takes the value of the other mapping.
+    The effect is the forecast's relative change if only this feature takes the other value.
     """
     model = load_default()
     table = features(
@@ -221,9 +222,9 @@ def _simulate_exchanges(
 def _best_exchanges(
     problem: MappingProblem, mapping: TaskMapping, table: ResourceTable, n: int
 ) -> list[tuple[tuple[int, ...], tuple[int, ...], TaskMapping]]:
-    """Return the ``n`` exchanges of two blocks of nodes that reduce the energy of the loads most.
+    """Return the ``n`` exchanges of two node blocks that most reduce the energy of the loads.
 
-    An exchange is both blocks and the mapping after it. The first block has a hot task.
+    Each exchange lists both blocks and the resulting mapping. The first block has a hot task.
     """
     torus, capacity = problem.torus, mapping.tasks_per_node
     slots = Allocation(torus, tasks_per_node=capacity).free_slots(problem.n_tasks)
@@ -251,7 +252,7 @@ def _best_exchanges(
             node[moved] = new_nodes
             exchanges.append((energy, block, other, node))
     exchanges.sort(key=lambda exchange: exchange[0])
-    # Exchanges can have the same mapping; keep the one with the lowest energy.
+    # Exchanges can result in the same mapping; keep the one with the lowest energy.
     chosen = {exchange[3].tobytes(): exchange for exchange in reversed(exchanges)}
     best = sorted(chosen.values(), key=lambda exchange: exchange[0])[:n]
     return [

@@ -1,8 +1,8 @@
 """Factorisation of a graph into a Cartesian product of rings, lines and cliques.
 
-A sharded model communicates along the axes of a mesh, and a halo exchange along those of a grid.
-The graph of either is a Cartesian product with one factor for each axis, under any numbering of the
-tasks. Layouts of the mesh of these axes are starts of a search.
+A sharded model communicates along the axes of a mesh, and a halo exchange along the axes of a grid.
+Either graph is a Cartesian product with one factor for each axis, however the tasks are numbered.
+The axes span a mesh, and layouts of this mesh are starts of a search.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from .annealing import Clock
 
 # Maximum steps of the search for squares, and maximum number of evaluated layouts.
 _MAX_STEPS, _MAX_SPLITS = 2e8, 3000
-# With more tasks, the maximum number of layouts decreases in proportion.
+# With n times as many tasks as this, the maximum number of layouts is divided by n.
 _REFERENCE_TASKS = 1000
-# Edges below these shares of the heaviest weight are ignored. The second share omits the messages
-# of a halo exchange over the edges and corners of blocks with eight cells along each side.
+# Edges lighter than this share of the heaviest are ignored; both shares are tried. With blocks of
+# eight cells along each side, the second ignores halo messages across edges and corners.
 _NEGLIGIBLE_SHARES = (0.0, 0.15)
-# Edges with less than this share of the median number of squares are not part of the product.
+# Edges in fewer squares than this share of the median are not part of the product.
 _MIN_SQUARE_SHARE = 0.5
-# Minimum gap of log weights between kinds of edges, and maximum number of kinds. In a graph with
-# more kinds, all edges count as one kind.
+# Minimum gap between the log weights of two kinds of edges, and maximum number of kinds. In a graph
+# with more kinds, all edges count as one kind.
 _MIN_LOG_GAP, _MAX_KINDS = 0.1, 16
-# Relative difference of the weights of equivalent axes.
+# Maximum relative difference between the weights of equivalent axes.
 _WEIGHT_TOLERANCE = 0.05
 _AXIS_NAMES = "abcdefghijklmnopqrstuvwxyz"
 
@@ -55,7 +55,7 @@ class Factor:
 
 
 def find_factors(comm: CommGraph) -> tuple[list[Factor], Ints] | None:
-    """Return the axes of a product, and the task at each mesh coordinate; None for other graphs.
+    """Return a product graph's axes, and the task at each mesh coordinate; None for other graphs.
 
     Opposite edges of a square belong to one factor (Feder, J. Graph Theory 16, 1992).
     """
@@ -89,7 +89,7 @@ def _remove_stray_edges(graph: sparse.csr_array) -> sparse.csr_array:
         ones = np.ones(is_kind.sum())
         kind_graph = sparse.csr_array((ones, (row[is_kind], column[is_kind])), graph.shape)
         squares += (kind_graph @ adjacency @ kind_graph)[row, column]
-        # Walks of three edges that use one edge twice are not squares, so subtract their number.
+        # A walk of three edges that uses an edge twice closes no square, so subtract such walks.
         degree = np.diff(kind_graph.indptr)
         squares[is_kind] -= (degree[row] + degree[column] - 1)[is_kind]
     is_kept = squares >= _MIN_SQUARE_SHARE * np.median(squares)
@@ -109,7 +109,7 @@ def make_product_starts(
     clock: Clock,
     max_layouts: float = math.inf,
 ) -> list[TaskMapping]:
-    """Return the ``n`` best layouts of a workload whose graph is a product, within the time.
+    """Return the ``n`` best layouts found in time, for a workload whose graph is a product.
 
     At most ``max_layouts`` layouts of each mesh are evaluated. If nodes have several tasks, the
     tasks must fill all nodes, and the slots of a node count as one more dimension.
@@ -132,7 +132,8 @@ def make_product_starts(
         traffic = []
         for axis, name in zip(axes, names, strict=True):
             if axis.weight:
-                # The weight counts both directions. An all-to-all has all bytes that a task sends.
+                # The weight counts both directions. An all-to-all counts all bytes that a task
+                # sends.
                 nbytes = axis.weight / 2 * (axis.size if axis.kind == "alltoall" else 1)
                 traffic.append(MeshTraffic(axis.kind, nbytes, (name,)))
         mesh = MeshAxes(names, tuple(axis.size for axis in axes))
@@ -155,11 +156,11 @@ def make_product_starts(
 def _mesh_variants(axes: list[Factor], tasks: Ints) -> Iterator[tuple[list[Factor], Ints]]:
     """Yield the product, and a variant in which rings of size 4 replace pairs of axes of size 2.
 
-    Both describe a square. The variant is omitted if it is the same.
+    Both describe a square. There is no variant if no pair can be replaced.
     """
     yield axes, tasks
     n_axes = len(axes)
-    # Replace the last pair first, because the numbers of earlier axes then stay valid.
+    # Replace the last pair first, so that the numbers of earlier axes stay valid.
     for i in reversed(range(n_axes - 1)):
         if axes[i].size == 2 and _are_equivalent(axes[i : i + 1], axes[i + 1 : i + 2]):
             merged = tasks.reshape(*tasks.shape[:i], 4, *tasks.shape[i + 2 :])
@@ -170,7 +171,7 @@ def _mesh_variants(axes: list[Factor], tasks: Ints) -> Iterator[tuple[list[Facto
 
 
 def _are_equivalent(several: Sequence[Factor], others: Sequence[Factor]) -> bool:
-    """Return whether factors have the same kinds and sizes and similar weights."""
+    """Return whether two lists of factors have equal kinds, equal sizes and similar weights."""
     return len(several) == len(others) and all(
         (a.kind, a.size) == (b.kind, b.size)
         and abs(a.weight - b.weight) <= _WEIGHT_TOLERANCE * max(a.weight, b.weight)
@@ -179,9 +180,9 @@ def _are_equivalent(several: Sequence[Factor], others: Sequence[Factor]) -> bool
 
 
 def _factorise_graph(graph: sparse.csr_array) -> tuple[list[Factor], Ints] | None:
-    """Return the axes of a product and the task at each coordinate; None for other graphs.
+    """Return a product graph's axes and the task at each coordinate; None for other graphs.
 
-    Equal components of the graph are an axis without traffic.
+    If the graph consists of equal components, they form one more axis, without traffic.
     """
     n, degree = graph.shape[0], np.diff(graph.indptr)
     if not graph.nnz or (degree == 0).any() or not _is_affordable(graph):
@@ -217,10 +218,10 @@ def _factorise_graph(graph: sparse.csr_array) -> tuple[list[Factor], Ints] | Non
 def _component_axes(
     src: Int32s, dst: Int32s, weight: Floats, classes: Ints, is_member: Bools
 ) -> tuple[list[Factor], Ints] | None:
-    """Return the factors of a connected component by weight, and the task at each coordinate.
+    """Return a connected component's factors, sorted by weight, and the task at each coordinate.
 
-    The edges of a class belong to one factor. Without them, the vertices that stay connected have
-    the same coordinate in this factor. The result is None if the component is not a product.
+    The edges of a class belong to one factor. Vertices that are connected even without these edges
+    have the same coordinate in this factor. The result is None if the component is not a product.
     """
     is_inside = is_member[src]
     n, shape = int(is_member.sum()), (is_member.size, is_member.size)
@@ -249,7 +250,7 @@ def _component_axes(
 
 
 def _identify_factor(src: Ints, dst: Ints, weight: Floats) -> tuple[Factor, Ints] | None:
-    """Return a factor and the position of each vertex; None unless a clique, a ring or a line."""
+    """Return a clique, ring or line, and each vertex's position in it; None for other graphs."""
     if (src == dst).any():
         return None
     n = int(max(src.max(), dst.max())) + 1

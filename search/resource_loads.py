@@ -41,8 +41,8 @@ _PARTS = 2**16
 def build_resource_table(problem: MappingProblem) -> ResourceTable:
     """Return the resources on the routes between all pairs of nodes.
 
-    Resources are links as in `Torus`, then injection FIFOs ``node * fifos + fifo`` (only the first
-    of a node with round robin), then a receiver for each node.
+    Resources are links as in `Torus`, then injection FIFOs ``node * fifos + fifo`` (with round
+    robin, only the first of a node is used), then a receiver for each node.
     """
     torus, n = problem.torus, problem.torus.n_nodes
     # If some phases are adaptive, all are treated as adaptive.
@@ -54,7 +54,7 @@ def build_resource_table(problem: MappingProblem) -> ResourceTable:
     src, dst = (np.ascontiguousarray(a, dtype=np.int32) for a in np.divmod(np.arange(n * n), n))
     parts, share = 1, np.zeros(0, dtype=np.int32)
     if is_adaptive or torus.ties_are_open:
-        # In dimension order, a tie splits the traffic of its dimension in halves.
+        # In dimension order, a tie splits the traffic along its dimension into halves.
         parts = _PARTS if is_adaptive else 2
         count, link, share = _split_routes(torus, is_adaptive, parts)
     else:
@@ -63,7 +63,7 @@ def build_resource_table(problem: MappingProblem) -> ResourceTable:
     remote = src != dst
     first = np.zeros(n * n + 1, dtype=np.int32)
     np.cumsum(count + 2 * remote, out=first[1:])
-    # One type for all small tori, because kernels are compiled for each type.
+    # All small tori share one type, because kernels are compiled anew for each type.
     dtype = np.promote_types(np.uint16, np.min_scalar_type(count_resources(torus)))
     resource = np.empty(first[-1], dtype=dtype)
     begin, end = first[:-1][remote], first[1:][remote] - 1
@@ -89,7 +89,7 @@ def count_resources(torus: Torus) -> int:
 
 
 def seconds_per_byte(torus: Torus) -> Floats:
-    """Return the seconds of a byte on each resource, ``(n_resources,)``."""
+    """Return the seconds per byte on each resource, ``(n_resources,)``."""
     network = torus.network
     shares_queue = FIFO_RULES[network.fifo_rule] == kernels.ROUND_ROBIN
     fifo_seconds = 1 / max(torus.bandwidth) / (network.fifos if shares_queue else 1)
@@ -101,10 +101,10 @@ def seconds_per_byte(torus: Torus) -> Floats:
 
 
 def _split_routes(torus: Torus, is_adaptive: bool, parts: int) -> tuple[Any, Any, Any]:
-    """Return the number of links between each pair of nodes, the links, and their shares.
+    """Return how many links the routes of each pair of nodes use, the links, and their shares.
 
     Routes depend only on the difference of two nodes, so they are computed once for each difference
-    and moved to all sources.
+    and then shifted to all sources.
     """
     # Routes do not depend on exclusions.
     torus = replace(torus, exclusions=Exclusions())
@@ -129,7 +129,7 @@ def _split_routes(torus: Torus, is_adaptive: bool, parts: int) -> tuple[Any, Any
         is_tie = wrap & (2 * hops == shape) & bool(by_parity)
         if (odd > is_tie).any():
             continue
-        # From this corner, the hops stay inside a mesh.
+        # Routes that start at this corner stay inside a mesh.
         corner = np.where(hops < 0, shape - 1, odd)
         endpoints = torus.node([corner, (corner + hops) % shape])
         if endpoints[0] == endpoints[1]:
@@ -166,8 +166,8 @@ def _split_routes(torus: Torus, is_adaptive: bool, parts: int) -> tuple[Any, Any
 class ResourceLoads:
     """Loads of links, injection FIFOs and receivers under a mapping whose tasks may move.
 
-    Loads are integers, so incremental updates are exact. The loads of dependent rounds are added.
-    Adaptive routing is an even split, rounded to 2**-16.
+    Loads are integers, so incremental updates are exact. The loads of dependent rounds are added
+    up. Adaptive routing counts as an even split, with shares rounded to 2**-16.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class ResourceLoads:
         self.hop_units = add_loads_of_edges(self.state)
 
     def move(self, tasks: Ints, nodes: NDArray[np.integer]) -> None:
-        """Move distinct tasks to nodes, without a check of their capacity."""
+        """Move distinct tasks to nodes, without checking the capacity of the nodes."""
         self.state.change.node[tasks] = nodes
         self.hop_units += move_tasks(self.state, tasks)
 
@@ -213,7 +213,8 @@ class ResourceLoads:
 def build_task_edges(problem: MappingProblem, byte_column: str, parts: int) -> TaskEdges:
     """Return the edges of each task with integer weights; each edge is listed at both tasks.
 
-    ``byte_column`` is "nbytes" or "wire_bytes" (with headers), and ``parts`` the parts of a unit.
+    ``byte_column`` is "nbytes" or "wire_bytes" (with headers), and ``parts`` the number of parts in
+    a unit.
     """
     workload, torus = problem.workload, problem.torus
     columns = []
@@ -227,7 +228,7 @@ def build_task_edges(problem: MappingProblem, byte_column: str, parts: int) -> T
         base = np.full(comm.n_edges, 0 if workload.dependent else number * count_resources(torus))
         columns.append([a[is_remote] for a in (comm.src, comm.dst, weight, base)])
     src, dst, weight, base = (np.concatenate(part) for part in zip(*columns, strict=True))
-    # The hops of all edges times their units must fit into 64 bits.
+    # The total of hops times units over all edges must fit into 64 bits.
     units, unit = fixed_point(weight, factor=parts * max(torus.diameter, 1))
     task = np.concatenate([src, dst])
     order = np.argsort(task, kind="stable")

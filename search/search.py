@@ -1,4 +1,4 @@
-"""Search for a better mapping within a time, and its gap to a lower bound over all mappings."""
+"""Search for a better mapping in a given time, and the gap to a lower bound over all mappings."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 TIME = "time"
-# Minimum estimated seconds of the first round, the ratio of the lengths of successive rounds, and
-# the shares of a round for starts, annealing and comparison.
+# Minimum estimated seconds of the first round, growth factor from round to round, and maximum
+# number of rounds. Then the shares of a round for starts, annealing and comparison.
 _FIRST_ROUND_SECONDS, _GROWTH, _MAX_ROUNDS = 0.05, 1.5, 60
 _START_SHARE, _ANNEALING_SHARE, _COMPARISON_SHARE = 0.5, 0.5, 0.25
 # Relative distance to the bound at which the search ends.
@@ -58,7 +58,7 @@ _ERROR = 0.01
 # Accepted slowdown relative to the first mapping if all messages start at once.
 _TOLERANCE = 0.01
 # Minimum seconds and maximum mappings of a comparison by `rank`, and number of its winners that are
-# simulated again. With fewer seconds, as many of the first mappings are simulated directly.
+# simulated again. With fewer seconds, the first `_N_WINNERS` mappings are simulated without `rank`.
 _MIN_LOOP_SECONDS, _MAX_LOOP_MAPPINGS, _N_WINNERS = 0.2, 150, 2
 
 
@@ -73,20 +73,20 @@ class SearchResult(Result):
     initial_value: float
     # Lower and upper limit of the gain, given the simulation errors of both times.
     gain_interval: tuple[float, float]
-    # The compared mappings, the best first: ``mapping``, ``value``, ``source`` of the value and
-    # ``from``, the origin of the mapping. After a comparison by `rank` also ``low``, ``high`` and
+    # The compared mappings, the best first: ``mapping``, ``value``, ``source`` (of the value) and
+    # ``from`` (origin of the mapping); after a comparison by `rank`, also ``low``, ``high`` and
     # ``p_best``.
     table: pd.DataFrame
     bound: float  # lower bound over all mappings; 0 if none is known
-    # Probability that no other shortlisted mapping is faster; None for other objectives than time,
-    # and for searches so short that every shortlisted mapping was simulated.
+    # Probability that no other shortlisted mapping is faster; None for objectives other than time,
+    # and if the search was so short that every shortlisted mapping was simulated.
     verdict: Verdict | None
     objective: str
     proposals: int  # proposed changes of mappings
     interrupted: bool
     problem: MappingProblem
     reference: TaskMapping  # the mapping that the gain refers to
-    # Seconds since the start and the objective of every improvement.
+    # For each improvement: seconds since the start, and the objective.
     history: tuple[tuple[float, float], ...]
 
     def __repr__(self) -> str:
@@ -143,27 +143,27 @@ def search(
     Parameters
     ----------
     mappings : sequence of TaskMapping
-        The gain refers to the best of them.
+        Given mappings; the gain is relative to the best of them.
     seconds : float
         Processor seconds of the search. They equal wall seconds on idle processors, and are at
-        least half of the wall seconds on busy ones. The current step is always finished. The
-        search runs in rounds of increasing length. It ends early if the next round would take too
-        long, or at a mapping within 0.01 % of the lower bound. More seconds continue the same
-        sequence of mappings, so they never give a worse one. The compilation on the first call
-        does not count.
+        least half of the wall seconds on busy ones. The current step is always finished. The search
+        runs in rounds of increasing length. It ends early if the next round would take too long, or
+        if a mapping is within 0.01 % of the lower bound. With more seconds, it continues the same
+        sequence of mappings, so it never returns a worse one. Compilation on the first call does
+        not count.
     objective : str
         ``time`` (simulated), or the name of a feature, such as ``max_bytes`` or ``hop_bytes``.
     nodes : array-like of int, shape (n,) or (n, ndim), optional
         Allocated nodes, as numbers or coordinates; all nodes by default.
     fixed : mapping of int to int or sequence of int, optional
-        Node of each fixed task, as its number or its coordinates.
+        Node of each fixed task, given by number or by coordinates.
     tasks_per_node : int, optional
-        Capacity of a node; the minimum that fits by default.
+        Capacity of a node; by default the smallest with which all tasks fit.
     partitioners : sequence of {"scotch", "mt-kahypar"}
         Installed programs whose mappings are additional starts.
     n_sweeps : int, optional
-        Number of annealing sweeps, instead of ``seconds``. The last round is finished. The same
-        seed then gives the same mapping on every machine.
+        Number of annealing sweeps to do, instead of ``seconds``. The last round is finished. With
+        this limit, the same seed gives the same mapping on every machine.
     callback : callable, optional
         Called with every improved mapping and its objective.
 
@@ -242,7 +242,7 @@ def _search_in_rounds(
 ) -> None:
     """Improve and compare mappings in rounds of increasing length.
 
-    The clock determines only the number of rounds, so a search with more seconds continues the same
+    The clock only determines the number of rounds, so a search with more seconds continues the same
     sequence of mappings.
     """
     problem, allocation, seed = comparison.problem, runs.inputs.allocation, comparison.seed
@@ -315,7 +315,7 @@ def _make_allocation(
 
 @dataclass(frozen=True)
 class ComparedMapping:
-    """A mapping with its value of the objective."""
+    """A mapping and the value of its objective."""
 
     mapping: TaskMapping
     origin: str
@@ -338,7 +338,7 @@ class MappingComparison:
     measured: dict[bytes, ComparedMapping] = field(default_factory=dict)  # by node of each task
     ranking: Ranking | None = None  # of the last comparison by `rank`
     began: float = field(default_factory=time.monotonic)
-    # Nodes of the mappings compared by `rank`, and both times of the first mapping in `_penalise`.
+    # Nodes of the mappings compared by `rank`, and the first mapping's two times in `_penalise`.
     _compared: set[bytes] = field(default_factory=set)
     _first_times: tuple[float, float] | None = None
 
@@ -384,8 +384,8 @@ class MappingComparison:
     ) -> None:
         """Compare shortlisted mappings, the most promising first.
 
-        `rank` takes about ``seconds``. Other objectives, and times with very few seconds, are
-        computed directly.
+        Times are compared by `rank` in about ``seconds``. Other objectives are computed directly,
+        and so are times if there are very few seconds.
         """
         known = self._compared | self.measured.keys()
         new = [mapping for mapping in shortlist if mapping.node.tobytes() not in known]
@@ -409,7 +409,7 @@ class MappingComparison:
                 self.problem.workload,
                 self.problem.torus,
                 candidates,
-                # Seconds for each core, so that the simulations do not depend on n_jobs.
+                # Divide the seconds by the cores, so that the simulations do not depend on n_jobs.
                 budget=Budget(len(candidates), seconds / self.n_jobs),
                 routing=self.problem.routing,
                 seed=self.seed,
@@ -453,7 +453,7 @@ class MappingComparison:
         return table.iloc[order].reset_index(drop=True)
 
     def _avoids_missing_links(self, mapping: TaskMapping) -> bool:
-        """Return whether no route of a message has a missing link."""
+        """Return whether the routes of all messages avoid missing links."""
         try:
             check_routes(self.problem, mapping)
         except InputError:
@@ -463,7 +463,7 @@ class MappingComparison:
     def _penalise(self, time: float, mapping: TaskMapping) -> float:
         """Return the time of a mapping, increased if it relies on synchronised ranks.
 
-        Such a mapping is slower than the first mapping if all messages start at once.
+        It relies on them if it is slower than the first mapping when all messages start at once.
         """
         rounds = self.problem.workload
         is_known = self.objective != TIME or not self.problem.torus.network.unknown_rules
@@ -477,7 +477,7 @@ class MappingComparison:
         return max(time, slowdown * first_time) if slowdown > 1 + _TOLERANCE else time
 
     def _compute_objective(self, mapping: TaskMapping) -> tuple[float, float]:
-        """Return the objective and its relative error; infinity for routes over missing links."""
+        """Return the objective (infinite for routes over missing links) and its relative error."""
         problem = self.problem
         if not self._avoids_missing_links(mapping):
             return np.inf, 0.0

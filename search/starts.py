@@ -30,19 +30,19 @@ from .products import make_product_starts
 
 # Graph strategies that take less than .03 s for a thousand tasks.
 _FAST = ("bisect-refined", "bisect-graph", "greedy-heaviest")
-# Number of layouts of a product that are kept, and numbers that the sources evaluate. Seconds per
-# task to find the factors, and seconds of a layout per task and per pair of tasks.
+# Number of layouts of a product that are kept, and number that each source evaluates. Seconds per
+# task to find the factors; seconds to evaluate a layout, per task and per pair of tasks.
 _MAX_PRODUCTS, _LAYOUT_COUNTS = 8, (5, 60, 600)
 _FACTOR_SECONDS, _LAYOUT_SECONDS = 5e-5, (2e-6, 3e-9)
 # Efforts of multilevel mappings, mappings for each effort, and seconds per task with effort 1.
 _EFFORTS, _MAPPINGS_PER_EFFORT, _MULTILEVEL_SECONDS = (1, 2, 4, 8, 16), 2, 2e-4
-# Seconds of the spectral layout per task, and of a full decomposition per cubed number of tasks.
-# Maximum tasks for a full decomposition, and for a layout that takes less time than a search.
+# Seconds per task of a spectral layout, and seconds of a full decomposition per task cubed. Maximum
+# tasks for a full decomposition, and for any layout (larger ones outlast a search).
 _SPECTRAL_SECONDS, _CUBIC_SECONDS = 1e-4, 4e-10
 _MAX_CUBIC, _MAX_SPECTRAL = 1500, 20_000
-# Seconds of a mapping by a strategy per task.
+# Seconds per task that a strategy takes for one mapping.
 _STRATEGY_SECONDS = 1e-5
-# Prior gain of a source. Layouts from products and spectra are often the best.
+# Prior gain of a source, and of product and spectral layouts, which are often the best.
 _PRIOR_GAIN, _LAYOUT_GAIN = 0.1, 0.6
 
 
@@ -57,7 +57,7 @@ def generate_starts(
     """Yield all distinct mappings so far, sorted by energy, after each allotment of seconds.
 
     The next mapping is always drawn from the source with the highest expected gain per second,
-    among the sources whose estimated seconds do not exceed the remaining ones.
+    among the sources that are expected to finish in the remaining seconds.
     """
     first, *sources = _list_sources(problem, allocation, seed, clock)
     candidates: dict[bytes, tuple[float, TaskMapping]] = {}
@@ -68,8 +68,8 @@ def generate_starts(
         # The first source is always exhausted, so that every search has good starts.
         while not (first.is_exhausted and clock.is_over()):
             affordable = [s for s in sources if not s.is_exhausted and s.seconds <= budget]
-            # The mean gain, with the prior as one draw, is divided by the number of draws again to
-            # favour sources with few draws.
+            # The prior counts as one draw. The mean gain is again divided by the number of draws,
+            # to favour sources with few draws.
             affordable.sort(key=lambda s: -s.gain / (s.n_draws + 1) ** 2 / s.seconds)
             if first.is_exhausted and not affordable:
                 break
@@ -142,15 +142,15 @@ def _list_sources(
 
 # Coarsening ends at this many nodes, because annealing then succeeds from any start.
 _MAX_COARSEST_NODES = 32
-# Initial temperature, as a share of the energy over items, and proposals for each item, at the
-# coarsest level and at finer levels.
+# At the coarsest level, and at finer levels: initial temperature, as a share of the mean energy per
+# item, and number of proposals per item.
 _COARSEST, _FINER = (0.6, 1200), (0.15, 240)
 _FINAL_TEMPERATURE, _SWEEPS, _MIN_SWEEP_STEPS = 0.003, 24, 200
 
 
 @dataclass(frozen=True, eq=False)
 class _CoarseLevel:
-    """A coarse graph and torus; each item and node is a pair of the finer level."""
+    """A coarse graph and torus; each item or node merges a pair of the finer level."""
 
     weight: sparse.csr_array
     torus: Torus
@@ -194,8 +194,8 @@ def _coarsen(
 ) -> list[_CoarseLevel]:
     """Return the levels from the problem itself to the coarsest graph and torus.
 
-    Each level halves the slots of every node if their number is even, or else the longest even
-    dimension of the torus.
+    Each level halves the number of slots per node if it is even, or else the longest even dimension
+    of the torus.
     """
     torus, capacity = problem.torus, allocation.tasks_per_node
     nodes = np.sort(np.asarray(allocation.nodes, dtype=np.int64))
@@ -247,7 +247,7 @@ def _merge_pairs(
     """Return pairs of items with much traffic, ``(V / 2, 2)``, and the graph between the pairs."""
     n = weight.shape[0]
     mate = np.empty(n, dtype=np.int64)
-    # Visit neighbours in succession, because more items then find a free partner.
+    # Visit neighbours one after the other, so that more items find a free partner.
     shuffled = rng.permutation(n)
     rows = weight[shuffled]
     order = shuffled[csgraph.reverse_cuthill_mckee(rows[:, shuffled], symmetric_mode=True)]
@@ -270,7 +270,7 @@ def _anneal_level(
 ) -> Ints:
     """Return the node of each item, ``(V,)``, after annealing the hop-bytes of a level.
 
-    ``temperature`` is a share of the energy over items, and ``steps`` the proposals for each item.
+    ``temperature`` is a share of the mean energy per item, ``steps`` the proposals per item.
     """
     entries = sparse.triu(level.weight, k=1).tocoo()
     n_items, n_nodes = level.weight.shape[0], level.torus.n_nodes
@@ -298,9 +298,9 @@ def _anneal_level(
     return annealer.best_node.astype(np.int64)
 
 
-# Debian's package has the second name.
+# The program has the second name in Debian's package.
 _SCOTCH_NAMES = ("scotch_gmap", "gmap")
-# Scotch needs integer weights with a sum in 31 bits.
+# Scotch needs integer weights whose sum fits into 31 bits.
 _MAX_WEIGHT = 2.0**29
 _SCOTCH_STRATEGIES = ("-cq", "-cs")
 
@@ -328,7 +328,7 @@ def map_with_programs(
 
 
 def _integer_weights(problem: MappingProblem) -> sparse.csr_array:
-    """Return the bytes between tasks in both directions, scaled to positive whole numbers."""
+    """Return the bytes that each two tasks exchange, scaled to positive whole numbers."""
     weights = problem.comm.without_self_messages().to_scipy()
     weights = sparse.csr_array(weights + weights.T)
     is_whole = (weights.data == np.rint(weights.data)).all()
@@ -338,7 +338,7 @@ def _integer_weights(problem: MappingProblem) -> sparse.csr_array:
 
 
 def _map_with_scotch(problem: MappingProblem, seed: int) -> Ints:
-    """Return the node of each task by Scotch, which uses the whole torus."""
+    """Map the tasks with Scotch, onto the whole torus; return the node of each task."""
     program = next(filter(None, map(shutil.which, _SCOTCH_NAMES)), None)
     if program is None:
         raise InputError("Scotch is not installed", found="no gmap", expected="scotch_gmap or gmap")
@@ -377,7 +377,7 @@ def _map_with_scotch(problem: MappingProblem, seed: int) -> Ints:
 
 
 def _format_scotch_graph(weights: sparse.csr_array) -> str:
-    """Return a graph in the format of Scotch, with a line of weights and partners per task."""
+    """Return a graph in Scotch's format: one line per task, with its weights and partners."""
     n = weights.shape[0]
     lines = [f"0\n{n} {weights.nnz}\n0 010"]
     for task in range(n):
@@ -389,7 +389,7 @@ def _format_scotch_graph(weights: sparse.csr_array) -> str:
 
 
 def _map_with_mt_kahypar(problem: MappingProblem, seed: int) -> Ints:
-    """Return the node of each task by Mt-KaHyPar, on the graph of the torus."""
+    """Map the tasks with Mt-KaHyPar, onto the graph of the torus; return the node of each task."""
     try:
         mtkahypar = importlib.import_module("mtkahypar")
     except ImportError:

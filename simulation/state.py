@@ -1,14 +1,14 @@
 """State of the packet simulator's event loop, and the choice of its clock.
 
 The clock counts ticks. The wheel has a list of events for each of the next K ticks; the lists are
-stored in chunks. Events are numbered in this order: one for each packet slot (arrival of a packet),
-for each link and each FIFO (end of its last packet), and for each message (arrival). Task events
-wait outside the wheel, because they may be later than its K ticks.
+stored in chunks. Events are numbered in this order: one for each packet slot (its packet arrives),
+one for each link and each FIFO (its last packet ends), and one for each message (it arrives). Task
+events wait outside the wheel, because they may be more than K ticks ahead.
 
 Letters in the comments: N nodes, D dimensions, L links, F FIFOs, P packet slots, E messages with
 handshakes, T tasks, R rounds, W workers, K ticks of the wheel. In the kernels, ``p``, ``f``, ``m``
-and ``w`` are the numbers of a packet slot, a FIFO, a message and a worker. A link that sends has
-the number ``out``, and the link whose lane has the packet ``holder``.
+and ``w`` are the numbers of a packet slot, a FIFO, a message and a worker. ``out`` is the link that
+sends, and ``holder`` the link whose lane has the packet.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from toruscast.typing import Floats, Int32s, Ints, UInt64s
 
 LARGEST_PACKET = 2**26
 """Maximum bytes of a packet, because free bytes after a link have 32 bits."""
-# Minimum merged packets in a buffer, if it holds as many real packets.
+# A buffer holds at least this many merged packets, if it holds as many real ones.
 PLACES = 3
 
 NONE = -1
 
-# The buffer after a link has up to three channels: 0 for packets in dimension order, 1 for a part
-# of these packets with datelines (see `lane_kind`), and this one for adaptive packets.
+# The buffer after a link has up to three channels: 0 for packets in dimension order, 1 for some of
+# these packets if datelines are used (see `lane_kind`), and this one for adaptive packets.
 ADAPTIVE_CHANNEL = 2
 # A tick has 2**PARTS parts, the unit of packet times on links, FIFOs and reception ports. Rounding
 # short packets to ticks would accumulate errors.
 PARTS = 10
 # Number of a buffer: link << CHANNEL_BITS | channel.
 CHANNEL_BITS = 2
-# Kinds of lanes, the queues of packets that wait for a link. With the bubble rule, packets in FIRST
-# stay on their ring, and packets in SECOND enter it. With datelines, they wait for the first and
-# the second channel. Packets in FREE are adaptive and may take several links.
+# Kinds of lanes; a lane is a queue of packets that wait for a link. With the bubble rule, packets
+# in FIRST stay on their ring, and packets in SECOND enter a ring. With datelines, FIRST waits for
+# the first channel, and SECOND for the second. Packets in FREE are adaptive and choose their link.
 FIRST, SECOND, FREE = 0, 1, 2
 KINDS = 3
 # Route of a packet that waits for a reception port.
@@ -50,8 +50,8 @@ DELIVERED = np.uint64(2**64 - 1)
 
 FIRST_COME, ROUND_ROBIN = 0, 1
 
-# Indices of `EventRecords.clock`. The number at NEW_HEAD is link << 6 | lane, for the lane with a
-# new first packet, or NONE.
+# Indices into `EventRecords.clock`. If a lane has a new first packet, the number at NEW_HEAD is
+# link << 6 | lane; otherwise it is NONE.
 NOW, ORDER, HOPS, NEXT_EVENT, NEW_HEAD, N_FREE_CHUNKS, N_FREE_SLOTS = range(7)
 HEAP_SIZE, QUEUE_FIRST, QUEUE_LENGTH = range(7, 10)
 
@@ -79,7 +79,7 @@ LINK = np.dtype(
     ],
     align=True,
 )
-# Fields of a link in other networks, in the memory of those lanes; see `LinkRecords.extra`.
+# Fields of a link in other networks, stored in place of its lanes; see `LinkRecords.extra`.
 EXTRA = np.dtype(
     [
         ("common", np.int8, LINK.itemsize - 2 * LANE.itemsize),
@@ -114,8 +114,8 @@ COUNTER = np.dtype(
     ],
     align=True,
 )
-# The default network has its lanes in the memory of the links. These are the number of lanes in the
-# size of a link, and the position of its own two lanes.
+# The default network stores the two lanes of a link inside its LINK record. These are the size of
+# such a record, counted in lanes, and the position of the two lanes in it.
 LANES_PER_LINK = LINK.itemsize // LANE.itemsize
 OWN_LANES = int(LINK.fields["lane"][1]) // LANE.itemsize  # type: ignore[index]
 # Half a cache line. Only the lowest 32 bits of ticks are stored, which suffice for differences.
@@ -126,7 +126,7 @@ PACKET = np.dtype(
         ("since", np.int32),  # tick of arrival
         ("message", np.int32),
         ("buffer", np.int32),  # buffer that holds it, or -2 - FIFO
-        # Next packet in its lane. On the default network, before it waits: link * 2 + kind of lane.
+        # Next packet in its lane. Until it waits (default network only): link * 2 + kind of lane.
         ("next", np.int32),
         ("wire", np.float32),
     ],
@@ -143,7 +143,7 @@ FIFO = np.dtype(
     ],
     align=True,
 )
-# Messages in a FIFO, their maximum, and the summed stay in ticks of messages that have left.
+# Messages now in a FIFO, their maximum so far, and the total stay (ticks) of those that have left.
 FILLING = np.dtype([("length", np.int32), ("max_length", np.int32), ("stay", np.int64)], align=True)
 MESSAGE = np.dtype(
     [
@@ -170,18 +170,18 @@ RECEIPT = np.dtype(
 )
 # The hand-over of a worker's current message, or the end of a copy within a node.
 TASK_EVENT = np.dtype([("tick", np.int64), ("order", np.int64), ("item", np.int64)])
-# Begin and end of the events of a tick in `EventRecords.chunk`.
+# Where the events of a tick start and end in `EventRecords.chunk`.
 WHEEL = np.dtype([("first", np.int32), ("end", np.int32)], align=True)
-# Ports of a node with the maximum dimensions, and lanes whose claims are compared at once.
+# Ports of a node if a torus has the most dimensions, and lanes whose claims are compared at once.
 MAX_PORTS = 16
 LANES_PER_WORD = 64
-# A chunk has 15 events and, at this position, the index of the next chunk.
+# A chunk has 15 events; the index of the next chunk is at position LAST.
 CHUNK = 16
 LAST = CHUNK - 1
 
 
 class RouteFields(NamedTuple):
-    """Bit fields of a route with the remaining hops of each port."""
+    """Bit fields of a route; each has the hops that remain through one port."""
 
     shift: UInt64s  # (2 * D,) lowest bit of each field
     mask: UInt64s  # (2 * D,)
@@ -198,17 +198,17 @@ class NetworkRules(NamedTuple):
 
     special: int | None  # None for default rules, else 1; see `setup.is_special`
     fifos: int  # number for each node
-    whole_places: int  # whether every packet takes the bytes of the largest
+    whole_places: int  # whether every packet takes as much space as the largest
     n_inputs: int  # lanes of each kind: one, or one for each input port and FIFO
     latency: int
-    parts_per_byte: Floats  # (2 * D,) of each port, or (L,) with slow links
+    parts_per_byte: Floats  # (2 * D,) by port, or (L,) by link if some are slow
     largest: int  # bytes of the largest packet, which must fit before any packet is sent
     reception_ports: int
     reception: float  # parts for each byte
     arbitration: int
     adaptive: int | None  # whether packets choose among links; None, not 0, with default rules
     max_at_router: int  # packets of a FIFO that may wait at the router
-    # Turns of a merged packet in a FIFO per byte. The packet yields all turns but the last.
+    # Turns per byte of a merged packet that leaves a FIFO. It yields all turns but the last.
     turns_a_byte: float
     injection: float  # parts for each byte of a FIFO
     shared_by: int  # number of FIFOs that share a queue
@@ -228,20 +228,20 @@ class LinkRecords(NamedTuple):
     counter: NDArray[Any]  # (L,) COUNTER
     lane: NDArray[Any]  # (L * 3 * inputs,) LANE; (L * 4,) in `link` on the default network
     node: NDArray[Any]  # (N,) NODE; (0,) without adaptive packets
-    # (N * words * 64,) bits of the ranks of ports that the first packet of a lane may take
+    # (N * words * 64,) ports that the first packet of a lane may take: bits by rank of the port
     adaptive_ranks: NDArray[np.uint16]
     ordered: NDArray[np.uint8]  # (N * words * 64,) rank * 2 + kind in dimension order
     port: Ints  # (N * reception ports,) time in parts when each is free
 
 
 class PacketRecords(NamedTuple):
-    """Packets in the network, FIFOs and messages."""
+    """Packets in the network, and all FIFOs and messages."""
 
     packet: NDArray[Any]  # (P,) PACKET
     free: Int32s  # (P,) stack of free packet slots
     fifo: NDArray[Any]  # (F,) FIFO
     filling: NDArray[Any]  # (F,) FILLING
-    # (F,) remaining turns of its packet at the router; (0,) if none yields
+    # (F,) turns left for the FIFO's packet at the router; (0,) if no packet yields turns
     turns_left: Int32s
     message: NDArray[Any]  # (E,) MESSAGE by task, round and hand-over; then the handshakes
     receipt: NDArray[Any]  # (E,) RECEIPT
@@ -251,12 +251,12 @@ class TaskRounds(NamedTuple):
     """The messages that each task hands over and waits for."""
 
     next_message: Int32s  # (E,) next message of a handshake; (0,) if nothing follows a message
-    first: Int32s  # (E,) the message that is handed over: itself or its question
+    first: Int32s  # (E,) what is handed over for a message: itself or its question
     receiver: Int32s  # (E,) row of its receiver in `waits`; (0,) without rounds
     sender: Int32s  # (E,) row of its sender in `waits`; (0,) without rounds
     begin: Int32s  # (T * R + 1,) first message of each task and round
     waits: Int32s  # (T * R,) number of messages that have not arrived yet
-    # (T * R,) last question that arrived before the round; (0,) without questions
+    # (T * R,) last question that arrived before the task was in the round; (0,) without questions
     asked: Int32s
 
 
@@ -275,11 +275,11 @@ class EventRecords(NamedTuple):
     wheel: NDArray[Any]  # (K,) WHEEL
     filled: UInt64s  # (K / 64,) bits of the ticks with events
     chunk: Ints  # (chunks * 16,)
-    prefetched: Int32s  # (16,) prefetched packets of the events of a chunk
+    prefetched: Int32s  # (16,) packets prefetched for the events of a chunk
     free_chunks: Int32s  # (chunks,) stack of free chunks
-    # Rows: workers, with rounds also messages within nodes, and one more.
+    # Rows: one for each worker, with rounds one for each message within a node, and one more.
     heap: NDArray[Any]  # (rows,) TASK_EVENT
-    task_queue: NDArray[Any]  # (rows,) the same for events added in order of time
+    task_queue: NDArray[Any]  # (rows,) TASK_EVENT, for events that are added in order of time
     clock: Ints  # (10,)
 
 
@@ -295,19 +295,19 @@ class State(NamedTuple):
     events: EventRecords
 
 
-# Minimum ticks of the longest packet and of a hop, unless the run is long; and the maximum ticks of
+# Minimum ticks of the longest packet and of a hop (long runs may have fewer), and maximum ticks of
 # the longest packet.
 _TICKS_PER_PACKET, _TICKS_PER_HOP, _MAX_TICKS_PER_PACKET = 1024, 64, 2**16
-# Desired and required parts of the shortest packet.
+# Desired and required number of parts in the shortest packet.
 _PARTS_PER_PACKET = 128
 _MIN_PARTS = 16
 _MAX_WHEEL = 2**22
-# Maximum ratio of any delay to the time of a packet on the fastest link.
+# No delay may exceed this many times the time of a packet on the fastest link.
 _MAX_RATIO = 2**23
-# All packets are assumed to have arrived after this many times `busiest_node_seconds`.
+# All packets are assumed to arrive within this factor times `busiest_node_seconds`.
 _NETWORK_FACTOR = 8
 _MAX_TICKS = 2**31
-# Ticks between two checks of waits, and the longest accepted wait, so that no wait overflows.
+# Ticks between two checks of waits, and the longest wait that cannot overflow until the next.
 CHECK_INTERVAL = 2**28
 LONGEST_WAIT = _MAX_TICKS - 2 * CHECK_INTERVAL
 # Times in parts have 64 bits.
@@ -315,11 +315,11 @@ _LAST_TICK = 2 ** (62 - PARTS)
 
 
 def choose_tick(messages: Messages, torus: Torus, n_halvings: int = 0) -> tuple[float, int]:
-    """Return the seconds of a tick, and the ticks of a wheel longer than any delay of the network.
+    """Return the seconds per tick, and the ticks in a wheel that is longer than any network delay.
 
-    The longest packet takes an integer number of ticks on the fastest link, and the shortest many
-    parts. Packets have 32 bits for ticks, so very long runs have longer ticks. The length of a tick
-    is doubled ``n_halvings`` times, after waits that were too long (`waits_too_long`).
+    On the fastest link, the longest packet takes a whole number of ticks, and the shortest packet
+    many parts of a tick. Packets have 32 bits for ticks, so very long runs have longer ticks. After
+    waits that were too long (`waits_too_long`), the tick is doubled ``n_halvings`` times.
     """
     remote = messages.src != messages.dst
     largest_packet = float(messages.wire.max(initial=1.0, where=remote))

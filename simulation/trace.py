@@ -1,4 +1,4 @@
-"""Traces of a simulation for Perfetto, and its slowest messages."""
+"""Traces of a simulation for Perfetto, and a table of its slowest messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from toruscast.typing import Floats, Ints
 
 from .results import Simulation
 
-# Maximum number of messages in a trace (the slowest), and of links with counters (the busiest).
+# A trace shows at most this many messages (the slowest) and links with counters (the busiest).
 MAX_MESSAGES, MAX_LINKS = 10_000, 16
 # Process numbers of the trace; nodes come last. Viewers treat process 0 and thread 0 as idle.
 _PHASES, _LINKS, _NODES = 1, 2, 3
@@ -49,7 +49,7 @@ def trace_events(simulation: Simulation) -> list[Event]:
 
 
 def _describe_trace(simulation: Simulation, events: list[Event]) -> dict[str, Any]:
-    """Return metadata of the simulation and of the omitted events."""
+    """Return metadata about the simulation, and about the messages that the trace omits."""
     n_shown = sum(event["ph"] == "b" and event["cat"] == "message" for event in events)
     counters = {event["tid"] for event in events if event["ph"] == "C"}
     sent = sum(int(stretch.messages.task.size) for stretch in simulation.stretches)
@@ -85,13 +85,13 @@ def _phase_events(simulation: Simulation) -> Iterator[Event]:
         if dependent:
             yield from async_slice(name, key, (_PHASES, 1), span, args)
         else:
-            # Round begin and end, so that consecutive slices do not overlap.
+            # Round the start and the end separately, so that consecutive slices do not overlap.
             duration = round(to_microseconds(row.end) - to_microseconds(row.begin), 6)
             yield make_event("X", name, kind, (_PHASES, 1), row.begin, dur=duration, args=args)
 
 
 def _message_events(simulation: Simulation) -> Iterator[Event]:
-    """Yield a slice for each of the slowest messages, below the node and the task that send it."""
+    """Yield a slice for each of the slowest messages, on the track of the task that sends it."""
     messages, node = simulation.messages(), simulation.mapping.node
     duration = (messages["arrived"] - messages["handed_over"]).to_numpy()
     messages = messages.iloc[np.sort(np.argsort(-duration, kind="stable")[:MAX_MESSAGES])]
@@ -123,7 +123,7 @@ def _link_events(simulation: Simulation) -> Iterator[Event]:
 
 
 def _counter_events(simulation: Simulation, link: int) -> Iterator[Event]:
-    """Yield the bytes per second and the buffered packets of a link, from snapshot to snapshot."""
+    """Yield a link's bytes per second and buffered packets, from snapshot to snapshot."""
     label, track = simulation.torus.link_label(link), (_LINKS, link + 1)
 
     def counter_events(time: float, rate: float, packets: int) -> Iterator[Event]:
@@ -151,7 +151,7 @@ def to_microseconds(seconds: float) -> float:
 
 
 def name_events(process: int, name: str, thread: int | None = None) -> Iterator[Event]:
-    """Yield the name and the rank of a process, or of one of its threads."""
+    """Yield the name and the sort rank of a process or of one of its threads."""
     kind = "process" if thread is None else "thread"
     track = {"ph": "M", "pid": process, "tid": thread or 0}
     yield track | {"name": f"{kind}_name", "args": {"name": name}}
@@ -162,7 +162,7 @@ def name_events(process: int, name: str, thread: int | None = None) -> Iterator[
 def make_event(
     kind: str, name: str, category: str, track: tuple[int, int], time: float, **more: Any
 ) -> Event:
-    """Return an event of a thread; ``kind`` is a letter of the format."""
+    """Return an event of a thread; ``kind`` is the letter of the event's type in the format."""
     process, thread = track
     return {
         "ph": kind,
@@ -178,7 +178,7 @@ def make_event(
 def async_slice(
     name: str, key: str, track: tuple[int, int], span: tuple[float, float], args: Event
 ) -> Iterator[Event]:
-    """Yield the begin and end of a slice that may overlap others.
+    """Yield the start and the end of a slice that may overlap other slices.
 
     ``key`` is the category and the number of the slice, and ``track`` its process and thread.
     """
@@ -212,10 +212,10 @@ def slowest_messages(simulation: Simulation, n: int = 5) -> pd.DataFrame:
 
 
 def _uncontended_seconds(simulation: Simulation, phase: int, edge: int, hops: int) -> float:
-    """Return the seconds of an edge's messages without contention; NaN if they depend on routes.
+    """Return the time of an edge's messages without contention; NaN if it depends on the routes.
 
-    The packets follow each other at the rate of the slowest link or of the reception ports, and the
-    last one arrives after the latency of its hops.
+    The packets follow each other at the rate of the slowest link or of the reception ports. The
+    latency of the hops is added once.
     """
     problem, torus = simulation.problem.phases[phase], simulation.torus
     network, comm = torus.network, problem.comm
@@ -236,7 +236,7 @@ def _uncontended_seconds(simulation: Simulation, phase: int, edge: int, hops: in
     ties_are_fixed = torus.twist or TIE_RULES[torus.tie_break].adaptive_fixed
     is_tie = np.array(torus.wrap) & (2 * gap == np.array(torus.shape))
     has_choice = (gap > 0).sum() > 1 or (is_tie.any() and not ties_are_fixed)
-    # With different routes, the order of arrivals at slow ports is unknown.
+    # If packets take different routes, their order of arrival at slow ports is unknown.
     if has_choice and (injection_rate > rate or port < rate) and has_multiple_routes(problem):
         return math.nan
     packets, wire = packet_counts(problem)
@@ -248,13 +248,13 @@ def _uncontended_seconds(simulation: Simulation, phase: int, edge: int, hops: in
     wait = max(n_earlier * link_seconds, turn * link_seconds + full_turns * port_seconds)
     uncontended = head_latency + wait + port_seconds
     if nbytes / comm.whole_messages[edge] > network.eager_limit:
-        # A question and its answer have a header each.
+        # A question and its answer each consist of a header.
         uncontended += 2 * (head_latency + network.header / min(link, port))
     return uncontended
 
 
 def _queue_seconds(simulation: Simulation, messages: pd.DataFrame, chosen: Ints) -> list[float]:
-    """Return the seconds until all earlier messages in the FIFO of each message have arrived."""
+    """Return how many seconds each message waits for earlier messages in its FIFO to arrive."""
     node = simulation.mapping.node[messages["src"]]
     fifo, ready, arrived, duration = (
         messages[name].to_numpy() for name in ("fifo", "handed_over", "arrived", "took")
@@ -270,9 +270,9 @@ def _queue_seconds(simulation: Simulation, messages: pd.DataFrame, chosen: Ints)
 def _longest_wait(
     simulation: Simulation, src: int, dst: int, fifo: int, links: Floats, fifos: Floats
 ) -> tuple[str, float]:
-    """Return the FIFO or link with the longest mean wait between two nodes, and its seconds.
+    """Return the FIFO or link between two nodes with the longest mean wait, and this wait.
 
-    ``links`` and ``fifos`` are the mean seconds of waiting at each link and injection FIFO.
+    ``links`` and ``fifos`` have the mean wait (s) at each link and at each injection FIFO.
     """
     if fifo < 0:
         return "", 0.0
