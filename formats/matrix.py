@@ -31,9 +31,9 @@ from .graphs import (
 from .source import LINES, NUMBER, Source, TextFile, split_cells
 from .tables import read_table, write_rows
 
-# Maximum number of tasks in a dense matrix to read, which then takes 2 GiB.
+# Maximum number of tasks in a dense matrix that is read; a matrix of this size takes 2 GiB.
 MAX_DENSE_TASKS = 16384
-# Maximum number of tasks in a dense matrix to write.
+# Maximum number of tasks in a dense matrix that is written.
 MAX_WRITTEN = 2**13
 _LAST_NUMBER = re.compile(r"(.*?)([0-9]{1,9})")
 
@@ -108,7 +108,7 @@ def _split_labels(head: list[str], width: int) -> list[str] | None:
 
 
 def _read_labelled(source: Source, options: GraphOptions) -> CommGraph:
-    """Read a matrix whose rows may be in another order than its columns."""
+    """Read a matrix whose rows and columns may be in different orders."""
     text = source.text
     number, line = text.first_line()
     first_row = next(text.lines(skip=number), None)
