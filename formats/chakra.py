@@ -173,7 +173,7 @@ def _convert(number_type: Callable[[Any], Any], value: Any, default: Any) -> Any
 def _sort_nodes(source: Source, nodes: list[Node]) -> list[Node]:
     """Sort nodes so that each node follows its dependencies, and collectives keep their order.
 
-    If several nodes could come next, receives are last and collectives come just before them.
+    If several nodes could come next, receives come last and collectives second to last.
     """
     index_by_id = {str(node.get("id")): index for index, node in enumerate(nodes)}
     before: list[set[int]] = []
@@ -243,7 +243,7 @@ def _read_nodes(source: Source, options: GraphOptions) -> Iterator[Node]:
 
 
 def _read_json_nodes(source: Source, options: GraphOptions) -> Iterator[Node]:
-    """Yield the nodes of a JSON list, an object with a list "nodes", or concatenated objects."""
+    """Yield the nodes in a JSON list, an object's list "nodes", or concatenated objects."""
     decoder, text, position = json.JSONDecoder(), source.text.data.decode(), 0
     try:
         while position < len(text):

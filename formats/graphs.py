@@ -52,8 +52,8 @@ _UNUSED = {
     "ragged_bytes": "format has no ragged all-to-all",
 }
 _DEFAULTS = {"include": "all", "gathered": "each"}
-# Maximum bytes of memory per task or edge to read and rank a graph. Edges of collectives take less,
-# because they share their arrays of bytes and messages.
+# Maximum memory, in bytes per task or edge, for reading and ranking a graph. Edges of
+# collectives take less, because they share their arrays of bytes and messages.
 _TASK_BYTES = _EDGE_BYTES = 160
 _COLLECTIVE_EDGE_BYTES = 64
 
@@ -70,7 +70,7 @@ class GraphOptions:
     collectives: Mapping[str, str] = field(default_factory=dict)  # algorithm of each collective
     # Whether the size of a gather or all-gather is one rank's share or the whole buffer.
     gathered: Gathered = "each"
-    # Trip counts by loop name; "" or a single number applies to all other loops.
+    # Trip counts by loop name; the one for "", or a single number, applies to all other loops.
     trips: int | Mapping[str, int] | None = None
     branches: Mapping[str, int] = field(default_factory=dict)  # branch of each conditional, from 0
     ragged_bytes: float | None = None  # bytes that each device sends in a ragged all-to-all
@@ -114,7 +114,7 @@ class GraphOptions:
         return build(n_tasks, src, dst, nbytes, n_messages, grid=grid, name=self.name)
 
     def check_n_tasks(self, count: int | None, path: AnyPath) -> int | None:
-        """Return the task count from the file or the caller; if both give one, they must agree."""
+        """Return the file's or the caller's task count, None without either; both must agree."""
         if count is None:
             return self.n_tasks
         if self.n_tasks is not None and count != self.n_tasks:

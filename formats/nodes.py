@@ -1,4 +1,4 @@
-"""Mappings as node numbers or coordinates, also several in one file.
+"""Mappings as node numbers or coordinates; some files contain several.
 
 Sources: partitions of METIS 5.1 and KaHIP 3; TreeMatch 1.0; map files of Blue Gene/L, /P and /Q;
 vcoordfiles of Fujitsu's mpiexec on Fugaku; MapLib 2010; `gmap` of Scotch 7;

@@ -59,7 +59,7 @@ class MappingOptions:
         return f"node {position}" if self.hosts is None else f"host {self.hosts.names[position]}"
 
     def tasks_per_host(self, n_tasks: int) -> int:
-        """Return the maximum tasks per host, by default the minimum that fits ``n_tasks``."""
+        """Return the maximum tasks per host; by default, just enough for ``n_tasks`` to fit."""
         if self.capacity is None:
             return min_capacity(n_tasks, self.n_hosts)
         return max(self.capacity // self.max_hosts_per_node, 1)
@@ -67,7 +67,7 @@ class MappingOptions:
     def place_on_hosts(self, host: Ints, slot: Ints, size: int) -> tuple[Ints, Ints]:
         """Convert host positions, and slots on these hosts, to nodes and slots on these nodes.
 
-        Each host has ``size`` slots. The hosts of a node take its slots one after the other.
+        Each host has ``size`` slots. The hosts of a node take the node's slots one after the other.
         """
         if self.hosts is None:
             return self.torus.usable_nodes[host], slot
@@ -99,7 +99,7 @@ class WriteOptions:
         return self.hosts
 
     def host_positions(self, mapping: TaskMapping) -> Ints:
-        """Return the position of each task's host or, without hosts, of its usable node."""
+        """Return each task's position among the hosts or, without hosts, among the usable nodes."""
         if self.hosts is not None:
             return self.hosts.places(mapping)
         nodes = mapping.node.astype(np.int64)

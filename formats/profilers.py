@@ -82,7 +82,7 @@ def _read_monitoring(source: Source, options: GraphOptions) -> CommGraph:
 
 
 def _add_lines(text: TextFile, data: _MonitoringData, rank: int | None = None) -> None:
-    """Add the lines of a file to ``data``; if it belongs to a ``rank``, only that rank may send."""
+    """Add the lines of a file to ``data``; if a ``rank`` wrote the file, only it may send."""
     opened = closed = 0
     for number, raw in enumerate(text.raw_lines(), start=1):
         line = raw.rstrip()
@@ -189,7 +189,7 @@ def _read_mpip(source: Source, options: GraphOptions) -> CommGraph:
 
 
 def _find_rooted_collectives(comm: CommGraph) -> Floats:
-    """Estimate how much of the traffic of each edge belongs to rooted collectives.
+    """Estimate how much of each edge's traffic belongs to rooted collectives.
 
     Return bytes and messages, (2, n_edges). mpiP records such collectives as equal messages between
     task 0 and each other task. The estimate is the minimum over these edges, provided that most of

@@ -100,7 +100,7 @@ def read_mapping(
     path : path-like
         The file name without suffix is the name of the mapping.
     torus : Torus, str or sequence of int
-        The host.
+        The torus of the mapping.
     tasks_per_node : int, optional
         Capacity of a node. Default: as many as the file needs.
     n_tasks : int, optional
@@ -421,7 +421,7 @@ def read_workload(
         For HLO text: trip count of loops without a count in the program, or trip counts by the
         instruction name of the loop, with "" for all others. Default: 1.
     branches : mapping of str to int, optional
-        For HLO text: the branch, from 0, that a conditional takes, by its instruction name.
+        For HLO text: the branch (from 0) that each conditional takes, by its instruction name.
         Default: the branch that sends most bytes.
     ragged_bytes : float, optional
         For HLO text: bytes that each device sends in a ragged all-to-all, in equal parts.

@@ -170,7 +170,7 @@ def match_dialects(source: Source, holds: DataKind | None = None) -> list[Dialec
 
 
 def _match_numbers(source: Source) -> set[str]:
-    """Return the formats that a file of numbers without a header may have, as "graph/edges".
+    """Return possible formats, such as "graph/edges", of a file of numbers without a header.
 
     The formats differ in the number of columns, and in whether the first line counts the others.
     """

@@ -228,7 +228,7 @@ def build_rounds(
     if not graphs:
         raise InputError("trace without a message")
     phases, times = _fold_iterations(graphs, marks, fold)
-    # Repeated rounds of an algorithm are the same object, and remain so under their new name.
+    # Repeated rounds of an algorithm are one object, and they stay one object after renaming.
     named_phases = {id(phase): phase.renamed(name) for phase in phases}
     workload = Workload([named_phases[id(phase)] for phase in phases], name, dependent=True)
     n_calls = Counter("+".join(plan.algorithms) for plan in plans if plan.algorithms)
@@ -380,7 +380,7 @@ def _number_rounds(events: Events, partner: Ints, n_steps: Ints) -> tuple[Ints, 
 
 
 def _find_latest_before(events: Events, is_selected: Bools, node: Ints) -> Ints:
-    """Return the node of the latest selected event before each event of a task; -1 for none."""
+    """Return for each event the node of its task's latest selected event before it, or -1."""
     latest = np.where(is_selected, np.arange(is_selected.size), -1)
     latest = np.maximum.accumulate(np.concatenate([[-1], latest])[:-1])
     return np.where(latest >= events.first[events.task], node[latest], -1)

@@ -551,7 +551,7 @@ def _read_sst(source: Source) -> Torus:
             sizes_text = "x".join(map(str, sizes))
             expected = f"1; otherwise torus {sizes_text} with --tasks-per-node for each router"
             raise text.fault(f"bad {setting.key}", setting.line, setting.value, expected)
-    # Calls of topoTorus or topoMesh decide, since a program may import both.
+    # Only a call of topoTorus or topoMesh shows the topology, since a program may import both.
     topologies = {name.lower() for name in re.findall(r"\btopo(Torus|Mesh)\s*\(", content)}
     if len(topologies) > 1:
         raise text.fault("both a torus and a mesh", size_line, size_setting.value, "one topology")

@@ -186,7 +186,7 @@ class TextFile:
 
 @contextmanager
 def open_file(path: AnyPath) -> Iterator[tuple[IO[bytes], float]]:
-    """Open a regular file, which is decompressed if it is gzip; yield it and its maximum size."""
+    """Open a regular file and decompress gzip; yield the stream and its maximum size."""
     with at_file(path):
         check_regular(path)
         with Path(path).open("rb") as file:
@@ -331,7 +331,7 @@ LINES = 64
 
 @dataclass(eq=False)
 class Source:
-    """A file, a folder, or the common prefix of several files, shared by all recognisers."""
+    """The input of all recognisers: a file, a folder, or the common prefix of several files."""
 
     path: AnyPath
     n_tasks: int | None = None

@@ -91,7 +91,8 @@ def read_runs(path: AnyPath) -> list[MeasuredRun]:
 def read_times(path: AnyPath) -> dict[str, float]:
     r"""Read the measured time of each mapping, the median of its runs.
 
-    Each line has the name of a mapping and its time; ``docs/reference/formats.md`` explains it.
+    Each line has the name of a mapping and its time; ``docs/reference/formats.md`` explains the
+    format.
 
     Returns
     -------
@@ -180,7 +181,7 @@ def check_appendable(path: AnyPath, mappings: Iterable[str]) -> None:
 
 
 def append_run(path: AnyPath, mapping: str, seconds: float) -> None:
-    r"""Append a run to a file for `read_runs`, in its columns and unit; create a missing file.
+    r"""Append a run to a file for `read_runs`, in the file's columns and unit, or create the file.
 
     The line is synchronised to disk. If it cannot be written completely, the file is unchanged.
 

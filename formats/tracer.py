@@ -141,7 +141,7 @@ class _RankTrace:
     records: NDArray[np.void]  # messages, collectives and marks
     # Local number and members of each communicator; empty members for intercommunicators.
     communicators: list[tuple[int, tuple[int, ...]]]
-    # Bytes to each rank, by the index of a collective with unequal amounts in `records`.
+    # For collectives with unequal amounts: bytes to each rank, by the index in `records`.
     blocks: dict[int, Floats]
     omitted_calls: Counter[str]
     last_time: float  # nanoseconds until the last event
