@@ -1,4 +1,4 @@
-"""Kernels that find the records of a trace file, and longest paths between events.
+"""Kernels that find the records of a trace file and the longest paths between events.
 
 A trace file is a sequence of records of 32 bytes. The data of some records occupy further records.
 Dimensions: r = records of a rank, n = nodes of a graph, a = arcs of a graph.
@@ -16,7 +16,7 @@ SEND, RECEIVE, COLLECTIVE, COMMUNICATOR, BLOCKS, MARK, LEFT_OUT, END = range(1, 
 RECORD_BYTES = 32
 # Flag of collectives with a different number of bytes for each member.
 UNEQUAL = 4
-# Larger numbers are signs of a damaged file.
+# If a number is larger, the file is damaged.
 _MAX_COMMUNICATORS, _MAX_MEMBERS = 1 << 20, 1 << 24
 
 
@@ -28,10 +28,10 @@ def find_data(
     nbytes: UInt64s,
     is_data: Bools,
 ) -> int:
-    """Set ``is_data`` for the data after records; return the first damaged record, or -1.
+    """Set ``is_data`` where a record is data of another; return the first damaged record, or -1.
 
-    The members of a communicator take 4 bytes each. Unequal amounts of a collective take 8 bytes
-    per member. The name of a call that was left out takes one record.
+    The members of a communicator take 4 bytes each. The unequal amounts of a collective take 8
+    bytes per member. The name of a left-out call takes one record.
     """
     # (r), (r), (r), (r) -> (r)
     sizes = np.zeros(_MAX_COMMUNICATORS, np.int64)  # number of members of each communicator
@@ -63,12 +63,12 @@ def find_data(
 def trace_paths(arcs: Int32s, length: Ints) -> Bools:
     """Increase the ``length`` of each node to the length of the longest path that ends at it.
 
-    ``arcs`` has rows of sources, targets and lengths. Return which nodes are reached. Nodes on a
-    cycle, and nodes that depend on one, are not reached.
+    The rows of ``arcs`` are sources, targets and lengths. Return which nodes are reached. Nodes
+    that are on a cycle, or depend on a cycle, are not reached.
     """
     # (3, a), (n) -> (n)
-    # Kahn's algorithm: a node is final after all its incoming arcs. The arcs that leave a node form
-    # a linked list, which starts with `last_arc`.
+    # Kahn's algorithm: a node's length is final after all its incoming arcs. The arcs that leave a
+    # node form a linked list, which starts with `last_arc`.
     n_waiting = np.zeros(length.size, np.int32)
     last_arc = np.full(length.size, -1, np.int32)
     next_arc = np.empty(arcs.shape[1], np.int32)

@@ -40,15 +40,15 @@ COLLECTIVES = (
     *("ALL_TO_ALL", "REDUCE_SCATTER", "REDUCE_SCATTER_BLOCK", "BARRIER"),
 )
 # Collectives for which comm_size is the contribution of one rank, so the whole buffer is n times as
-# large. ASTRA-sim reads the field this way: in an all-gather, Ring.cc sends all of it in each step,
-# and in other collectives an n-th. Chakra's converter writes the sum of the input tensors
-# (PyTorchNode.comm_size).
+# large. ASTRA-sim reads the field this way: in each step, Ring.cc sends comm_size bytes in an
+# all-gather, but comm_size / n bytes in other collectives. Chakra's converter writes the sum of the
+# input tensors (PyTorchNode.comm_size).
 _PER_RANK = ("allgather", "gather")
 JSON_START = re.compile(
     rb'\s*[\[{].{0,4000}?("COMM_(SEND|RECV|COLL)_NODE"|"comm_size"|"comm_type")', re.S
 )
 Node = dict[str, Any]
-# For each process group and rank, the number of its calls of each collective with each size.
+# By process group and rank: the number of calls of each collective with each size.
 CallCounts = dict[str, dict[int, Counter[tuple[str, float]]]]
 # Names of the default process group, which contains all ranks.
 _WORLD_GROUPS = ("", "0", "default_pg", "None")
@@ -173,7 +173,7 @@ def _convert(number_type: Callable[[Any], Any], value: Any, default: Any) -> Any
 def _sort_nodes(source: Source, nodes: list[Node]) -> list[Node]:
     """Sort nodes so that each node follows its dependencies, and collectives keep their order.
 
-    If several nodes could come next, receives are last and collectives come just before them.
+    If several nodes could come next, receives come last and collectives second to last.
     """
     index_by_id = {str(node.get("id")): index for index, node in enumerate(nodes)}
     before: list[set[int]] = []
@@ -199,7 +199,7 @@ def _sort_nodes(source: Source, nodes: list[Node]) -> list[Node]:
 def _sort_topologically(
     before: Sequence[Collection[int]], key: Callable[[int], Any] = lambda _: 0
 ) -> list[int]:
-    """Sort indexes so that i follows all in ``before[i]``; otherwise the lowest key comes first."""
+    """Sort indexes so that each i follows ``before[i]``; of those ready, take the lowest key."""
     sorter = TopologicalSorter(dict(enumerate(before)))
     sorter.prepare()
     ready: list[tuple[Any, int]] = []
@@ -243,7 +243,7 @@ def _read_nodes(source: Source, options: GraphOptions) -> Iterator[Node]:
 
 
 def _read_json_nodes(source: Source, options: GraphOptions) -> Iterator[Node]:
-    """Yield the nodes of a JSON list, an object with a list "nodes", or concatenated objects."""
+    """Yield the nodes in a JSON list, an object's list "nodes", or concatenated objects."""
     decoder, text, position = json.JSONDecoder(), source.text.data.decode(), 0
     try:
         while position < len(text):
@@ -284,7 +284,7 @@ def _read_size(source: Source, node: Node) -> float:
 
 
 def _read_collective(source: Source, node: Node) -> str:
-    """Return Chakra's name of a collective, whose ``comm_type`` is that name or its number."""
+    """Return Chakra's name of a collective; ``comm_type`` may be the name or its number."""
     kind = node.get("comm_type")
     word = str(kind)
     if word.isdigit() and int(word[:4]) < len(COLLECTIVES):
@@ -314,7 +314,7 @@ def _find_groups(
     n_tasks: int,
     options: GraphOptions,
 ) -> dict[str, list[int]]:
-    """Return the sorted ranks of each process group that calls a collective, by name.
+    """Return the sorted ranks of each process group that calls a collective, by group name.
 
     They are the ranks that ``comm_group.json`` lists, or else those whose traces name the group.
     All ranks of a group must call the same collectives.
@@ -347,7 +347,7 @@ def _find_groups(
 
 
 def _read_groups_file(source: Source) -> dict[str, list[int]]:
-    """Return the ranks of each process group in ``comm_group.json`` beside the traces, if any."""
+    """Return the ranks by process group from ``comm_group.json``; empty without this file."""
     path = Path(source.path)
     file = (path if path.is_dir() else path.parent) / _GROUPS_FILE
     if not file.is_file():
@@ -410,7 +410,7 @@ _SCALARS, ATTRIBUTE = {1: "id", 2: "name", 3: "type"}, 10
 # Times, inputs and outputs, which are not read.
 _UNUSED = range(6, 10)
 DEPENDENCIES = {4: "ctrl_deps", 5: "data_deps"}
-# Binary traces contain control bytes in the tags of fields, and JSON text does not.
+# The field tags of binary traces contain control bytes; JSON text contains none.
 _CONTROL_BYTE = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 
 
@@ -424,7 +424,7 @@ def _decode_nodes(path: AnyPath, data: bytes) -> Iterator[dict[str, Any]]:
 
 
 def _split_messages(data: bytes) -> Iterator[bytes]:
-    """Yield the messages of a file, each of which follows its length."""
+    """Yield the messages of a file, in which each message is preceded by its length."""
     position, number = 0, 0
     while position < len(data):
         size, position = _read_varint(data, position)
@@ -435,7 +435,7 @@ def _split_messages(data: bytes) -> Iterator[bytes]:
 
 
 def _decode_node(data: bytes) -> dict[str, Any]:
-    """Return the fields of a node by their names in JSON."""
+    """Return the fields of a node by JSON name."""
     node: dict[str, Any] = {"attr": []}
     for key, value in _split_fields(data):
         if key in _SCALARS:
@@ -475,7 +475,7 @@ def _decode_attribute(data: bytes) -> dict[str, Any]:
 
 
 def _split_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the number of each field of a protobuf message, and its value as int or bytes."""
+    """Yield the number and the value (int or bytes) of each field of a protobuf message."""
     position = 0
     while position < len(data):
         tag, position = _read_varint(data, position)
@@ -494,7 +494,7 @@ def _split_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return the number at a position, which has seven bits per byte, and the position after it."""
+    """Read a number of seven bits per byte at a position; return it and the position after it."""
     value = 0
     for shift in range(0, 70, 7):
         byte = data[position]
@@ -505,8 +505,8 @@ def _read_varint(data: bytes, position: int) -> tuple[int, int]:
     raise ValueError("varint of more than ten bytes")
 
 
-# Decoders of an attribute's value by field number. Fields 15 and 17 are zigzag-encoded, and field 1
-# is the name of the attribute.
+# Decoders for the value of an attribute, by field number. Fields 15 and 17 are zigzag-encoded, and
+# field 1 is the name of the attribute.
 _VARINT_DECODERS: dict[int, Callable[[int], Any]] = {
     **dict.fromkeys((7, 9, 11, 13, 27), int),
     **dict.fromkeys((15, 17), lambda value: value >> 1 ^ -(value & 1)),

@@ -49,7 +49,7 @@ class Dialect:
     suffixes: tuple[str, ...] = ()  # of files, or complete file names without a dot
     documentation: str = ""  # Markdown for the reference page
     example: str | bytes = ""  # content of a small file; empty if the page uses the writer
-    # How to use a written {file}, or how to use it on each machine by name.
+    # How to use a written {file}: one text, or a text for each machine by name.
     advice: str | Mapping[str, str] = ""
     on_hosts: bool = False  # whether the file contains host names, so the writer needs them
     needs: str = ""  # optional package that the reader needs
@@ -59,12 +59,12 @@ class Dialect:
 
     @property
     def file_suffix(self) -> str:
-        """The suffix for files with any name; some formats have only fixed file names."""
+        """The first suffix of the format; ".txt" if it has none, or only fixed file names."""
         return next((each for each in self.suffixes if each.startswith(".")), ".txt")
 
     @property
     def usage_lines(self) -> list[str]:
-        """The different texts of ``advice``, with ``{file}`` for the file name."""
+        """The distinct texts of ``advice``, in which ``{file}`` stands for the file name."""
         texts = [self.advice] if isinstance(self.advice, str) else self.advice.values()
         return [text for text in dict.fromkeys(texts) if text]
 

@@ -52,8 +52,8 @@ _UNUSED = {
     "ragged_bytes": "format has no ragged all-to-all",
 }
 _DEFAULTS = {"include": "all", "gathered": "each"}
-# Maximum bytes of memory per task or edge to read and rank a graph. Edges of collectives take less,
-# because they share their arrays of bytes and messages.
+# Maximum memory, in bytes per task or edge, for reading and ranking a graph. Edges of
+# collectives take less, because they share their arrays of bytes and messages.
 _TASK_BYTES = _EDGE_BYTES = 160
 _COLLECTIVE_EDGE_BYTES = 64
 
@@ -70,7 +70,7 @@ class GraphOptions:
     collectives: Mapping[str, str] = field(default_factory=dict)  # algorithm of each collective
     # Whether the size of a gather or all-gather is one rank's share or the whole buffer.
     gathered: Gathered = "each"
-    # Trip counts by loop name; "" or a single number applies to all other loops.
+    # Trip counts by loop name; the one for "", or a single number, applies to all other loops.
     trips: int | Mapping[str, int] | None = None
     branches: Mapping[str, int] = field(default_factory=dict)  # branch of each conditional, from 0
     ragged_bytes: float | None = None  # bytes that each device sends in a ragged all-to-all
@@ -114,7 +114,7 @@ class GraphOptions:
         return build(n_tasks, src, dst, nbytes, n_messages, grid=grid, name=self.name)
 
     def check_n_tasks(self, count: int | None, path: AnyPath) -> int | None:
-        """Return the task count of the file or the caller, which must agree; None if unknown."""
+        """Return the file's or the caller's task count, None without either; both must agree."""
         if count is None:
             return self.n_tasks
         if self.n_tasks is not None and count != self.n_tasks:
@@ -122,7 +122,7 @@ class GraphOptions:
         return self.resolve_n_tasks(count, path)
 
     def resolve_n_tasks(self, size: int, path: AnyPath) -> int:
-        """Return the caller's number of tasks, at least ``size``, or by default ``size``.
+        """Return the caller's number of tasks, which must be at least ``size``; default ``size``.
 
         Readers call this before they allocate arrays for the tasks.
         """
@@ -146,15 +146,15 @@ class GraphHeader:
 
     n_tasks: int | None = None
     grid: tuple[int, ...] | None = None
-    # Whether a comment names the columns, which confirms that the fourth is message counts.
+    # Whether a comment names the columns, which confirms that the fourth has message counts.
     names_columns: bool = False
 
 
 def graph_from_table(table: TextTable, header: GraphHeader, options: GraphOptions) -> CommGraph:
     """Return the graph of the columns src, dst, nbytes and optionally n_messages.
 
-    Errors name the line. Without a number of tasks in the header or the options, it is the largest
-    task plus one.
+    Errors name the line. If neither the header nor the options give the number of tasks, it is the
+    largest task plus one.
     """
     file, src, dst = table.text.file, table["src"], table["dst"]
     n_tasks = options.check_n_tasks(header.n_tasks, file)
@@ -245,16 +245,16 @@ def missing_rank_error(path: AnyPath, files: Mapping[int, Path], rank: int) -> I
 
 
 def with_reverse_edges(src: Array, dst: Array, *amounts: Array) -> list[Array]:
-    """Return the columns of the edges followed by their reverses; self-messages occur once."""
+    """Return the columns of all edges, then of their reverses; self-messages occur once."""
     forward, backward = (src, dst, *amounts), (dst, src, *amounts)
     away = src != dst
     return [np.concatenate([a, b[away]]) for a, b in zip(forward, backward, strict=True)]
 
 
 def one_way_edge(graph: CommGraph) -> int | None:
-    """Return the first edge whose reverse is missing or has other bytes; None if there is none."""
-    # Edges are sorted by source and destination. Sorted by destination and source instead, each
-    # edge is in the position of its reverse if all edges have one.
+    """Return the first edge whose reverse is missing or has different bytes; None if all match."""
+    # Edges are sorted by source and destination. Sorting them by destination and source moves each
+    # edge to the position of its reverse, if every edge has a reverse.
     back = np.lexsort((graph.src, graph.dst))
     differs = (graph.dst[back] != graph.src) | (graph.src[back] != graph.dst)
     differs |= graph.nbytes[back] != graph.nbytes
@@ -262,7 +262,7 @@ def one_way_edge(graph: CommGraph) -> int | None:
 
 
 HEADER_COMMENT = re.compile(r"[#%]\s*(n_tasks|grid)[ \t:=]+([0-9x]+)[ \t]*")
-# Probable typing errors in such comments, which raise an error.
+# Likely typing errors in such comments; they raise an error.
 BAD_HEADER_COMMENT = re.compile(r"[#%]\s*(n_tasks?\b|grid[ \t:=]+\d+(\s*[^\s\d]\s*|\s+)\d).*")
 # Maximum length of routes in hops; a fourth column with larger values must be message counts.
 MAX_HOPS = 64
@@ -432,7 +432,7 @@ def _find_standard_names(names: list[str]) -> list[str]:
 
 
 def omit_columns(numeric: Iterable[str], used: Collection[str], options: GraphOptions) -> None:
-    """Record numeric columns that are not read as omitted, because they may be traffic."""
+    """Record unread numeric columns as omitted, because they may contain traffic."""
     for name in numeric:
         if name not in used and name.lower() not in OTHER_COLUMNS:
             options.omit("column", name)
@@ -441,7 +441,7 @@ def omit_columns(numeric: Iterable[str], used: Collection[str], options: GraphOp
 def match_columns(
     is_numeric: Mapping[str, bool], options: GraphOptions, path: AnyPath
 ) -> dict[str, str]:
-    """Return the file's names of src, dst, nbytes and, if present, n_messages.
+    """Return the file's column names for src, dst, nbytes and, if present, n_messages.
 
     ``is_numeric`` states for each column of the file whether it contains numbers.
     """
@@ -584,9 +584,9 @@ def _read_networkx(source: Source, options: GraphOptions) -> CommGraph:
 def _read_attributes(
     text: TextFile, number: int, content: str, options: GraphOptions
 ) -> dict[str, float]:
-    """Return the bytes and messages among the attributes of an edge, by standard name."""
+    """Return the bytes and messages from the attributes of an edge, by standard name."""
     try:
-        # A dictionary of numbers as Python prints it differs from JSON only in its quotes.
+        # Python prints a dictionary of numbers like JSON, but with other quotes.
         attributes = dict(json.loads(content.replace("'", '"')))
         names = _find_standard_names([*attributes])
     except (ValueError, TypeError, RecursionError):

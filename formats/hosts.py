@@ -46,8 +46,8 @@ RELATIVE = re.compile(r"\+n(\d{1,9})", re.I)
 TASKS_LINE = re.compile(
     r"([A-Za-z_][\w.-]*):\s*(\d{1,9}(?:-\d{1,9})?(?:\s*,\s*\d{1,9}(?:-\d{1,9})?)*)"
 )
-# Lines that launchers print. A rank without a host is on the host of its node, or else on the host
-# of the line above.
+# Lines that launchers print. If a line has no host, its rank is on the host of the same node
+# number, or else on the host of the line above.
 _RANK, _HOST, _NODE = r"(?P<rank>\d{1,9})", r"(?P<host>[A-Za-z0-9_][\w.-]*)", r"(?P<node>\d{1,9})"
 PRINTED_LINES = tuple(
     re.compile(line.format(rank=_RANK, host=_HOST, node=_NODE), re.I)
@@ -83,7 +83,7 @@ def split_list(text: str) -> list[str]:
 
 
 def expand_ranges(word: str) -> list[str]:
-    """Return the hosts of a name with ranges in brackets; the last range varies fastest.
+    """Expand a host name with ranges in brackets; the last range varies fastest.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def expand_ranges(word: str) -> list[str]:
     names = [""]
     for piece in re.split(r"(\[[^\]]*\])", word):
         expanded = _expand_range(piece[1:-1]) if piece.startswith("[") else [piece]
-        # Check the number before building the names, because a short word may have very many.
+        # Check the number before building the names, because a short word may expand to very many.
         if len(names) * len(expanded) > MAX_RANKS:
             raise InputError("too many hosts", found=word, expected=f"at most {MAX_RANKS}")
         names = [name + part for name in names for part in expanded]
@@ -104,7 +104,7 @@ def expand_ranges(word: str) -> list[str]:
 
 
 def expand_list(text: str) -> list[str]:
-    """Return the hosts of a comma-separated list with ranges in brackets."""
+    """Expand a comma-separated list of host names with ranges in brackets."""
     return [name for word in split_list(text) for name in expand_ranges(word)]
 
 
@@ -130,7 +130,7 @@ def _compress_ranges(names: Sequence[str]) -> str:
     rows: list[tuple[tuple[str, int, int], str]] = []
     for index, name in enumerate(names):
         stem, digits = re.sub(r"(\d{0,9})\Z", r" \1", name, count=1).rsplit(" ", 1)
-        # The difference of number and index is the same for consecutive numbers.
+        # Consecutive numbers have the same difference between number and index.
         rows.append(((stem, len(digits), int(digits or 0) - index), digits))
     for (stem, _, _), group in groupby(rows, lambda row: row[0]):
         members = [digits for _, digits in group]
@@ -174,7 +174,7 @@ def _read_hostfile(source: Source, options: MappingOptions) -> TaskMapping:
 
 
 def _read_host_list(text: TextFile) -> tuple[list[int], list[str]]:
-    """Return the line and the name of each host in lists with ranges."""
+    """Return the line and the name of each host in lists that may contain ranges."""
     lines: list[int] = []
     names: list[str] = []
     for number, line in text.lines("#"):
@@ -269,7 +269,8 @@ def _is_labelled(source: Source) -> bool:
 def _read_printed_ranks(source: Source, options: MappingOptions) -> TaskMapping:
     """Read the host of each rank from lines that a launcher printed.
 
-    A rank without a host is on the host of its node number, or else on the host of the line above.
+    If a line has no host, its rank is on the host of the same node number, or else on the host of
+    the line above.
     """
     text = source.text
     lines: list[int] = []
@@ -441,7 +442,7 @@ def _match_keys(names: list[str]) -> list[str]:
     names = [name.lower() for name in names]
     keys = [column or name for column, name in zip(standard_columns(names), names, strict=True)]
     if "nid" in names and any(column and len(column) == 1 for column in keys):
-        # If there are coordinates, nid numbers hosts instead of torus nodes.
+        # If there are coordinates, ``nid`` is the number of a host instead of a torus node.
         keys[names.index("nid")] = "nid"
     return keys
 
@@ -467,7 +468,7 @@ def _read_host_name(text: TextFile, number: int, row: dict[str, str]) -> tuple[s
 
 
 def _read_node(text: TextFile, number: int, row: dict[str, str], torus: Torus) -> int:
-    """Return the node of a row from its coordinates, if all are present, or its node number."""
+    """Return the node of a row, from its coordinates if all are present, else its node number."""
     if axes := find_axes([*row], torus):
         return parse_node(text, number, [row[axis] for axis in axes], torus)
     if "node" in row:

@@ -65,7 +65,7 @@ def read_job(environment: Mapping[str, str], flux_hosts: str = "") -> BatchJob |
 
 
 def _parse_max_tasks(name: str, text: str) -> int | None:
-    """Return the maximum of counts such as ``16(x3),8``; None for an empty text."""
+    """Return the largest count in a text such as ``16(x3),8``; None for an empty text."""
     if not text:
         return None
     counts = [_REPEATED.fullmatch(part.strip()) for part in text.split(",")]
@@ -75,7 +75,7 @@ def _parse_max_tasks(name: str, text: str) -> int | None:
 
 
 def select_job_hosts(job: BatchJob | None, table: Hosts) -> Hosts:
-    """Return the hosts of a job in its order; without a job, the whole host table."""
+    """Return the hosts of a job in the job's order, or the whole host table if there is no job."""
     if job is None:
         return table
     if not job.hosts:
@@ -108,7 +108,7 @@ def default_mapping(
 
 
 def check_tasks(words: Sequence[str], n_tasks: int) -> None:
-    """Raise `InputError` if a launcher's options set another number of tasks, or map ranks.
+    """Raise `InputError` if a launcher's options map ranks or set a different number of tasks.
 
     Options after the name of the program are not checked.
     """
@@ -143,7 +143,8 @@ class LauncherOption:
     ) -> tuple[list[str], dict[str, str]]:
         """Return the command line and environment variables that apply a mapping file.
 
-        The option is inserted after ``position`` words, which is 0 if a script starts the launcher.
+        The option is inserted after ``position`` words. If a script starts the launcher,
+        ``position`` is 0 and environment variables replace the option.
         """
         text = ""
         if any("{text}" in word for word in self.option):
@@ -192,7 +193,7 @@ _LAUNCHERS |= {"srun": _SRUN, "aprun": _APRUN, "flux": _FLUX}
 def find_launcher(words: Sequence[str]) -> tuple[str, int]:
     """Return the launcher in a command line, and the number of words before its options.
 
-    The launcher may also be in a script, the first or second word; the number of words is then 0.
+    If the first or second word is a script that starts the launcher, the number of words is 0.
 
     Examples
     --------

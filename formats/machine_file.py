@@ -28,7 +28,7 @@ from .dialect import Dialect
 from .source import Source, TextFile, name_from_path, write_text
 
 _KEY_LINE = re.compile(r"\s*\"?(shape|machine)\"?\s*=(?!=)", re.I)
-# A line of a program or of another format: it opens a brace, imports, or calls a function.
+# A line of a program or another format, which opens a brace, imports or calls a function.
 _PROGRAM_LINE = re.compile(r"[^\"'=#]*\{\s*$|\s*(include|import|from)\s|\s*\w+\s*=\s*\w+\(")
 _EXCLUSION_KEYS = ("nodes", "links", "slow")
 _JSON_START = re.compile(rb"\s*\{[^\[]*?\"(shape|machine)\"\s*:", re.S)
@@ -50,9 +50,9 @@ def _read_json(source: Source) -> Torus:
 def _torus_from_keys(content: dict[str, Any], source: Source) -> Torus:
     """Return the torus that the keys of a machine file describe.
 
-    The keys are those of `read_machine` and three more: ``machine`` names a machine that gives all
-    other values, ``twisted`` selects the default twist, and the table ``exclusions`` lists excluded
-    ``nodes``, missing ``links`` and ``slow`` links.
+    The keys are those of `read_machine` and three more: ``machine`` names a shipped machine from
+    which all other values are taken, ``twisted`` selects the default twist, and the table
+    ``exclusions`` lists excluded ``nodes``, missing ``links`` and ``slow`` links.
     """
     try:
         exclusions = pop_table(content, "exclusions")
@@ -114,7 +114,7 @@ def _torus_to_keys(torus: Torus) -> dict[str, Any]:
 
 
 def _list_changed_fields(value: Any, default: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass that differ from those of a default."""
+    """Return the fields of a dataclass whose values differ from those in ``default``."""
     values = {field.name: getattr(value, field.name) for field in fields(value)}
     return {name: item for name, item in values.items() if item != getattr(default, name)}
 
@@ -214,6 +214,6 @@ def build_torus(source: Source, line: int | None, sizes: Sequence[int], **option
 
 
 def check_supported(torus: Torus, tool: str, expected: str, is_supported: bool = True) -> None:
-    """Raise `InputError` if a torus is twisted, or not supported by a tool for another reason."""
+    """Raise `InputError` if a tool does not support a torus: twisted or not ``is_supported``."""
     if torus.twist or not is_supported:
         raise InputError(f"torus not supported by {tool}", found=str(torus), expected=expected)

@@ -31,9 +31,9 @@ from .graphs import (
 from .source import LINES, NUMBER, Source, TextFile, split_cells
 from .tables import read_table, write_rows
 
-# Maximum number of tasks in a dense matrix to read, which then takes 2 GiB.
+# Maximum number of tasks in a dense matrix that is read; a matrix of this size takes 2 GiB.
 MAX_DENSE_TASKS = 16384
-# Maximum number of tasks in a dense matrix to write.
+# Maximum number of tasks in a dense matrix that is written.
 MAX_WRITTEN = 2**13
 _LAST_NUMBER = re.compile(r"(.*?)([0-9]{1,9})")
 
@@ -82,7 +82,7 @@ def _check_rows(text: TextFile, n_rows: int, width: int) -> None:
 
 
 def _is_labelled(source: Source) -> bool:
-    """Whether the first line is column labels, and the others are a row label and numbers."""
+    """Whether the first line has column labels, and each other line a row label and numbers."""
     head, *rows = [split_cells(line)[1] for _, line in source.lines] or [[]]
     width = len(rows[0]) if rows else 0
     column_labels = _split_labels(head, width)
@@ -108,7 +108,7 @@ def _split_labels(head: list[str], width: int) -> list[str] | None:
 
 
 def _read_labelled(source: Source, options: GraphOptions) -> CommGraph:
-    """Read a matrix whose rows may be in another order than its columns."""
+    """Read a matrix whose rows and columns may be in different orders."""
     text = source.text
     number, line = text.first_line()
     first_row = next(text.lines(skip=number), None)
@@ -178,7 +178,7 @@ def _write_dense(comm: CommGraph, path: Path) -> None:
         expected = f"at most {MAX_WRITTEN}, or a sparse format such as Matrix Market"
         raise InputError("too many tasks for a dense matrix", found=comm.n_tasks, expected=expected)
     if comm.n_tasks == 1:
-        # The reader would read a single number as the number of tasks.
+        # The reader would take a single number for the number of tasks.
         raise InputError("too few tasks for a dense matrix", found=1, expected="at least 2")
     matrix = np.zeros((comm.n_tasks, comm.n_tasks))
     matrix[comm.src, comm.dst] = comm.nbytes

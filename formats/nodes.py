@@ -1,4 +1,4 @@
-"""Mappings as node numbers or coordinates, also several in one file.
+"""Mappings as node numbers or coordinates; some files contain several.
 
 Sources: partitions of METIS 5.1 and KaHIP 3; TreeMatch 1.0; map files of Blue Gene/L, /P and /Q;
 vcoordfiles of Fujitsu's mpiexec on Fugaku; MapLib 2010; `gmap` of Scotch 7;
@@ -58,7 +58,7 @@ def _read_nodes(source: Source, options: MappingOptions) -> TaskMapping:
 
 
 def _is_row_of_semicolons(source: Source) -> bool:
-    """Whether the file is one line of nodes, not in order, with semicolons between them."""
+    """Whether the file is a row of nodes, separated by semicolons, that is not its own inverse."""
     words = source.first_line()[1].split(";")
     if len(source.lines) != 1 or not all(re.fullmatch("[0-9]{1,9}", part) for part in words):
         return False
@@ -69,7 +69,7 @@ def _is_row_of_semicolons(source: Source) -> bool:
 def _mapping_from_row(
     text: TextFile, line: int, words: list[str], options: MappingOptions, name: str
 ) -> TaskMapping:
-    """Return the mapping given by the ``words`` of a line, the node of each task."""
+    """Return the mapping of a line whose ``words`` are the nodes of the tasks."""
     last = options.torus.n_nodes - 1
     nodes = [
         parse_whole(text, line, f"node of task {t}", word, last) for t, word in enumerate(words)
@@ -87,7 +87,7 @@ def _is_named_lines(source: Source) -> bool:
 
 
 def _read_named_lines(source: Source, options: MappingOptions) -> Iterator[TaskMapping]:
-    """Yield the mapping of each line, which is a name and the node of each task."""
+    """Yield the mapping of each line; a line is a name, followed by the node of each task."""
     text = source.streamed_text
     n_tasks = None
     line_of_name: dict[str, int] = {}
@@ -110,7 +110,7 @@ def _split_names(line: str) -> list[str]:
 
 
 def _may_be_name(word: str) -> bool:
-    """Whether a word is not a number, range or label, so it may be the name of a mapping."""
+    """Whether a word may be the name of a mapping, because it is no number, range or label."""
     _, colon, number = word.rpartition(":")
     is_label = bool(colon) and bool(WHOLE.fullmatch(number.strip()))
     is_number = all(NUMBER.fullmatch(part) for part in re.split(r"[\s;]+", word) if part)
@@ -203,7 +203,7 @@ _VCOORD = re.compile(r"\(\s*(\d+(?:\s*,\s*\d+)*)\s*\)((?:\s+\w+\s*=\s*\S+)*)")
 _VCOORD_START = re.compile(r"\(\s*\d+\s*(,\s*\d+\s*){0,2}\)")
 # Maximum number of dimensions of a job.
 MAX_VCOORD = 3
-# Header line of MapLib, but not a line of JSON or XML that contains the same name.
+# Header line of MapLib. Lines of JSON or XML that contain the same name do not match.
 _MAPLIB_HEADER = re.compile(r'(?!.*([\[\]{}<>;]|"\s*:)).*process_id', re.I)
 
 
@@ -243,7 +243,7 @@ def _mapping_from_coordinates(table: TextTable, options: MappingOptions) -> Task
 
 
 def _may_start_with_tasks(table: TextTable, width: int, options: MappingOptions) -> bool:
-    """Whether the first of two or three columns is a permutation, so they may start with tasks."""
+    """Whether there are two or three columns and the first may be tasks: it is a permutation."""
     ndim = options.torus.ndim
     if width > 3 or (width == ndim + 1 and ndim != 1):
         return False

@@ -52,7 +52,8 @@ _RANKS_PER_LINE = 16
 def _is_rank_order(source: Source) -> bool:
     """Whether the file lists ranks, with a range, an empty field or a comment of Cray's tools.
 
-    With ranges, all lines but the last must end in a comma; otherwise they may be lists of nodes.
+    If there are ranges, all lines except the last must end in a comma, because lines without a
+    final comma may be lists of nodes.
     """
     lines = [line for _, line in source.lines]
     items = [item.strip() for line in lines for item in line.removesuffix(",").split(",")]
@@ -90,7 +91,7 @@ def _read_rank_order(source: Source, options: MappingOptions) -> TaskMapping:
 
 
 def _check_filled_nodes(options: WriteOptions, n_tasks: int, tasks_per_node: int) -> None:
-    """Raise `InputError` if tasks do not need all nodes, which the launcher fills in order."""
+    """Raise `InputError` if tasks do not need all nodes: the launcher fills nodes in order."""
     hosts, usable = options.hosts, options.torus.usable_nodes
     n_hosts = usable.size if hosts is None else len(hosts.names) // hosts.most
     if -(-n_tasks // tasks_per_node) < n_hosts:
@@ -162,7 +163,7 @@ def _is_taskmap(source: Source) -> bool:
 
 
 def _are_blocks(start: bytes) -> bool:
-    """Whether lists of four numbers are blocks of tasks, in which counts such as 1 repeat."""
+    """Whether lists of four numbers are blocks of tasks: one list, or some numbers repeat."""
     if not BLOCKS.match(start):
         return False
     blocks = ROW.findall(start.decode("latin-1"))
@@ -302,7 +303,7 @@ def _read_mapping_table(source: Source, options: MappingOptions) -> TaskMapping:
     if options.columns:
         columns = _select_columns(text, number, names, options)
     axes = find_axes(columns, options.torus)
-    # Coordinates take precedence, because node numbers may be those of the machine.
+    # Coordinates take precedence over node numbers, which may be the machine's own.
     needed = {*axes} or ({"node"} if "node" in columns else {"host"})
     if not needed <= set(columns):
         expected = f"a column node, or host, or {', '.join(options.torus.axes.lower())}"

@@ -30,7 +30,7 @@ class _VertexLists(NamedTuple):
 
     n_arcs: int  # two for each edge
     task_of_vertex: dict[int, int]  # by the vertex number in the file
-    # Line, task, vertex numbers of the neighbours, and edge weights of each vertex.
+    # For each vertex: its line, its task, the numbers of its neighbours, and its edge weights.
     rows: Iterable[tuple[int, int, list[int], list[int]]]
 
 
@@ -107,7 +107,7 @@ def _average_directions(comm: CommGraph) -> tuple[int, list[list[tuple[int, int]
 
 
 def _read_metis(text: TextFile, options: GraphOptions) -> _VertexLists:
-    """Read a header, whose digits state what each line has, and a line for each vertex."""
+    """Read a header, whose digits state what each line contains, then a line for each vertex."""
     numbered = enumerate(text.raw_lines(), start=1)
     uncommented = ((number, line) for number, line in numbered if not line.lstrip().startswith("%"))
     # Blank lines before the header are skipped; after it, they are vertices without neighbours.
@@ -171,7 +171,7 @@ not used. Weights are written as whole numbers: each is the mean of the weights 
 
 
 def _is_scotch(source: Source) -> bool:
-    """Whether the first lines are version 0, two sizes, and the base with flags."""
+    """Whether the first lines are version 0, then two sizes, then the base and the flags."""
     first_lines = [line.split() for line in source.raw_lines[:3]]
     return (
         [len(words) for words in first_lines] == [1, 2, 2]
@@ -183,7 +183,7 @@ def _is_scotch(source: Source) -> bool:
 
 
 def _read_scotch(text: TextFile, _options: GraphOptions) -> _VertexLists:
-    """Read a header, whose digits state what each line has, and a line for each vertex."""
+    """Read a header, whose digits state what each line contains, then a line for each vertex."""
     lines = [(n, line.split()) for n, line in enumerate(text.raw_lines(), start=1) if line.strip()]
     if [len(words) for _, words in lines[:3]] != [1, 2, 2]:
         raise text.fault("bad Scotch header", 1, None, "version, sizes, base and flags")

@@ -46,7 +46,7 @@ class MappingOptions:
 
     @property
     def n_hosts(self) -> int:
-        """Number of hosts in the allocation, or of usable nodes without a host table."""
+        """Number of hosts in the allocation; without a host table, number of usable nodes."""
         return self.torus.usable_nodes.size if self.hosts is None else len(self.hosts.names)
 
     @property
@@ -59,15 +59,15 @@ class MappingOptions:
         return f"node {position}" if self.hosts is None else f"host {self.hosts.names[position]}"
 
     def tasks_per_host(self, n_tasks: int) -> int:
-        """Return the maximum tasks per host, by default the minimum that fits ``n_tasks``."""
+        """Return the maximum tasks per host; by default, just enough for ``n_tasks`` to fit."""
         if self.capacity is None:
             return min_capacity(n_tasks, self.n_hosts)
         return max(self.capacity // self.max_hosts_per_node, 1)
 
     def place_on_hosts(self, host: Ints, slot: Ints, size: int) -> tuple[Ints, Ints]:
-        """Convert host positions and slots on hosts to nodes and slots on nodes.
+        """Convert host positions, and slots on these hosts, to nodes and slots on these nodes.
 
-        Each host has ``size`` slots. The hosts of a node take its slots one after the other.
+        Each host has ``size`` slots. The hosts of a node take the node's slots one after the other.
         """
         if self.hosts is None:
             return self.torus.usable_nodes[host], slot
@@ -99,7 +99,7 @@ class WriteOptions:
         return self.hosts
 
     def host_positions(self, mapping: TaskMapping) -> Ints:
-        """Return the position of each task's host, or else of its node among the usable nodes."""
+        """Return each task's position among the hosts or, without hosts, among the usable nodes."""
         if self.hosts is not None:
             return self.hosts.places(mapping)
         nodes = mapping.node.astype(np.int64)
@@ -111,7 +111,7 @@ class WriteOptions:
 def read_ranks(
     text: TextFile, lists: Iterable[tuple[int, Any, str]], *, gaps: bool = False
 ) -> tuple[list[int], list[Any], list[int]]:
-    """Return the lines, the owners and the ranks in lists such as ``0-3,8``, with an item per rank.
+    """Return the line, the owner and the number of each rank in lists such as ``0-3,8``.
 
     ``lists`` has the line, the owner (such as a host) and the text of each list. With ``gaps``, an
     empty field is read as `GAP`. More than 2^20 ranks are an error.
@@ -166,7 +166,7 @@ def _order_by_task(table: TextTable) -> Ints:
 def mapping_from_table(
     table: TextTable, options: MappingOptions, name: str | None = None, file_capacity: int = 1
 ) -> TaskMapping:
-    """Return the mapping of a table with the column node, and optionally task and slot.
+    """Return the mapping of a table with a column node and, optionally, columns task and slot.
 
     Without slots, a node takes ``options.capacity`` tasks. By default it takes as many as the job
     needs, or ``file_capacity`` if that is more.
@@ -196,7 +196,7 @@ def mapping_from_table(
 
 
 def count_used_rows(file: str, n_rows: int, options: MappingOptions) -> int:
-    """Return how many rows the tasks of the job use; warn if there are more."""
+    """Return how many rows the tasks of the job use; warn about further rows."""
     n_tasks = options.n_tasks
     if n_tasks is None or n_rows <= n_tasks:
         return n_rows
@@ -227,7 +227,7 @@ def mapping_from_hosts(
     slot: Sequence[int] | Ints | None = None,
     file_capacity: int = 1,
 ) -> TaskMapping:
-    """Return the mapping of tasks to hosts, given by name or by position in the allocation.
+    """Return the mapping of tasks to hosts, which are names or positions in the allocation.
 
     If slots are missing or negative, tasks take the slots of their host in rank order. A host then
     takes as many tasks as the job needs, or ``file_capacity`` if that is more.
@@ -255,7 +255,7 @@ def mapping_from_hosts(
 
 
 def _find_host(text: TextFile, line: int, host: str | int, options: MappingOptions) -> int:
-    """Return the position of a host in the allocation from its name or position."""
+    """Return a host's position in the allocation, given its name or position."""
     if not isinstance(host, str):
         if not 0 <= host < options.n_hosts:
             raise text.fault("node out of range", line, host, f"0 to {options.n_hosts - 1}")

@@ -24,8 +24,8 @@ from .graphs import (
 )
 from .source import NUMBER, Source, TextFile, parse_whole, read_text, warn_about
 
-# Letters that start a line: E point-to-point, I messages of collectives, S and R one-sided put and
-# get, C bytes passed to collectives.
+# First letters of lines: E for point-to-point, I for messages of collectives, S and R for one-sided
+# put and get, C for bytes passed to collectives.
 _KINDS = {"all": "EISR", "point_to_point": "E", "collective": "I"}
 _AMOUNT = r"([0-9]{1,18}) bytes\t([0-9]{1,18}) msgs sent"
 _EDGE = re.compile(rf"([EISRC])\t([0-9]{{1,9}})\t([0-9]{{1,9}})\t{_AMOUNT}(?:\t[0-9,]*)?")
@@ -82,7 +82,7 @@ def _read_monitoring(source: Source, options: GraphOptions) -> CommGraph:
 
 
 def _add_lines(text: TextFile, data: _MonitoringData, rank: int | None = None) -> None:
-    """Add the lines of a file to ``data``; if it belongs to a ``rank``, only that rank may send."""
+    """Add the lines of a file to ``data``; if a ``rank`` wrote the file, only it may send."""
     opened = closed = 0
     for number, raw in enumerate(text.raw_lines(), start=1):
         line = raw.rstrip()
@@ -166,7 +166,7 @@ _NOT_IN_MATRIX = "the matrix contains only messages and rooted collectives"
 
 
 def _read_mpip(source: Source, options: GraphOptions) -> CommGraph:
-    """Read the communication matrix; ``include`` selects rooted collectives or excludes them."""
+    """Read the communication matrix; ``include`` may select or exclude rooted collectives."""
     rows, n_assigned = _read_mpip_rows(source.text, options)
     columns = np.array(rows, np.int64).reshape(-1, 4).T
     size = max(int(columns[:2].max(initial=0)) + 1, n_assigned)
@@ -189,11 +189,11 @@ def _read_mpip(source: Source, options: GraphOptions) -> CommGraph:
 
 
 def _find_rooted_collectives(comm: CommGraph) -> Floats:
-    """Estimate how much of the traffic of each edge belongs to rooted collectives.
+    """Estimate how much of each edge's traffic belongs to rooted collectives.
 
     Return bytes and messages, (2, n_edges). mpiP records such collectives as equal messages between
-    task 0 and each other task. The estimate is the minimum over these edges, if most of them have
-    no other messages.
+    task 0 and each other task. The estimate is the minimum over these edges, provided that most of
+    them carry exactly this minimum.
     """
     n = comm.n_tasks
     rooted = np.zeros((2, comm.n_edges))
@@ -299,7 +299,7 @@ def _is_graph_stats(source: Source) -> bool:
 
 
 def _read_graph_stats(source: Source, options: GraphOptions) -> CommGraph:
-    """Read the bytes of each pair; each direction has half of them, in one message."""
+    """Read the bytes of each pair; each direction carries half of them as one message."""
     text = source.text
     line_of_pair: dict[tuple[int, int], int] = {}
     amounts: list[float] = []

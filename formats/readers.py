@@ -59,10 +59,10 @@ AnyHosts = Hosts | AnyPath
 
 
 def read_hosts(path: AnyPath, torus: TorusLike) -> Hosts:
-    r"""Read the host names of a job and the node of each, in the order of the file.
+    r"""Read a job's host names and the node of each host, in the order of the file.
 
     The file is a table with columns ``host``, and either ``x``, ``y``, ``z`` (the dimensions of the
-    torus) or ``node``. It may also be a list of names, one for each node.
+    torus) or ``node``. The file may also be a list of names, one for each node.
 
     Examples
     --------
@@ -100,12 +100,12 @@ def read_mapping(
     path : path-like
         The file name without suffix is the name of the mapping.
     torus : Torus, str or sequence of int
-        The host.
+        The torus of the mapping.
     tasks_per_node : int, optional
         Capacity of a node. Default: as many as the file needs.
     n_tasks : int, optional
-        Tasks of the job. Further rows, as in a map of a whole partition, are not used. It also
-        decides between some formats.
+        Tasks of the job. Further rows, as in a map of a whole partition, are not used. The number
+        also decides between some formats.
     hosts : Hosts or path-like, optional
         Hosts and their nodes, or a file for `read_hosts`. Needed for files that contain host names
         or positions in an allocation.
@@ -271,7 +271,7 @@ def write_mapping(
     hosts : Hosts or path-like, optional
         Hosts and their nodes, or a file for `read_hosts`.
     shape : sequence of int, optional
-        Sizes of the task mesh, by which "device-ids" nests its list.
+        Sizes of the task mesh, which determine how "device-ids" nests its list.
 
     Returns
     -------
@@ -304,7 +304,7 @@ def write_mapping(
 
 
 def check_job(dialect: str, problem: MappingProblem, hosts: AnyHosts | None, share: int) -> None:
-    """Raise the error of `write_mapping` for most mappings of a job with ``share`` tasks a node."""
+    """Raise the error that `write_mapping` raises for most mappings with ``share`` tasks a node."""
     options = WriteOptions(problem.torus, _as_hosts(hosts, problem.torus))
     nodes = problem.torus.usable_nodes
     if options.hosts is not None:
@@ -389,7 +389,7 @@ def read_workload(
     ragged_bytes: float | None = None,
     progress: Progress | None = None,
 ) -> Workload:
-    r"""Read a workload: all phases of a file with phases, such as a GOAL schedule, or one phase.
+    r"""Read a workload: all phases of a file such as a GOAL schedule, or else a single phase.
 
     ``docs/reference/formats.md`` explains the formats. Any file may be gzip.
 
@@ -408,20 +408,20 @@ def read_workload(
     name : str, optional
         Name of the graph. Default: the file name without its suffix.
     columns : mapping of str to str, optional
-        The file's names of src, dst, nbytes and n_messages: columns of a table, column numbers from
-        "1" of an edge list, or arrays of an .npz archive.
+        What the file calls src, dst, nbytes and n_messages: columns of a table, column numbers of
+        an edge list (from "1"), or arrays of an .npz archive.
     duplicates : {"refuse", "sum"}
-        Whether repeated edges, as in a trace of messages, raise an error or are added.
+        Whether repeated edges, as in a trace of messages, raise an error or are summed.
     collectives : mapping of str to str, optional
         For traces with collectives: the algorithm of each, such as ``{"allreduce": "ring"}``.
     gathered : {"each", "whole"}
         For Chakra traces: whether the size of a gather or all-gather is the contribution of one
         rank or the whole gathered buffer.
     trips : int or mapping of str to int, optional
-        For HLO text: trip count of the loops for which the program gives none, or of each loop by
-        its instruction name; "" means all others. Default: 1.
+        For HLO text: trip count of loops without a count in the program, or trip counts by the
+        instruction name of the loop, with "" for all others. Default: 1.
     branches : mapping of str to int, optional
-        For HLO text: the branch, from 0, that a conditional takes, by its instruction name.
+        For HLO text: the branch (from 0) that each conditional takes, by its instruction name.
         Default: the branch that sends most bytes.
     ragged_bytes : float, optional
         For HLO text: bytes that each device sends in a ragged all-to-all, in equal parts.
@@ -638,7 +638,7 @@ def torus(of: TorusLike) -> Torus:
 
 
 def _names_file(text: str) -> bool:
-    """Whether a text is the path of a file, and not a shape or the name of a machine."""
+    """Whether a text is a file path, rather than a shape or the name of a machine."""
     if not set(text.lower()) - SIZE_LETTERS or text.isidentifier():
         return False
     if text.startswith("/") or _FILE.search(text):

@@ -48,7 +48,7 @@ _MODULES = (
     "toruscast._mesh.tenstorrent",
 )
 _COMPILED = "the compiled program: jax.jit(f).lower(...).compile().as_text()"
-# Files that lack the data a reader needs: pattern of the start, error message, and what to use.
+# Files without the data that a reader needs: pattern of the start, error message, alternative.
 _UNREADABLE = (
     (
         re.compile(rb"\s*+(?:\w+\s*+=\s*+)?(?:Mesh|AbstractMesh|NamedSharding)\("),
@@ -129,7 +129,7 @@ def dialect_to_write(holds: DataKind, path: AnyPath, name: str | None = None) ->
 def identify(source: Source, holds: DataKind, name: str = "auto") -> Dialect:
     """Return the dialect with a name, or the one that the rules select for ``"auto"``.
 
-    Raises `InputError` with similar formats as a hint unless the rules select exactly one.
+    If the rules do not select exactly one, raises `InputError` with a hint to similar formats.
     """
     if not isinstance(name, str) or name != "auto":
         return find_dialect(name, holds)
@@ -154,7 +154,7 @@ def identify(source: Source, holds: DataKind, name: str = "auto") -> Dialect:
 
 
 def match_dialects(source: Source, holds: DataKind | None = None) -> list[Dialect]:
-    """Return the dialects of a kind of data, or of all, that the first applicable rule selects."""
+    """Return the dialects that the first applicable rule selects, of one or all kinds of data."""
     candidates = dialects(holds)
     file = Path(source.path).name.lower().removesuffix(".gz")
     by_name = [d for d in candidates if any(s[0] != "." and file.startswith(s) for s in d.suffixes)]
@@ -170,9 +170,9 @@ def match_dialects(source: Source, holds: DataKind | None = None) -> list[Dialec
 
 
 def _match_numbers(source: Source) -> set[str]:
-    """Return the formats that a file of numbers without a header may have, as "graph/edges".
+    """Return possible formats, such as "graph/edges", of a file of numbers without a header.
 
-    The formats differ in the number of columns, and in a first line that counts the others.
+    The formats differ in the number of columns, and in whether the first line counts the others.
     """
     rows = [split_cells(line)[1] for _, line in source.lines]
     width, widths_below = len(rows[0]), {len(row) for row in rows[1:]}
@@ -180,8 +180,8 @@ def _match_numbers(source: Source) -> set[str]:
     are_edges = (width == 1 and widths_below <= {3, 4}) or width in (3, 4)
     is_matrix = is_constant and 1 < width == len(rows) < LINES
     if are_edges and is_matrix:
-        # As many rows as columns: only edge lists have header comments, and only their first two
-        # columns must be whole numbers.
+        # With as many rows as columns, a file with header comments is no matrix, and a file with
+        # fractions in the first two columns is no edge list.
         is_matrix = not _has_header_comment(source) and source.n_tasks in (None, width)
         are_edges = not is_matrix or all(WHOLE.fullmatch(cell) for row in rows for cell in row[:2])
     ndim = source.torus.ndim if source.torus else 0
@@ -218,8 +218,8 @@ def _has_header_comment(source: Source) -> bool:
 def _may_be_vertices(source: Source, rows: list[list[str]], has_count: bool) -> bool:
     """Whether the rows may be the vertices of mesh elements, or the neighbours of each vertex.
 
-    Vertices are numbered from 1. Lists of neighbours have a row for each vertex. In an edge list, a
-    later column may be constant, if all edges have the same bytes.
+    Vertices are numbered from 1. Lists of neighbours have a row for each vertex. A constant column
+    after the second suggests an edge list whose edges all have the same bytes.
     """
     words = [word for row in rows for word in row]
     if _has_header_comment(source) or not all(re.fullmatch("[0-9]{1,9}", word) for word in words):

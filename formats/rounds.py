@@ -1,4 +1,4 @@
-"""Rounds of messages from the events of all ranks, with the collectives of MPI libraries.
+"""Rounds of messages, built from the events of all ranks and the algorithms of MPI libraries.
 
 An event is a send, a completed receive or a collective of one task. A call consists of the
 matching collectives of all tasks of a communicator. Its algorithm sends messages in several steps.
@@ -43,7 +43,7 @@ _DEFAULT_ALGORITHMS = {
 }
 COLLECTIVES = tuple(_DEFAULT_ALGORITHMS)
 """Collectives that are expanded to the messages of an algorithm."""
-# Algorithms that run one or two algorithms of other collectives in turn.
+# Algorithms that consist of one or two algorithms of other collectives, which run in turn.
 _COMPOSED = {
     "allreduce/nonoverlapping": "reduce/binomial+bcast/binomial",
     "bcast/scatter_doubling": "scatter/binomial+allgather/recursive_doubling",
@@ -61,9 +61,9 @@ Rules = list[tuple[float, list[tuple[float, str]]]]
 
 @cache
 def _read_rules(family: str, collective: str) -> tuple[bool, Rules]:
-    """Return whether a library's rules for a collective count the bytes of a block, and the rules.
+    """Return whether the rules for a collective count the bytes of one block, and the rules.
 
-    A rule is an upper limit of ranks, and a list of upper limits of bytes with their algorithms.
+    A rule is an upper limit of ranks, and a list of algorithms with an upper limit of bytes each.
     """
     content = tomllib.loads(_RULES_FILE.read_text(encoding="utf-8"))[family][collective]
     rules: Rules = []
@@ -113,10 +113,9 @@ def choose_algorithm(family: str, collective: str, n: int, nbytes: float) -> str
 MAX_PERIOD = 4096
 # A repeated sequence of rounds is an iteration only if it sends at least this share of all bytes.
 MIN_SHARE = 0.25
-# A longer period must cover this many times the rounds of a shorter one, of which it may be a
-# multiple.
+# A longer period may be a multiple of a shorter one, so it must cover this many times the rounds.
 _MIN_COVERAGE_RATIO = 1.1
-# First bit of the step in the mark of a collective's round; lower bits identify the collective.
+# In the mark of a collective's round, the step starts at this bit; lower bits mark the collective.
 _STEP_BIT = 45
 
 
@@ -134,7 +133,7 @@ class Events:
     operation: Ints  # index into `operations` for a collective, otherwise 0
     members: Mapping[int, tuple[int, ...]]  # tasks of each communicator
     operations: tuple[str, ...]  # names of collectives; "" for barriers and other events
-    # Bytes to each member for collectives with unequal amounts, by the index of the event.
+    # For collectives with unequal amounts: bytes to each member, by the index of the event.
     blocks: Mapping[int, Floats] = field(default_factory=dict)
 
     @property
@@ -229,7 +228,7 @@ def build_rounds(
     if not graphs:
         raise InputError("trace without a message")
     phases, times = _fold_iterations(graphs, marks, fold)
-    # Repeated rounds of an algorithm are the same object, and remain so under their new name.
+    # Repeated rounds of an algorithm are one object, and they stay one object after renaming.
     named_phases = {id(phase): phase.renamed(name) for phase in phases}
     workload = Workload([named_phases[id(phase)] for phase in phases], name, dependent=True)
     n_calls = Counter("+".join(plan.algorithms) for plan in plans if plan.algorithms)
@@ -284,8 +283,8 @@ def _fold_iterations(
 def _match_messages(events: Events) -> tuple[Ints, int]:
     """Return the index of each receive's send, (n_events,), and the number of unmatched messages.
 
-    Other events and receives without a send have -1. MPI delivers messages of the same source,
-    destination, communicator and tag in order.
+    Other events, and receives without a send, have the index -1. MPI delivers messages of the same
+    source, destination, communicator and tag in order.
     """
     indexes = np.flatnonzero(np.isin(events.kind, (SEND, RECEIVE)) & (events.peer >= 0))
     is_send = events.kind[indexes] == SEND
@@ -309,7 +308,7 @@ def _match_messages(events: Events) -> tuple[Ints, int]:
 def _match_collectives(events: Events, partner: Ints) -> tuple[list[Ints], int]:
     """Return the events of each collective call, and the number of incomplete calls.
 
-    Also sets ``partner`` to the index of the call for each event of a complete call.
+    For each event of a complete call, also sets ``partner`` to the index of the call.
     """
     indexes = np.flatnonzero(events.kind == COLLECTIVE)
     if not indexes.size:
@@ -329,7 +328,7 @@ def _match_collectives(events: Events, partner: Ints) -> tuple[list[Ints], int]:
 
 
 def _number_rounds(events: Events, partner: Ints, n_steps: Ints) -> tuple[Ints, Ints, Bools]:
-    """Return the round of each event, the first and last round of each call, and reached events.
+    """Return each event's round, each call's first and last round, and which events are reached.
 
     The arrays have shapes (n_events,), (2, n_calls) and (n_events,). Rounds count from 1; 0 means
     none. Events that wait for each other are not reached.
@@ -340,7 +339,7 @@ def _number_rounds(events: Events, partner: Ints, n_steps: Ints) -> tuple[Ints, 
     that send; otherwise the send would wait for it. Rounds are the longest paths in the graph of
     these rules.
 
-    If messages overtake another one, the rules contradict each other along a cycle. All events of
+    If a message overtakes another one, the rules contradict each other along a cycle. All events of
     the cycle then share a round, since no task may wait for more than it does in the program.
     """
     n_events, n_calls = events.kind.size, n_steps.size
@@ -381,14 +380,14 @@ def _number_rounds(events: Events, partner: Ints, n_steps: Ints) -> tuple[Ints, 
 
 
 def _find_latest_before(events: Events, is_selected: Bools, node: Ints) -> Ints:
-    """Return the node of the latest selected event before each event of a task; -1 for none."""
+    """Return for each event the node of its task's latest selected event before it, or -1."""
     latest = np.where(is_selected, np.arange(is_selected.size), -1)
     latest = np.maximum.accumulate(np.concatenate([[-1], latest])[:-1])
     return np.where(latest >= events.first[events.task], node[latest], -1)
 
 
 def _list_arcs(source: Ints, target: Ints, length: Ints | Bools | int = 0) -> Int32s:
-    """Return arcs as rows of sources, targets and lengths, ``(3, n)``, without those from -1."""
+    """Return rows of sources, targets and lengths, ``(3, n)``; omit arcs whose source is -1."""
     arcs = np.empty((3, source.size), np.int32)
     arcs[0], arcs[1], arcs[2] = source, target, length
     return arcs[:, source >= 0]
@@ -421,7 +420,7 @@ def _plan_call(events: Events, call: Ints, chosen: Mapping[str, str], family: st
 
 
 def _build_call(events: Events, call: Ints, plan: _CallPlan, at_once: bool) -> list[CommGraph]:
-    """Return the messages of a collective call, as a graph per step or one graph ``at_once``."""
+    """Return a call's messages: a graph per step or, with ``at_once``, a single graph."""
     n_tasks, ranks = events.n_tasks, plan.ranks
     if int(call[0]) in events.blocks:
         nbytes = np.stack([events.blocks[int(event)][: ranks.size] for event in call])
@@ -449,7 +448,7 @@ def _count_messages(algorithm: str, n_ranks: int, nbytes: float) -> int:
 def _build_steps(
     algorithm: str, ranks: tuple[int, ...], nbytes: float, n_tasks: int, at_once: bool
 ) -> tuple[CommGraph, ...]:
-    """Return a graph for each step of an algorithm; one for all steps with ``at_once``."""
+    """Return a graph per step of an algorithm or, with ``at_once``, one graph for all steps."""
     tasks = np.array(ranks, np.int64)
     plan = None if at_once else schedule(algorithm, len(ranks), nbytes)
     if plan is None or plan.at_once:
@@ -472,7 +471,7 @@ def _average_graphs(graphs: Sequence[CommGraph], times: int) -> CommGraph:
 def _find_iteration(mark: Ints, number: Ints, n_rounds: int) -> tuple[int, int, int]:
     """Find the repeated sequence that covers the most rounds; rounds with equal marks are equal.
 
-    Round ``number[i]`` has the mark ``mark[i]``, among others. Return the first round of the
+    The mark ``mark[i]`` is one of the marks of round ``number[i]``. Return the first round of the
     sequence, its length in rounds, and how often it occurs; (0, 0, 1) if none is repeated.
     """
     unique_marks = pd.DataFrame({"number": number, "mark": mark}).drop_duplicates()
@@ -481,7 +480,7 @@ def _find_iteration(mark: Ints, number: Ints, n_rounds: int) -> tuple[int, int, 
     np.add.at(sums, unique_marks["number"], pd.util.hash_array(unique_marks["mark"].to_numpy()))
     best, covered = (0, 0, 1), 0
     for period in range(1, min(MAX_PERIOD, n_rounds // 2) + 1):
-        # Find the longest run of rounds that equal the round a period later.
+        # Find the longest run of rounds in which each equals the round one period later.
         is_repeated = np.concatenate([[False], sums[period:] == sums[:-period], [False]])
         begins, ends = np.flatnonzero(np.diff(is_repeated.astype(np.int8))).reshape(-1, 2).T
         if not begins.size:

@@ -101,7 +101,7 @@ def _read_simgrid(source: Source) -> Torus:
 
 
 def _check_radical(text: TextFile, number: int, radical: str, torus: Torus) -> None:
-    """Check that a radical such as ``0-31,40`` numbers as many hosts as the torus has nodes."""
+    """Check that a radical such as ``0-31,40`` has as many host numbers as the torus has nodes."""
     parts = [re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", p) for p in radical.split(",")]
     hosts = sum(int(p[2] or p[1]) - int(p[1]) + 1 for p in parts if p)
     if all(parts) and hosts != torus.n_nodes:
@@ -139,7 +139,7 @@ def _read_astra(source: Source) -> Torus:
     text = source.text
     lists = _read_astra_lists(text)
     for key, (_, number) in lists.items():
-        # An unknown key with such a name may change the torus, so a warning is not enough.
+        # An unknown key with such a name is an error, because it may change the torus.
         if key not in _ASTRA_KEYS and re.search("link|count|dim|width|topolog", key):
             raise text.fault("unknown key", number, key, " or ".join(_ASTRA_KEYS))
     warn_about_unused(text.file, [key for key in lists if key not in _ASTRA_KEYS])
@@ -194,7 +194,7 @@ def _read_astra_lists(text: TextFile) -> dict[str, tuple[list[str], int]]:
 def _parse_astra_numbers(
     text: TextFile, lists: dict[str, tuple[list[str], int]], key: str, count: int
 ) -> list[float]:
-    """Return the numbers in the list of a key, which must be one per dimension and not negative."""
+    """Return a key's list of numbers; there must be one per dimension, and none may be negative."""
     values, line = lists.get(key, ([], None))
     numbers = [float(value) for value in values if NUMBER.fullmatch(value) and len(value) < 40]
     if len(numbers) != len(values) or len(values) != count or any(value < 0 for value in numbers):
@@ -304,7 +304,7 @@ def _read_scotch(source: Source) -> Torus:
         error_line, found = (number, line) if match is None else lines[1]
         raise text.fault("bad Scotch target", error_line, found, "torus3D 8 8 8 on one line")
     sizes = [parse_whole(text, number, "size", word) for word in match[3].split()]
-    # "3D" gives the number of dimensions; without it or with "XD", the first number does.
+    # "3D" gives the number of dimensions; without it, or with "XD", the first number gives it.
     suffix = match[2]
     if suffix is None or suffix.upper() == "XD":
         n_dimensions, *sizes = sizes
@@ -447,7 +447,7 @@ _STRAY = re.compile(r"\s*+(?!include\b)\w++(?:[ \t]++[\w.]++)*+\s*+|\s*+\[[\w. ]
 
 
 class _SstSetting(NamedTuple):
-    """A setting with its path, which is its sections and its key in lower case."""
+    """A setting and its path: the names of its sections and then its key, in lower case."""
 
     line: int
     path: tuple[str, ...]
@@ -519,7 +519,7 @@ def _ends_entry(line: str, comma: int) -> bool:
 
 
 def _split_key(key: str) -> list[str]:
-    """Return the lower-case words of a key; old files join two of them: `topology_geometry`."""
+    """Return the lower-case words of a key; split the pairs of old files: `topology_geometry`."""
     return _WORD.findall(re.sub(rf"\b{_OLD_KEY.pattern}\b", r"\1 \2", key.lower()))
 
 
@@ -551,7 +551,7 @@ def _read_sst(source: Source) -> Torus:
             sizes_text = "x".join(map(str, sizes))
             expected = f"1; otherwise torus {sizes_text} with --tasks-per-node for each router"
             raise text.fault(f"bad {setting.key}", setting.line, setting.value, expected)
-    # Calls of topoTorus or topoMesh decide, since a program may import both.
+    # Only a call of topoTorus or topoMesh shows the topology, since a program may import both.
     topologies = {name.lower() for name in re.findall(r"\btopo(Torus|Mesh)\s*\(", content)}
     if len(topologies) > 1:
         raise text.fault("both a torus and a mesh", size_line, size_setting.value, "one topology")
@@ -574,7 +574,7 @@ def _read_sst(source: Source) -> Torus:
 
 
 def _find_single(text: TextFile, settings: list[_SstSetting], what: str) -> _SstSetting | None:
-    """Return the first setting, or None without settings; raise an error if their values differ."""
+    """Return the first setting, None if there are none; raise an error if their values differ."""
     for setting in settings[1:]:
         if _normalize_value(setting) != _normalize_value(settings[0]):
             found = f"{setting.value}, on line {settings[0].line} {settings[0].value}"
@@ -584,7 +584,7 @@ def _find_single(text: TextFile, settings: list[_SstSetting], what: str) -> _Sst
 
 
 def _normalize_value(setting: _SstSetting) -> list[str] | str:
-    """Return the numbers in a list of sizes, whatever separates them; other values unchanged."""
+    """Return the numbers in a list of sizes with any separators; leave other values unchanged."""
     value = setting.value
     return re.findall(r"[0-9]+", value) if _SIZES.fullmatch(value) else value
 
@@ -637,7 +637,8 @@ def _read_link_value(
 
 def _write_sst(torus: Torus, path: Path) -> None:
     """Write a torus with equal links; faster dimensions have several parallel ones."""
-    # Use as few links in the slowest dimension as give whole numbers of links in all dimensions.
+    # Use the smallest number of links in the slowest dimension for which all dimensions have a
+    # whole number of links.
     ratios = np.array(torus.bandwidth) / min(torus.bandwidth)
     multiples = np.outer(np.arange(1, _MAX_LINKS + 1), ratios)
     is_whole = (abs(multiples - multiples.round()) < _TOLERANCE * multiples).all(axis=1)

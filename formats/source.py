@@ -142,7 +142,7 @@ class TextFile:
     def matches(
         self, pattern: re.Pattern[str], what: str, expected: str
     ) -> Iterator[tuple[int, re.Match[str]]]:
-        """Yield the number and match of each data line; ``what`` names a line in errors."""
+        """Yield the number and match of each data line; error messages call a line ``what``."""
         for number, line in self.lines("#"):
             match = pattern.fullmatch(line)
             if match is None:
@@ -151,7 +151,7 @@ class TextFile:
 
     @contextmanager
     def _open_stream(self) -> Iterator[tuple[IO[bytes], float, float]]:
-        """Yield the stream and the maximum number of bytes in the file and in a line."""
+        """Yield the stream, the maximum bytes of the file, and the maximum bytes of a line."""
         if self.is_streamed:
             with open_file(self.file) as (stream, max_bytes):
                 yield stream, max_bytes, MAX_LINE
@@ -159,7 +159,7 @@ class TextFile:
             yield io.BytesIO(self.data), math.inf, math.inf
 
     def _count_bytes_read(self, stream: IO[bytes]) -> tuple[int, int]:
-        """Return the bytes of the file read so far and in all, before decompression."""
+        """Return how many bytes have been read and the size of the file, before decompression."""
         total = Path(self.file).stat().st_size if self.is_streamed else len(self.data)
         return getattr(stream, "fileobj", stream).tell(), total
 
@@ -186,7 +186,7 @@ class TextFile:
 
 @contextmanager
 def open_file(path: AnyPath) -> Iterator[tuple[IO[bytes], float]]:
-    """Open a regular file, which is decompressed if it is gzip; yield it and its maximum size."""
+    """Open a regular file and decompress gzip; yield the stream and its maximum size."""
     with at_file(path):
         check_regular(path)
         with Path(path).open("rb") as file:
@@ -300,7 +300,8 @@ def select_columns(
 ) -> list[str | None]:
     """Return the standard name of each column; None for columns that are not ``chosen``.
 
-    ``chosen`` maps standard names to ``names`` of columns, and must contain those ``needed``.
+    ``chosen`` maps standard names to column names from ``names``. It must contain all standard
+    names that are ``needed``.
     """
     wanted = list(chosen.values())
     missing = [name for name in wanted if names.count(name) != 1 or wanted.count(name) != 1]
@@ -330,7 +331,7 @@ LINES = 64
 
 @dataclass(eq=False)
 class Source:
-    """A file, a folder, or the common prefix of several files, shared by all recognisers."""
+    """The input of all recognisers: a file, a folder, or the common prefix of several files."""
 
     path: AnyPath
     n_tasks: int | None = None

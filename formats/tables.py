@@ -68,7 +68,7 @@ _BLANKS = re.compile(rb"(?m)^ +| +$")
 class TextTable:
     """Named columns of a text file, and the line number of each row.
 
-    Row i is on line ``lines[i]``, or else it is the i-th data line after the first ``skip`` lines.
+    Row i is on line ``lines[i]``. Without ``lines``, it is the i-th data line after ``skip`` lines.
     """
 
     text: TextFile
@@ -122,8 +122,8 @@ def read_table(
 ) -> TextTable:
     """Read all lines after the first ``skip`` as named columns; columns named None are skipped.
 
-    The ``separator`` is None for blanks; by default it is that of the first line. Each cell must be
-    a whole number, 0 or more, or any finite number, 0 or more, in columns listed in ``floats``.
+    The ``separator`` is None for blanks; by default it is that of the first line. No cell may be
+    negative. Columns listed in ``floats`` contain finite numbers, others whole numbers.
     """
     if separator == "":
         separator = find_separator(next(text.lines(skip=skip), (0, ""))[1])
@@ -141,7 +141,7 @@ def read_table(
 
 
 class _Layout(NamedTuple):
-    """Names of all columns, types of those to read, and the separator of a table."""
+    """The names of a table's columns, the types of the columns to read, and the separator."""
 
     columns: Sequence[str | None]
     dtypes: dict[str, type[np.float64] | type[np.int64]]
@@ -151,8 +151,8 @@ class _Layout(NamedTuple):
 def _parse_chunk(data: bytes, layout: _Layout) -> list[NDArray[Any]] | None:
     """Parse a chunk of lines with pyarrow; return None if `_parse_lines` must read it.
 
-    It must read chunks with errors, because pyarrow does not report their lines, and with numbers
-    that pyarrow rejects.
+    `_parse_lines` must read chunks with errors, because pyarrow does not report their lines, and
+    chunks with numbers that pyarrow rejects.
     """
     if b"#" in data or b"%" in data:
         data = _COMMENT.sub(b"", data)

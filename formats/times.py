@@ -91,7 +91,8 @@ def read_runs(path: AnyPath) -> list[MeasuredRun]:
 def read_times(path: AnyPath) -> dict[str, float]:
     r"""Read the measured time of each mapping, the median of its runs.
 
-    Each line has the name of a mapping and its time; ``docs/reference/formats.md`` explains it.
+    Each line has the name of a mapping and its time; ``docs/reference/formats.md`` explains the
+    format.
 
     Returns
     -------
@@ -114,13 +115,13 @@ def read_times(path: AnyPath) -> dict[str, float]:
 
 
 def _find_time_columns(header: list[str]) -> tuple[int, dict[int, float]] | None:
-    """Return the column of names, and the unit of each time column in seconds; None for others."""
+    """Return the column of names, and each time column's unit in seconds; None if not a header."""
     if MAPPING not in header:
         return None
     matches = {column: _TIME.fullmatch(name) for column, name in enumerate(header)}
-    # A column "rep" or "run" without a number contains the numbers of runs, not times.
+    # A column "rep" or "run" without a number in its name contains run numbers, not times.
     times = {c: match for c, match in matches.items() if match and not _COUNTER.match(match[0])}
-    # If runs are numbered, a time column without a number is a summary of them.
+    # If time columns are numbered, one without a number is a summary of the others.
     numbered = {c: match for c, match in times.items() if header[c][-1].isdigit()}
     units = {c: SECONDS[(match[1] or "s").lower()] for c, match in (numbered or times).items()}
     return (header.index(MAPPING), units) if units else None
@@ -180,7 +181,7 @@ def check_appendable(path: AnyPath, mappings: Iterable[str]) -> None:
 
 
 def append_run(path: AnyPath, mapping: str, seconds: float) -> None:
-    r"""Append a run to a file for `read_runs`, in its columns and unit; create a missing file.
+    r"""Append a run to a file for `read_runs`, in the file's columns and unit, or create the file.
 
     The line is synchronised to disk. If it cannot be written completely, the file is unchanged.
 
@@ -214,7 +215,7 @@ def append_run(path: AnyPath, mapping: str, seconds: float) -> None:
 
 
 def _list_data_lines(text: TextFile) -> Iterator[tuple[int, str]]:
-    """Yield lines without blank ones and comments, which have a hash at the line start."""
+    """Yield all lines except blank lines and comments, which start with a hash."""
     lines = ((number, raw.strip()) for number, raw in enumerate(text.raw_lines(), start=1))
     return ((number, line) for number, line in lines if line and not line.startswith("#"))
 
@@ -236,7 +237,7 @@ def _format_run(path: AnyPath, lines: list[str], mapping: str, seconds: float) -
     cells = [""] * len(header)
     cells[name_column], cells[time_column] = mapping, repr(seconds / unit)
     stream = io.StringIO()
-    # A name that starts with a hash is quoted, because the line would be a comment.
+    # Quote a name that starts with a hash, because the line would be a comment otherwise.
     quoting: Literal[0, 1] = csv.QUOTE_ALL if mapping.startswith("#") else csv.QUOTE_MINIMAL
     csv.writer(stream, delimiter=separator, quoting=quoting, lineterminator="\n").writerow(cells)
     row = stream.getvalue()

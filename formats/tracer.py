@@ -141,7 +141,7 @@ class _RankTrace:
     records: NDArray[np.void]  # messages, collectives and marks
     # Local number and members of each communicator; empty members for intercommunicators.
     communicators: list[tuple[int, tuple[int, ...]]]
-    # Bytes to each rank, by the index of a collective with unequal amounts in `records`.
+    # For collectives with unequal amounts: bytes to each rank, by the index in `records`.
     blocks: dict[int, Floats]
     omitted_calls: Counter[str]
     last_time: float  # nanoseconds until the last event
@@ -231,9 +231,9 @@ def _join_communicators(
 ) -> tuple[dict[int, tuple[int, ...]], list[Ints]]:
     """Number communicators globally, because each rank has its own numbers for them.
 
-    Return the members of each communicator by its global number, and an array for each rank that
-    maps its own numbers to global ones, -1 for none. All ranks of a group create its communicators
-    in the same order, so the n-th one is the same on all of them.
+    Return the members of each communicator by its global number and, for each rank, an array of the
+    global number (-1 for none) of each of the rank's own numbers. All ranks of a group create the
+    group's communicators in the same order, so their n-th communicators are the same.
     """
     members: dict[int, tuple[int, ...]] = {}
     number_by_key: dict[tuple[tuple[int, ...], int], int] = {}
@@ -263,7 +263,7 @@ def _read_trace_folder(source: Source, options: GraphOptions) -> Workload:
 
 
 def _read_rounds(folder: Path, options: GraphOptions) -> tuple[_Trace, Rounds]:
-    """Return the trace in a folder, and the rounds in the region that its settings name."""
+    """Return a folder's trace, and its rounds in the region that the folder's settings name."""
     settings = None
     with suppress(OSError, ValueError):
         settings = json.loads((folder / SETTINGS).read_text())

@@ -145,7 +145,7 @@ class RankActions:
         return result.workload
 
     def _add_call_size(self, task: int, action: _Action) -> _Action:
-        """Return an action, with the bytes of a collective call in place of its number."""
+        """Return an action; for a collective call, replace the call number by the bytes."""
         if action.kind != COLLECTIVE:
             return action
         nbytes = self.sizes.get((action.communicator, action.tag), 0.0)
@@ -233,8 +233,8 @@ def _read_goal_operations(text: TextFile) -> tuple[int, list[_GoalOperation]]:
     """Return the number of ranks, and the operations of all ranks in file order."""
     n_ranks, rank = 0, -1
     operations: list[_GoalOperation] = []
-    # For the current rank: the index of the operation with each label, and the requirements as
-    # (line, waiting label, required label).
+    # For the current rank: the index of each labelled operation, and the requirements as (line,
+    # waiting label, required label).
     labels: dict[str, int] = {}
     requirements: list[tuple[int, str, str]] = []
     for number, raw in enumerate(text.raw_lines(), start=1):
@@ -442,7 +442,7 @@ def _read_otf2_actions(trace: Any, options: GraphOptions) -> tuple[int, RankActi
         raise InputError("OTF2 trace without ranks of MPI", expected="a trace of an MPI program")
     program = RankActions()
     numbers: dict[Any, int] = {}
-    # Name of the collective, and the maximum bytes that a rank sends and receives, for each call.
+    # For each call: its collective's name, and the maximum bytes that a rank sends and receives.
     sizes_by_call: dict[tuple[int, int], tuple[str, int, int]] = {}
     for location, event in trace.events:
         kind = type(event).__name__
@@ -491,7 +491,7 @@ def _name_collective(event: Any) -> str:
 
 
 def buffer_size(collective: str, n_ranks: int, sent: int, received: int) -> float:
-    """Return the bytes of a collective's whole buffer from the maximum sent and received by a rank.
+    """Return a collective's whole buffer in bytes from the most that a rank sends and receives.
 
     Score-P records the size of the vector times the number of ranks for an all-reduce, and for the
     root of a broadcast or reduction. With MPI_IN_PLACE it leaves out the rank's own block.
@@ -505,7 +505,7 @@ def buffer_size(collective: str, n_ranks: int, sent: int, received: int) -> floa
     if collective == "scatter":
         return float(received * n_ranks if received else sent)
     size = float(sent if collective == "reduce_scatter" else max(sent, received))
-    # A multiple of n - 1 instead of n ranks lacks the rank's own block.
+    # A size that is a multiple of n - 1 rather than n ranks lacks the rank's own block.
     if size % n_ranks and n_ranks > 1 and size % (n_ranks - 1) == 0:
         size += size / (n_ranks - 1)
     return size / n_ranks if collective == "allreduce" else size

@@ -12,7 +12,7 @@ from toruscast.mapping import Torus
 from toruscast.mapping.torus import TIE_RULES
 from toruscast.typing import Int32s, Ints
 
-# Maximum runs per edge for which a table saves time, if it fits into the cache and if it does not.
+# A table saves time up to this many runs per edge: if it fits into the cache, and if it does not.
 _RUNS_PER_EDGE_IN_CACHE, _RUNS_PER_EDGE_IN_MEMORY = 8, 2
 _RUNS_IN_CACHE = 2**20
 
@@ -20,11 +20,11 @@ _RUNS_IN_CACHE = 2**20
 class RunTable(NamedTuple):
     """Indices of the straight runs of routes; dimensions are in routing order.
 
-    A route has one straight run in each dimension. The code of a node has its coordinates in bit
-    fields. The run along dimension ``i`` from coordinate ``s`` has the index ``base[i] + (s *
-    parities + parity) * plane`` plus the code of the node where it ends. ``parity`` is the parity
-    of the sum of the destination's other coordinates if the tie rule uses it, else 0. The runs of
-    neighbouring nodes are close together in memory.
+    A route has one straight run in each dimension. The bit fields of a node's code hold its
+    coordinates. The run along dimension ``i`` from coordinate ``s`` has the index ``base[i] + (s *
+    parities + parity) * plane`` plus the code of the node where it ends. If the tie rule uses the
+    parity of the sum of the destination's other coordinates, ``parity`` is this parity, else 0. The
+    runs of neighbouring nodes are close together in memory.
     """
 
     # (N,) The highest bit is the parity of the sum of coordinates. A torus has at most 2**24 nodes,
@@ -34,8 +34,8 @@ class RunTable(NamedTuple):
     mask: Ints  # (D,)
     upto: Ints  # (D,) mask of a dimension and all earlier ones
     base: Ints  # (D,)
-    # (N, D) index of each node's runs without the code of the last node. Tables in use have fewer
-    # than 2**32 runs.
+    # (N, D) index of each node's run in each dimension, before the code of the last node is added.
+    # Tables in use have fewer than 2**32 runs.
     start: NDArray[np.uint32]
     plane: int  # number of codes without parity
     n_runs: int
@@ -43,7 +43,7 @@ class RunTable(NamedTuple):
 
 
 def run_table_if_faster(torus: Torus, n_edges: int) -> RunTable | None:
-    """Return the table of a torus; None if it is twisted, or if following the routes is faster."""
+    """Return a torus's table, or None if the torus is twisted or following the routes is faster."""
     # Codes that belong to no node are not counted.
     n_runs = torus.n_nodes * sum(torus.shape) * (1 + TIE_RULES[torus.tie_break].with_others)
     fits_into_cache = n_runs <= _RUNS_IN_CACHE
@@ -81,7 +81,7 @@ def run_table(torus: Torus) -> RunTable:
 class OffsetTable(NamedTuple):
     """Signed offsets from nodes to a destination, one per row, the farthest first.
 
-    A cell numbers an offset in C order: ``((gap + minus) * stride).sum()``.
+    The cell of an offset is its number in C order: ``((gap + minus) * stride).sum()``.
     """
 
     gap: Int32s  # (M, D)

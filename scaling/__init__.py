@@ -7,7 +7,7 @@ of parallel programs from models of their sequential tasks [Calotoiu19]. `fit_in
 `what_if` estimate the cost of latency and bandwidth [LSDYNA03]. `upgrade_ratios` and
 `compare_systems` estimate the benefit of a machine for an application [Calotoiu18].
 
-Every public name stands in ``__init__.pyi`` and is imported when first used.
+All public names are listed in ``__init__.pyi`` and imported on first use.
 """
 
 from __future__ import annotations

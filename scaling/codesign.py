@@ -112,7 +112,7 @@ class Application:
         return result
 
     def need(self, requirement: str, p: float, n: float) -> float:
-        """Return a requirement of one of p processes with problem size n."""
+        """Return a requirement of one process, for p processes and problem size n per process."""
         if requirement not in self.requirements:
             message, known = f"bad requirement of {self.name}", ", ".join(self.requirements)
             raise InputError(message, file=self.file, found=requirement, expected=known)
@@ -230,7 +230,7 @@ def read_application(
           models are fitted.
     metrics : mapping, optional
         Metric of each requirement in fitted models or measurements, such as
-        ``{"bytes_used": "VmPeak"}``; by default, metrics have the names of requirements.
+        ``{"bytes_used": "VmPeak"}``; by default, each metric has the name of its requirement.
     callpath : str, optional
         Call path in fitted models or measurements; needed if several have the same metric.
 
@@ -290,7 +290,7 @@ def _select_models(
     metrics: Mapping[str, str],
     callpath: str | None,
 ) -> dict[str, Formula]:
-    """Return the model of each requirement; its metric has the same name unless in `metrics`."""
+    """Return the model of each requirement; `metrics` lists metrics that have other names."""
     fault = partial(InputError, file=file)
     available = [metric for path, metric in formulas if callpath in (None, path)]
     with at_file(file):
@@ -564,7 +564,7 @@ LARGE_BASE = System("base", 1e5, 1e12)
 def upgrade_ratios(
     application: Application, base: System = LARGE_BASE, upgrades: Sequence[Upgrade] = UPGRADES
 ) -> pd.DataFrame:
-    """Return the ratios of a process's requirements after and before upgrades.
+    """Return the ratios of a process's requirements after upgrades to those before.
 
     Returns
     -------
@@ -611,7 +611,7 @@ def upgrade_ratios(
 def _compute_ratios(
     application: Application, before: dict[str, float], after: System
 ) -> tuple[dict[str, float], str]:
-    """Return the ratios of the requirements after and before an upgrade, or NaN and the reason."""
+    """Return each requirement's ratio (after an upgrade to before it), or NaN and the reason."""
     n, reason = _fill_memory(application, after)
     if reason:
         return dict.fromkeys(before, np.nan), reason
