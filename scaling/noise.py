@@ -18,8 +18,7 @@ from .measurements import replace_zeros
 ROUNDING = 1e-9
 # A value is negligible if it is below this share of the call path's median.
 _NEGLIGIBLE = 1e-3
-# Prior for the share of bounded noise: it counts as this many call paths with bounded noise, and
-# this many with normal noise.
+# Prior for the share of bounded noise, as numbers of call paths with bounded and normal noise.
 _PRIOR_PATHS = (3.0, 1.0)
 # Bounded noise is considered for call paths with at least this many degrees of freedom.
 _MIN_DF = 3
@@ -41,8 +40,7 @@ MAD_TO_STD = 1.4826
 # the correction of a formula.
 _POWER_LAW_DECAY = 1000.0
 _RATIO_DECAY = 100.0
-# Limit on the logarithm of predictions, because a power law through close points can have any
-# exponent.
+# Limit on the logarithm of predictions: a power law through close points can have any exponent.
 _MAX_LOG = 690.0
 # Ridge penalty of an exponent, relative to the variance of the parameter's logarithm.
 _RIDGE = 1e-3

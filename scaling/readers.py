@@ -239,7 +239,7 @@ def parse_by_callpath(
 
 
 def _parse_tables(document: dict[str, Any], file: PathLike) -> Records:
-    """Parse a document of tables, which are joined by the ids of their rows."""
+    """Parse a document whose tables of parameters, call paths, metrics and points refer to ids."""
     records = Records(file)
 
     def to_unique(pairs: list[tuple[Any, Any]], what: str) -> dict[Any, Any]:

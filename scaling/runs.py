@@ -21,7 +21,7 @@ from .models import Models
 from .noise import estimate_scale
 
 _MAX_POINTS = 200_000
-# Relative error of runs: assumed without repetitions, and minimum if it is estimated from them.
+# Relative error assumed for runs without repetitions, and minimum of an estimated error.
 _DEFAULT_ERROR, _MIN_ERROR = 0.05, 1e-6
 # A proposed run must reduce the spread to at most this share of its previous value.
 _MAX_REMAINING = 0.99

@@ -330,7 +330,7 @@ class _Moments:
         return self._grid[with_target][tuple(slices)]
 
     def _sum_points(self, powers: Powers, with_target: bool) -> Floats:
-        """Multiply all factors but the last at each point, and sum by a matrix product."""
+        """Multiply all factors but the last, then sum their products with the last over points."""
         n_paths, n_points = self._weight[with_target].shape
         product = self._weight[with_target][:, None, :]
         sizes = [t.shape[1] if power else 1 for t, power in zip(self._terms, powers, strict=True)]
