@@ -364,8 +364,8 @@ class _TransferModel:
         """Return the derivatives of the times with respect to the constants, ``(n_rows, 4)``.
 
         A message takes start + overhead + hops * hop latency + bytes / bandwidth, a collective
-        takes start + bytes / bandwidth, and a message in a stream takes the overhead or bytes /
-        bandwidth, whichever is larger according to ``values``.
+        takes start + bytes / bandwidth, and a message in a stream takes the overhead or
+        bytes / bandwidth, whichever is larger according to ``values``.
         """
         matrix = np.zeros((len(self.rows), 4))
         is_message = self.kind == "message"

@@ -216,7 +216,7 @@ def parse_by_callpath(
 ) -> Records:
     """Parse a document that lists measurements by call path and metric.
 
-    An entry has its point under the key ``coordinates``; ``repetitions(entry)`` returns its values.
+    ``coordinates`` is the key of an entry's point, and ``repetitions`` returns the entry's values.
     """
     records = Records(file)
     layout = f'{{call path: {{metric: [{{"{coordinates}": [..], ..}}, ..]}}}}'

@@ -230,8 +230,7 @@ def next_runs(
     error = np.maximum(error, _MIN_ERROR)
     n, max_runs = len(places), 1 if budget is None else _MAX_RUNS
     limit = float(price.max()) if budget is None else budget
-    # Try the gain per cost and the gain alone, because one expensive run may be better than cheap
-    # ones.
+    # Try the gain per cost and the gain alone, because one expensive run may be the better choice.
     plans = [
         _choose_runs(covariance, error, divisor, price, n, limit, max_runs)
         for divisor in (price, np.ones_like(price))
@@ -278,7 +277,7 @@ def _choose_runs(
 
 
 def _compute_spread(covariance: Floats) -> float:
-    """Return the root of the mean variance of all call paths and places; shape (p, m, m)."""
+    """Return the root mean variance of all call paths and places, from covariances (p, m, m)."""
     return float(np.sqrt(np.einsum("pgg->pg", covariance).mean().clip(0)))
 
 

@@ -442,9 +442,9 @@ def _fit_pairs(problem: Problem) -> tuple[Floats, Bools, Floats]:
     log(prior / sqrt(det G)), where G is the matrix of the normal equations.
     """
     # Subtracting the weighted mean eliminates the constant. If normalised terms a and b have the
-    # correlation r and, each alone, the slopes s_a and s_b, the pair has the coefficients (s_a - r
-    # s_b) / (1 - r^2) and (s_b - r s_a) / (1 - r^2), and reduces the residual by (s_a^2 + s_b^2 - 2
-    # r s_a s_b) / (1 - r^2).
+    # correlation r and, each alone, the slopes s_a and s_b, the pair has the coefficients
+    # (s_a - r s_b) / (1 - r^2) and (s_b - r s_a) / (1 - r^2). It reduces the residual by
+    # (s_a^2 + s_b^2 - 2 r s_a s_b) / (1 - r^2).
     (terms,), (log_prior,) = problem.terms, problem.log_prior
     weight, target = problem.error**-2.0, problem.target
     first, second = _list_pairs(len(terms))

@@ -106,7 +106,7 @@ class FitOptions:
 
 
 class RankedHypotheses(NamedTuple):
-    """Hypotheses of each call path, by falling probability except the first, which predicts."""
+    """Hypotheses of each call path: first the one that predicts, then the others by probability."""
 
     terms: Index  # (p, h, k, q): index of each parameter's term plus 1; 0 without a term
     used: Bools  # (p, h, k): whether the column exists
