@@ -1,4 +1,4 @@
-"""Constants of a machine's network from microbenchmarks, with intervals."""
+"""Estimate the constants of a machine's network from microbenchmarks, with intervals."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _OSU_TITLE = re.compile(
 _OSU_PAIRS = re.compile(r"\[\s*pairs:\s*(\d{1,6})\s*\]", re.I)
 _IMB_TITLE = re.compile(r"#\s*Benchmarking\s+(\S+)")
 _IMB_PROCESSES = re.compile(r"#\s*#processes\s*=\s*(\d{1,7})")
-# Supported IMB tests, and the messages that each process sends in a printed time. In Exchange, a
-# process sends to both neighbours; with two processes they are the same process.
+# Supported IMB tests, and the number of messages that each process sends within a printed time. In
+# Exchange, it sends to both neighbours, which are the same process if there are two processes.
 _IMB_MESSAGES = {"pingpong": 1, "pingping": 1, "sendrecv": 1, "exchange": 2}
 _IMB_ROW = re.compile(r"\s*\d+\s+\d+\s+[\d.]")
 _NCCOM_HEADER = re.compile(r"\s*size\(B\)\s+count\(elems\)\s+type\s+time\(us\)\s+algbw", re.I)
@@ -58,12 +58,12 @@ CONSTANTS = ("start", "overhead", "hop_latency", "bandwidth")
 # Index of each fitted constant. The bandwidth is fitted as its inverse.
 _START, _OVERHEAD, _HOP_LATENCY, _SECONDS_PER_BYTE = range(4)
 _UNITS = {"bandwidth": "bytes/s"}
-# Outliers exceed this number of robust standard deviations and this relative residual. If more than
-# this share of the rows are outliers, the model is wrong, and the rows are kept.
+# The residual of an outlier exceeds this number of robust standard deviations and this relative
+# size. If more than this share of the rows are outliers, the model is wrong, and the rows are kept.
 _OUTLIER_SCALES, _MIN_OUTLIER, _MAX_OUTLIER_SHARE = 5.0, 1e-6, 0.2
-# Outliers among the held-out rows exceed this multiple of the median error, and this error.
+# The error of a held-out outlier exceeds this multiple of the median error, and also this value.
 _HELD_OUT_RATIO, _MIN_HELD_OUT_ERROR = 10.0, 0.5
-# A note warns of a poor fit if the median relative error is larger.
+# A note warns of a poor fit if the median relative error is larger than this.
 _POOR_FIT = 0.1
 _COVERAGE, _MAX_FITS = 0.9, 20
 # One row of each group of this size is held out for a check.
@@ -72,7 +72,7 @@ _CHECK_STRIDE = 5
 
 @dataclass(frozen=True)
 class MeasuredTransfer:
-    """A row of a microbenchmark between two nodes of the torus."""
+    """A time that a microbenchmark measured between two nodes of the torus."""
 
     source: int
     destination: int
@@ -92,11 +92,12 @@ def read_microbenchmark(
 ) -> list[MeasuredTransfer]:
     r"""Read the times in the output of a microbenchmark, or in a CSV.
 
-    Supported are the OSU tests of latency (also multi-pair), bandwidth and message rate
+    The supported files are the OSU tests of latency (also multi-pair), bandwidth and message rate
     (``osu_mbw_mr``); IMB PingPong, PingPing, Sendrecv and Exchange of two processes; and
-    nccom-test. These files do not name the nodes of their processes, so ``between`` does. A CSV has
-    the columns ``source,destination,bytes,time``, with nodes of the torus as endpoints; ``time`` is
-    in seconds, or named ``time_us``, ``time_ms`` or ``time_ns``.
+    nccom-test. These files do not name the nodes of the two processes, so give the nodes in
+    ``between``. A CSV has the columns ``source,destination,bytes,time``, where source and
+    destination are nodes of the torus. ``time`` is in seconds; for other units, name the column
+    ``time_us``, ``time_ms`` or ``time_ns``.
     """
     content = read_limited(path, _MAX_BYTES).decode("utf-8-sig", errors="replace")
     text, lines = TextFile(os.fspath(path)), list(enumerate(content.splitlines(), start=1))
@@ -120,7 +121,7 @@ def read_microbenchmark(
 
 
 def _read_osu(text: TextFile, lines: Lines, between: Endpoints) -> Rows:
-    """Yield the transfers in the output of OSU benchmarks, which may be several in one file."""
+    """Yield the transfers in a file with the output of one or more OSU benchmarks."""
     kind: Kind = "message"
     pairs, directions = 1, 1
     for number, line in lines:
@@ -225,8 +226,8 @@ class Calibration(Result):
     notes : tuple of str
         Constants that the times do not determine, and limits of the model.
     networks : dict of str to float
-        Probability of each network that the machine may have, conditioned on runs of a program;
-        empty if the rules are known.
+        Probability of each network that the machine may have, given runs of a program; empty if the
+        rules of the network are known.
     """
 
     torus: Torus
@@ -277,8 +278,8 @@ def calibrate(
     Parameters
     ----------
     times : path-like or sequence of path-like or MeasuredTransfer
-        Files that `read_microbenchmark` reads. Times over several distances separate the latency
-        per hop from the other constants.
+        Files that `read_microbenchmark` reads. Times at several distances separate the latency per
+        hop from the other constants.
     torus : Torus, str or sequence of int
         The machine: its shape, packet sizes, and constants that the times do not determine.
     between : pair of int
@@ -363,8 +364,8 @@ class _TransferModel:
         """Return the derivatives of the times with respect to the constants, ``(n_rows, 4)``.
 
         A message takes start + overhead + hops * hop latency + bytes / bandwidth, a collective
-        start + bytes / bandwidth, and a message of a stream the larger of the overhead and
-        bytes / bandwidth. ``values`` decide which of these two is larger.
+        takes start + bytes / bandwidth, and a message in a stream takes the overhead or
+        bytes / bandwidth, whichever is larger according to ``values``.
         """
         matrix = np.zeros((len(self.rows), 4))
         is_message = self.kind == "message"
@@ -382,7 +383,7 @@ class _TransferModel:
         return matrix
 
     def fit(self, is_used: Mask) -> _ConstantFit:
-        """Fit the used rows, and fit again without outliers until these do not change."""
+        """Fit the used rows, and fit again without outliers until the outliers do not change."""
         outlier = np.zeros(len(self.rows), dtype=bool)
         values = self._initial_values(is_used)
         fit = _ConstantFit(values, np.zeros(4), 0, outlier, ())
@@ -413,7 +414,7 @@ class _TransferModel:
     def _solve_least_squares(self, is_used: Mask, initial: Floats) -> _ConstantFit:
         """Fit non-negative constants by weighted least squares.
 
-        The constants ``initial`` give the weights, which make errors relative, and determine
+        The constants ``initial`` determine the weights, which make errors relative, and decide
         whether overhead or bandwidth limits each stream.
         """
         matrix = self.design_matrix(initial)[is_used]
@@ -447,7 +448,8 @@ class _TransferModel:
     def _find_undetermined(self, matrix: Floats, is_message: Mask) -> Iterable[tuple[int, str]]:
         """Yield the index of each constant that the times do not determine, and the reason.
 
-        ``matrix`` is the design matrix of the used rows, and ``is_message`` their kind.
+        ``matrix`` is the design matrix of the used rows; ``is_message`` marks rows that are
+        messages.
         """
         hops, wire_bytes = matrix[is_message, _HOP_LATENCY], matrix[:, _SECONDS_PER_BYTE]
         has_start = (matrix[~is_message, _START] > 0).any()
@@ -511,7 +513,7 @@ class _TransferModel:
 
 
 def _tabulate_constants(fit: _ConstantFit) -> pd.DataFrame:
-    """Return the constants with their intervals by Student's t distribution, a row each."""
+    """Return a row per constant, with its interval from Student's t distribution."""
     rows = []
     quantile = float(stats.t.ppf((1 + _COVERAGE) / 2, max(fit.df, 1)))
     for index, name in enumerate(CONSTANTS):

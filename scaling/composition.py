@@ -29,7 +29,7 @@ from .stages import (
     split_range,
 )
 
-# T workers that each take a time M per item finish an item every M / T, and a pipeline is as fast
+# If T workers each take the time M per item, they finish an item every M / T. A pipeline is as fast
 # as its slowest stage. So the time per item of a composition is the maximum of M / workers over its
 # sequential tasks, and its normal form is the list of (task, workers). This implies the laws of
 # [Calotoiu19] in `Expression`.
@@ -39,13 +39,13 @@ MAXIMA = ("point", "asymptotic")
 MAX_WORKERS = 2**53
 MAX_STAGES = 10_000
 _WORKERS = "number of workers"
-# Tasks of the patterns in which workers share an item.
+# Patterns in which workers share an item, and the tasks that each pattern needs.
 PATTERNS = {"scan": ("scan", "combine"), "dac": ("divide", "solve", "merge")}
 _MAX_NEW_WORKERS = 100_000
 _STEP_COLUMNS = ["stage", "workers", "time", "speed_up", "gain"]
 _MAX_CHARACTERS = 10_000
 _POOL = re.compile(r"tpool(?:_(\d+))?")
-# Conversions of very long numbers are slow.
+# Converting very long numbers is slow.
 _MAX_DIGITS = 20
 _PATTERN = re.compile(rf"({'|'.join(PATTERNS)})_(\d{{1,{_MAX_DIGITS}}})")
 
@@ -53,7 +53,7 @@ _PATTERN = re.compile(rf"({'|'.join(PATTERNS)})_(\d{{1,{_MAX_DIGITS}}})")
 class Expression:
     """A composition of sequential tasks; made by `sequential`, `tpool` and `pipe`.
 
-    Two expressions are equal if the laws turn one into the other: pools and pipelines are
+    Two expressions are equal if these laws turn one into the other: pools and pipelines are
     associative and commutative, and a pool distributes over a pipeline.
 
     Attributes
@@ -107,7 +107,7 @@ class Expression:
         return find_slowest(self._normal)
 
     def formula(self, digits: int = 5) -> str:
-        """Return the time per item for large parameters as text, a max(..) of several stages."""
+        """Return the time per item for large parameters as text; for several stages, max(..)."""
         parts = [stage.formula(digits) for stage in self.slowest()]
         return parts[0] if len(parts) == 1 else f"max({', '.join(parts)})"
 
@@ -119,16 +119,16 @@ class Expression:
         at : mapping or DataFrame
             A value or an array of values for every parameter.
         maximum : {"point", "asymptotic"}
-            Use the slowest stage of each point, or the slowest stage for large parameters.
+            Use the slowest stage at each point, or the slowest stage for large parameters.
         """
         check_names(self.parameters, at)
         return self._compute_times(at, maximum)
 
     def latency(self, at: Mapping[str, ArrayLike]) -> Floats:
-        """Return the time from the arrival of an item to its departure, if it never waits.
+        """Return the time from an item's arrival to its departure, if the item never waits.
 
         An item passes every stage of a pipeline but only one worker of a pool, so pools do not
-        reduce the latency. It obeys the same laws as the time per item.
+        reduce the latency. The latency obeys the same laws as the time per item.
 
         Examples
         --------
@@ -140,7 +140,7 @@ class Expression:
         return self.passage().values(broadcast_values(self.stages, at))
 
     def passage(self) -> Stage:
-        """Return one stage that models the latency: the sum of all tasks on one worker each."""
+        """Return one stage that models the latency: the sum of all tasks, each on one worker."""
         products = (product for stage in self._normal for product in stage.terms)
         return Stage.from_products(str(self), products)
 
@@ -154,16 +154,16 @@ class Expression:
     def pieces(
         self, parameter: str, low: float, high: float, at: Mapping[str, float] | None = None
     ) -> list[RangePart]:
-        """Split the range 0 < low < high of a parameter by the slowest stage.
+        """Split a parameter's range, 0 < low < high, into parts with one slowest stage each.
 
         ``at`` gives the values of the other parameters.
         """
         return split_range(self._normal, parameter, low, high, at or {})
 
     def relative_error(self, reference: Expression, at: Mapping[str, ArrayLike]) -> Floats:
-        """Return the error of the predictions relative to those of another composition.
+        """Return the relative error of the predictions, compared with another composition.
 
-        `at` gives the parameters of both.
+        `at` gives the values of the parameters of both compositions.
         """
         _check_expression(reference)
         check_names(sorted({*self.parameters, *reference.parameters}), at)
@@ -176,18 +176,19 @@ class Expression:
 def _list_steps(pattern: str, workers: int) -> list[tuple[int, int, float]]:
     """Return the steps of a pattern: (number of runs, index of the task, share of the item).
 
-    The index refers to `PATTERNS`. The share is 0 for a single element.
+    The index is the task's position in `PATTERNS`. A share of 0 means a single element.
     """
     share = 1 / workers
     if pattern == "dac":
         divide, solve, merge = range(3)
-        # Workers divide and merge the item on each level of a binary tree, and solve its leaves.
+        # Workers divide and merge the item on each level of a binary tree, and solve the leaves.
         parts = [1 / 2**level for level in range(workers.bit_length() - 1)]
         return [(1, task, part) for part in parts for task in (divide, merge)] + [(1, solve, share)]
     scan, combine = range(2)
     if workers == 1:
         return [(1, scan, share)]
-    # Workers scan their parts, combine the totals in a tree, and add the preceding total.
+    # Workers scan their parts, combine the parts' totals in a tree, and each add the preceding
+    # total.
     n_levels = math.ceil(math.log2(workers))
     return [(1, scan, share), (n_levels, combine, 0.0), (1, combine, share)]
 
@@ -195,7 +196,7 @@ def _list_steps(pattern: str, workers: int) -> list[tuple[int, int, float]]:
 def sequential(name: str, model: str | Formula | SupportsFormula, path: int = 0) -> Expression:
     """Return a sequential task with a scaling model of its time per item.
 
-    The model is a formula or a fitted model; ``path`` is the number of the call path in `Models`.
+    The model is a formula or a fitted model; ``path`` selects a call path of `Models` by number.
 
     Examples
     --------
@@ -213,14 +214,14 @@ def shared(name: str, workers: int, *tasks: Expression, size: str = "n") -> Expr
     Parameters
     ----------
     name : {"scan", "dac"}
-        "scan" needs tasks that scan a part of an item and that combine two parts; "dac" (divide and
-        conquer) needs tasks that divide, solve and merge.
+        "scan" needs two tasks: one scans a part of an item, the other combines two parts. "dac"
+        (divide and conquer) needs three tasks: divide, solve and merge.
     workers : int
-        A power of two for divide and conquer.
+        Number of workers; for "dac", a power of two.
     *tasks : Expression
-        Each part of an item passes all stages of a task.
+        Tasks of the pattern. Each part of an item passes through all stages of a task.
     size : str
-        Parameter that gives the size of an item; must be at least the number of workers.
+        Parameter that gives the size of an item, which must be at least the number of workers.
 
     Examples
     --------
@@ -249,7 +250,7 @@ def shared(name: str, workers: int, *tasks: Expression, size: str = "n") -> Expr
 
 
 def _scale_size(task: Stage, size: str, part: float) -> Sequence[tuple[Powers, float]]:
-    """Return the products of a model for a part of an item, or for one element if part is 0."""
+    """Return a model's products for a part of an item, or for one element if `part` is 0."""
     if size not in task.parameters or part == 1:
         return task.terms
     products: list[tuple[Powers, float]] = []
@@ -260,7 +261,7 @@ def _scale_size(task: Stage, size: str, part: float) -> Sequence[tuple[Powers, f
             found, expected = f"log2({size})^{j:g}", "a whole power of the logarithm"
             raise InputError(message, found=found, expected=expected)
         if part == 0:
-            # For n = 1, a power is 1 and its logarithm 0.
+            # At n = 1, every power is 1 and the logarithm is 0.
             scaled_terms = [(1.0, (0.0, 0.0))] if j == 0 else []
         else:
             # Expand (part n)^i (log2(n) + log2(part))^j by the binomial theorem.
@@ -328,7 +329,7 @@ def _check_name(name: str) -> None:
 def replicate(
     program: Expression, workers: int, at: Mapping[str, ArrayLike], fixed: Sequence[str] = ()
 ) -> tuple[Expression, pd.DataFrame]:
-    """Add workers to a program, each to the slowest stage, which minimises the time per item.
+    """Add workers to a program, each to the slowest stage, to minimise the time per item.
 
     Parameters
     ----------
@@ -338,15 +339,15 @@ def replicate(
     at : mapping
         One value of each parameter.
     fixed : sequence of str
-        Tasks that cannot be replicated, such as those with a state.
+        Tasks that cannot be replicated, such as tasks that keep a state.
 
     Returns
     -------
     program : Expression
     steps : DataFrame
-        One row per worker: its ``stage``, the stage's number of ``workers``, the ``time`` per item,
-        ``speed_up`` over the given program, and ``gain`` (speed-up over the previous row). The
-        table ends when a fixed stage is the slowest.
+        One row per added worker: its ``stage``, the stage's number of ``workers``, the ``time`` per
+        item, ``speed_up`` over the given program, and ``gain`` (speed-up over the previous row).
+        The table ends when a fixed stage is the slowest.
 
     Examples
     --------
@@ -364,7 +365,7 @@ def replicate(
     columns = broadcast_values(stages, at)
     one_worker_times = [float(stage.values(columns).item()) * stage.workers for stage in stages]
     n_workers = [stage.workers for stage in stages]
-    # The slowest stage comes first, because its negative time is the smallest.
+    # The heap is sorted by negative time, so the slowest stage comes first.
     heap = [(-one_worker_times[k] / n_workers[k], k) for k in range(len(stages))]
     heapq.heapify(heap)
     rows, last = [], initial.item()
@@ -382,7 +383,7 @@ def replicate(
 
 
 def _join_stages(stages: tuple[Stage, ...]) -> Expression:
-    """Return the pipeline of stages, or the only stage."""
+    """Return a pipeline of the stages, or the stage itself if there is only one."""
     text = ", ".join(map(str, stages))
     return Expression(text if len(stages) == 1 else f"pipe({text})", stages)
 
@@ -393,8 +394,8 @@ def composed(text: str, tasks: Mapping[str, Expression]) -> Expression:
     Parameters
     ----------
     text : str
-        ``tpool_4(task)`` or ``tpool(task, 4)``, ``pipe(task, task, ...)``, and the patterns of
-        `shared`, ``scan_4(scan, combine)`` and ``dac_4(divide, solve, merge)``; may be nested.
+        ``tpool_4(task)`` or ``tpool(task, 4)``; ``pipe(task, task, ...)``; or a pattern of
+        `shared`: ``scan_4(scan, combine)`` or ``dac_4(divide, solve, merge)``. All can be nested.
     tasks : mapping
         Expressions by name.
 
@@ -421,7 +422,7 @@ def composed(text: str, tasks: Mapping[str, Expression]) -> Expression:
 
 
 def _compose_node(node: ast.expr, text: str, tasks: Mapping[str, Expression]) -> Expression:
-    """Return the composition of a node in the syntax tree of `text`, recursively."""
+    """Convert a node of the syntax tree of `text` to a composition, recursively."""
     match node:
         case ast.Name(id=name) if name in tasks:
             return tasks[name]

@@ -1,4 +1,4 @@
-"""Scikit-learn estimator of a model in performance model normal form."""
+"""Scikit-learn estimator that fits a model in performance model normal form."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     models_ : Models
         The fit with all its hypotheses.
     options_ : FitOptions
-        Options of the fit, also used for its intervals.
+        Options of the fit, which are also used for intervals.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.warn = warn
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Fit to measured values y; columns of X are parameters, repeated rows are repetitions."""
+        """Fit a model to values y. Columns of X are parameters; equal rows are repetitions."""
         x, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         names = [*getattr(self, "feature_names_in_", [f"x{q}" for q in range(x.shape[1])])]
         check_points(x, names)
@@ -101,7 +101,7 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: ArrayLike) -> Floats:
-        """Predict at values of the parameters; shape (n_samples,)."""
+        """Predict at the given parameter values; shape (n_samples,)."""
         check_is_fitted(self)
         x = validate_data(self, X, dtype=np.float64, reset=False)
         return np.asarray(self.models_.predict(x)[0])
@@ -122,9 +122,9 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Return the bounds (low, high) of a bootstrap interval with probability `level`.
 
         Each draw resamples the repetitions of each point, repeats the search, and pools the
-        predictions of all probable hypotheses. Without repetitions, or if no hypothesis is
-        trusted, the means are drawn with the error of the formula. The interval always contains
-        the prediction.
+        predictions of all probable hypotheses. Without repetitions, or if no hypothesis is trusted,
+        each draw varies the means of the points by the error of the formula. The interval always
+        contains the prediction.
         """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)

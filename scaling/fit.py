@@ -30,10 +30,11 @@ _MAX_ELEMENTS = 80_000
 _MAX_PARAMETERS = 4
 # Levels of the quantiles that represent the hypotheses of one draw.
 _QUANTILES = [(k + 0.5) / 20 for k in range(20)]
-# Maximum relative misfit that is drawn, and maximum logarithm of its factor on predictions.
+# Maximum relative misfit that is drawn, and maximum logarithm of the factor that it applies to
+# predictions.
 _MAX_MISFIT = 1.0
 _MAX_LOG_FACTOR = 50.0
-# A misfit is not extrapolated if noise alone causes it with at least this probability (F test).
+# If noise alone causes a misfit with at least this probability (F test), do not extrapolate it.
 _SIGNIFICANCE = 0.1
 # Relative increase of the misfit at a distance of one measured range from the points.
 _GROWTH_PER_RANGE = 4.0
@@ -45,8 +46,8 @@ def fit_many(
     """Fit one model to each call path.
 
     A hypothesis is a sum of products of terms. The model is the hypothesis with the highest
-    posterior probability, or a constant with a note if no parameter was varied. ``progress`` is
-    called with "paths", the number of fitted call paths and the total.
+    posterior probability. If no parameter was varied, it is a constant, with a note. ``progress``
+    is called with "paths", the number of fitted call paths and their total number.
 
     Examples
     --------
@@ -90,7 +91,7 @@ def fit_many(
 
 
 def _fit_constants(centre: Floats) -> RankedHypotheses:
-    """Return the constant model of each call path."""
+    """Return a constant model for each call path."""
     shape = (len(centre), 1)
     return RankedHypotheses(
         terms=np.zeros((*shape, 1, 0), dtype=np.intp),
@@ -103,9 +104,9 @@ def _fit_constants(centre: Floats) -> RankedHypotheses:
 
 
 def _select_parameters(points: Floats, centre: Floats) -> list[int]:
-    """Return the indices of the varied parameters, or of the four with the largest effects.
+    """Return the indices of the varied parameters, but at most the four with the largest effects.
 
-    The effect of a parameter is the correlation of the values with its logarithm.
+    The effect of a parameter is the correlation between its logarithm and the measured values.
     """
     varied = [q for q in range(points.shape[1]) if np.unique(points[:, q]).size > 1]
     if len(varied) <= _MAX_PARAMETERS:
@@ -130,8 +131,9 @@ def predict_intervals(
 ) -> tuple[Floats, Floats]:
     """Return prediction intervals of call paths as (low, high), each of shape (n_paths, m).
 
-    The measurements are resampled `n_bootstrap` times and fitted again. The interval contains the
-    quantiles of all predictions, widened by a misfit of the formula that noise does not explain.
+    The measurements are resampled `n_bootstrap` times and fitted again. The interval spans the
+    quantiles of all these predictions, and is wider if the formula has a misfit that noise does not
+    explain.
     """
     if not isinstance(level, numbers.Real) or not 0 < level < 1:
         raise InputError("level must be between 0 and 1", found=level)
@@ -151,7 +153,7 @@ def predict_intervals(
         sign = models.sign[p]
         values = sign * np.where(models.left_out[p], np.nan, data.values[p])
         low, high = spread[:, p]
-        # Without repetitions, a trusted hypothesis has no noise to draw.
+        # If a hypothesis is trusted and there are no repetitions, there is no noise to draw.
         if not models.trusted[p] or (np.isfinite(values).sum(axis=1) > 1).any():
             drawn = _draw_predictions(
                 models, p, values, sign * fitted[p], X, options, n_bootstrap, rng
@@ -174,14 +176,14 @@ def _draw_predictions(
 ) -> Floats:
     """Draw predictions of a call path, (n_draws, m), from n fits to resampled values.
 
-    The draws of a fit are the quantiles of its hypotheses, multiplied by a random misfit.
-    ``values``, (n_points, n_repetitions), and ``fitted``, the formula at the points, are negated
-    if most points are negative.
+    Each fit yields the quantiles of its hypotheses, multiplied by a random misfit. ``values`` are
+    the repetitions, (n_points, n_repetitions), and ``fitted`` is the formula at the points; both
+    are negated if most points are negative.
     """
     data, trusted = models.measurements, models.trusted[path]
     law = "bounded" if models.bounded[path] else "normal"
     terms = models.terms(path)
-    # A power and its logarithm count as one exponent.
+    # The exponents i and j of a factor x^i log2(x)^j count as one.
     n_fitted = len(terms) + sum(any(pair) for _, exponents in terms for pair in exponents)
     error, beyond_noise = _draw_misfits(values, fitted, n_fitted, n, rng)
     if trusted:
@@ -207,7 +209,7 @@ def _resample(values: Floats, bounded: bool, n: int, rng: np.random.Generator) -
     """Draw n samples of the repetitions of all points; shape (n, n_points, n_repetitions).
 
     Bounded noise is uniform around the mid-range, with a random width. Other noise is drawn from
-    the deviations of all repetitions from the means of their points.
+    the pooled differences between the repetitions and the mean of their point.
     """
     count = np.isfinite(values).sum(axis=1)
     if bounded:
@@ -223,7 +225,7 @@ def _resample(values: Floats, bounded: bool, n: int, rng: np.random.Generator) -
         correction = np.sqrt(count / np.maximum(count - 1, 1))[:, None]
         deviation = ((values - mean) / scale * correction)[count > 1]
         drawn = rng.choice(deviation[np.isfinite(deviation)], (n, *values.shape))
-        # Few repetitions hardly determine the size of the noise, so draw it too.
+        # Few repetitions hardly determine the size of the noise, so draw this size, too.
         df = (count - 1).sum()
         drawn = mean + scale * drawn * np.sqrt(df / rng.chisquare(df, n))[:, None, None]
     return np.where(np.isfinite(values), drawn, np.nan)
@@ -232,10 +234,10 @@ def _resample(values: Floats, bounded: bool, n: int, rng: np.random.Generator) -
 def _draw_misfits(
     values: Floats, fitted: Floats, n_fitted: int, n: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Draw n relative misfits of a model, with and without the noise of the means, (n,) each.
+    """Draw n relative misfits of a model: with the noise of the means and without it, (n,) each.
 
-    The variance is drawn from its posterior, given the residuals of a model with `n_fitted`
-    coefficients and exponents. ``values`` are repetitions, (n_points, n_repetitions).
+    The variance of the misfits is drawn from its posterior, given the residuals of a model with
+    `n_fitted` coefficients and exponents. ``values`` are repetitions, (n_points, n_repetitions).
     """
     count = np.isfinite(values).sum(axis=1)
     mean = np.nanmean(values, axis=1)

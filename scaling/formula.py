@@ -24,9 +24,9 @@ Key = TypeVar("Key", bound=Hashable)
 Amount = TypeVar("Amount", float, Fraction)
 Exponents = tuple[tuple[float, float], ...]
 Term = tuple[float, Exponents]
-# A product: for each parameter, the exponents of its power and of its logarithm.
+# A product of factors x^i log2(x)^j: for each parameter x, the exponents (i, j).
 Powers = tuple[tuple[str, tuple[float, float]], ...]
-# The coefficient of each product of a sum.
+# A sum of products: for each product, its coefficient.
 Sum = dict[Powers, float]
 # A step of a formula in postfix order: its kind and its number, name or operator. The kinds are
 # "number", "parameter", "held" (a parameter in a logarithm), "call" (a function) and "apply".
@@ -35,15 +35,15 @@ _NEGATION: list[_Step] = [("number", -1.0), ("apply", "*")]
 
 MAX_LENGTH = 1000
 MAX_DEPTH = 50
-# Maximum number of terms of a formula that is multiplied out.
+# Maximum number of terms when a formula is multiplied out.
 _MAX_TERMS = 200
-# Maximum denominator of an exponent that is printed as a fraction.
+# Maximum denominator when exponents are printed as fractions.
 _MAX_DENOMINATOR = 48
 NAME = re.compile(r"[A-Za-z_]\w*")
 # Names that other programs define, and what to write instead.
 _REPLACEMENTS = dict.fromkeys(("ln", "log10"), "log (natural) or log2")
 _REPLACEMENTS |= dict.fromkeys(("nan", "inf", "infinity"), "a finite number")
-# Collectives count the steps of one of p processes: log2(p) levels of a tree, or p - 1 messages.
+# Collectives count the steps of each of p processes: log2(p) levels of a tree or p - 1 messages.
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "log": np.log,
     "log2": np.log2,
@@ -52,7 +52,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "bcast": np.log2,
     "alltoall": lambda p: np.subtract(p, 1.0),
 }
-# Names that cannot be parameters without backquotes.
+# Names that need backquotes to be parameters.
 RESERVED = frozenset((*FUNCTIONS, *_REPLACEMENTS))
 _LOGARITHMS = {"log": math.log(2.0), "log2": 1.0, "allreduce": 1.0, "bcast": 1.0}
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
@@ -137,7 +137,7 @@ class Formula:
         file: str | os.PathLike[str] | None = None,
         place: str = "",
     ) -> Formula:
-        """Return the formula of a text or of a fitted model."""
+        """Return text or a fitted model as a formula."""
         if isinstance(model, Formula):
             return model
         if isinstance(model, SupportsFormula):
@@ -157,7 +157,7 @@ class Formula:
         return self.text
 
     def __call__(self, *, held: Mapping[str, Any] | None = None, **values: Any) -> Any:
-        """Evaluate for numbers or arrays; `held` replaces the values inside logarithms.
+        """Evaluate for numbers or arrays; logarithms use the values in `held` if it is given.
 
         The result is NaN or infinity where the formula has no finite value.
         """
@@ -182,10 +182,10 @@ class Formula:
             )
 
     def terms(self) -> tuple[tuple[str, ...], list[Term]]:
-        """Multiply out to a sum of products of powers and logarithms.
+        """Multiply out into a sum of products of powers and logarithms.
 
-        Returns the parameters in alphabetical order, and the terms (coefficient, ((i, j) for each
-        parameter)), the constant first. Terms with equal exponents are added.
+        Returns the parameters in alphabetical order, and a list of terms, (coefficient, ((i, j) for
+        each parameter)), with the constant first. Terms with equal exponents are added.
 
         Examples
         --------
@@ -195,10 +195,10 @@ class Formula:
         return self.parameters, align_terms(self.sum(), self.parameters)
 
     def sum(self) -> Sum:
-        """Multiply out to the coefficient of each product of powers and logarithms."""
+        """Multiply out, and return the coefficient of each product of powers and logarithms."""
 
         def load(kind: str, operand: Any) -> Sum:
-            """Return a number or parameter as a sum of one product."""
+            """Return a number or parameter as a sum with one product."""
             return {(): operand} if kind == "number" else {((operand, (1.0, 0.0)),): 1.0}
 
         result: Sum = self._fold(load, self._apply_function, self._combine)
@@ -232,7 +232,7 @@ class Formula:
         return stack.pop()
 
     def _apply_function(self, name: str, argument: Sum) -> Sum:
-        """Return a function of a sum as a sum of products."""
+        """Apply a function to a sum, and return a sum of products."""
         if name == "alltoall":
             return self._combine("-", argument, {(): 1.0})
         if name == "sqrt":
@@ -243,7 +243,7 @@ class Formula:
         return {((powers[0][0], (0.0, 1.0)),): _LOGARITHMS[name]}
 
     def _combine(self, operator: str, left: Sum, right: Sum) -> Sum:
-        """Return the result of an operator as a sum of products."""
+        """Apply an operator to two sums, and return a sum of products."""
         if operator in ("+", "-"):
             sign = 1.0 if operator == "+" else -1.0
             return sum_by_key([*left.items(), *((powers, sign * c) for powers, c in right.items())])
@@ -272,14 +272,14 @@ class Formula:
         return {_raise_powers(powers, exponent): power}
 
     def _refuse(self, column: int, found: object, expected: str) -> NoReturn:
-        """Raise `InputError` at a column of the text."""
+        """Raise an `InputError` that names a column of the text."""
         where = f"{self.place}: " if self.place else ""
         message = f"{where}bad formula, column {column + 1}"
         raise InputError(message, file=self.file, found=found, expected=expected)
 
 
 class _Parser:
-    """Parser of a formula by precedence climbing, which writes its steps in postfix order."""
+    """Parser that climbs precedences and lists the steps of a formula in postfix order."""
 
     def __init__(self, formula: Formula) -> None:
         self.steps: list[_Step] = []
@@ -289,23 +289,23 @@ class _Parser:
             for match in _TOKEN.finditer(formula.text)
             if not match[0].isspace()
         ]
-        # The kind, text and index of each remaining token, the next one last.
+        # The remaining tokens, (kind, text, index) each, in reverse order.
         self._tokens = [("end", "its end", len(formula.text)), *reversed(tokens)]
         # The last number, and the index after it.
         self._last_number = "", -1
-        # The functions of the open parentheses, or "(" without a function.
+        # For each open parenthesis, the function before it, or "(" if there is none.
         self._opened: list[str] = []
         self._parse_until("its end", "no closing parenthesis without an opening one")
 
     def _parse_until(self, closing: str, expected: str) -> None:
-        """Parse up to a closing token; raise `InputError` at any other one."""
+        """Parse an expression and its closing token; raise `InputError` at a different token."""
         self._parse_operation(1)
         kind, text, start = self._tokens.pop()
         if text != closing:
             self._refuse(start, text, "+ - * / ^ or a factor" if kind == "other" else expected)
 
     def _parse_operation(self, min_precedence: int) -> None:
-        """Parse an operand and the operators after it that have at least this precedence."""
+        """Parse an operand and the operators that follow it with at least this precedence."""
         n_signs = n_negations = 0
         while self._tokens[-1][1] in ("+", "-"):
             _, text, start = self._tokens.pop()
@@ -389,7 +389,7 @@ class _Parser:
 
 
 def _multiply_powers(a: Powers, b: Powers) -> Powers:
-    """Return the product of two products, adding the exponents of each parameter."""
+    """Multiply two products by adding the exponents of each parameter."""
     result = dict(a)
     for name, (i, j) in b:
         exponents = result.get(name, (0.0, 0.0))
@@ -402,7 +402,7 @@ def _raise_powers(powers: Powers, exponent: float) -> Powers:
 
 
 def sum_by_key(amounts: Iterable[tuple[Key, Amount]]) -> dict[Key, Amount]:
-    """Return the sum of the amounts of each key."""
+    """Add up the amounts of each key."""
     total: dict[Key, Amount] = {}
     for key, amount in amounts:
         total[key] = total[key] + amount if key in total else amount
@@ -410,7 +410,7 @@ def sum_by_key(amounts: Iterable[tuple[Key, Amount]]) -> dict[Key, Amount]:
 
 
 def align_terms(products: Mapping[Powers, float], parameters: Sequence[str]) -> list[Term]:
-    """Return a sum as terms with the exponents of each parameter, the constant first."""
+    """Convert a sum to terms with the exponents of all parameters; the constant comes first."""
     terms = [
         (coefficient, tuple(dict(powers).get(name, (0.0, 0.0)) for name in parameters))
         for powers, coefficient in products.items()
@@ -437,7 +437,7 @@ def format_terms(terms: Sequence[Term], parameters: Sequence[str], digits: int |
 
 
 def quote_name(name: str) -> str:
-    """Return the name of a parameter in a formula, in backquotes if necessary."""
+    """Return a parameter's name as formulas write it, in backquotes if necessary."""
     name = str(name)  # columns of a table may be numbers
     if NAME.fullmatch(name) and name.lower() not in RESERVED:
         return name
@@ -445,7 +445,7 @@ def quote_name(name: str) -> str:
 
 
 def merge_terms(terms: Sequence[Term], n_parameters: int) -> list[Term]:
-    """Add terms with equal exponents, and sort them, the constant first."""
+    """Add up terms with equal exponents, and sort the terms with the constant first."""
     total = sum_by_key((exponents, coefficient) for coefficient, exponents in terms)
     constant = ((0.0, 0.0),) * n_parameters
     ordered = sorted(total, key=lambda exponents: (exponents != constant, exponents))
@@ -473,7 +473,7 @@ def evaluate_terms(terms: Sequence[Term], X: ArrayLike) -> Floats:
 
 
 def evaluate_term(polynomial: ArrayLike, logarithm: ArrayLike, x: ArrayLike) -> Floats:
-    """Return x^i log2(x)^j, broadcast; logarithms of x < 1 count as 0."""
+    """Return x^i log2(x)^j for broadcast arrays; logarithms of x < 1 count as 0."""
     x = np.asarray(x, dtype=float)
     j = np.asarray(logarithm, dtype=float)
     logs = np.log2(np.maximum(x, 1.0))
@@ -481,17 +481,17 @@ def evaluate_term(polynomial: ArrayLike, logarithm: ArrayLike, x: ArrayLike) -> 
 
 
 def _format_power(name: str, exponent: float) -> str:
-    """Return a power as text, with a fraction as exponent if possible; empty if it is 1."""
+    """Return a power as text, with a fractional exponent if possible; empty if the power is 1."""
     if exponent == 0:
         return ""
     if exponent == 1:
         return name
     ratio = Fraction(exponent).limit_denominator(_MAX_DENOMINATOR)
-    # Exponents of fitted models are fractions up to rounding errors.
+    # Apart from rounding errors, the exponents of fitted models are fractions.
     if abs(float(ratio) - exponent) > 1e-9:
         return f"{name}^{exponent:g}"
     return f"{name}^{ratio}" if ratio.denominator == 1 else f"{name}^({ratio})"
 
 
 class ScalingWarning(UserWarning):
-    """The measurements limit the reliability of their model."""
+    """The measurements limit how reliable the model is."""

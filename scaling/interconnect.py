@@ -1,4 +1,4 @@
-"""Cost of the interconnect's latency and bandwidth for an application."""
+"""How much time an interconnect's latency and bandwidth cost an application."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _CAN_BE_ZERO = {
     "elapsed": False,
 }
 JOB_COLUMNS = ["job", "interconnect", *_CAN_BE_ZERO]
-# Factors to seconds and to bytes/s.
+# Factors that convert units to seconds and to bytes/s.
 UNITS = {
     "latency": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9},
     "bandwidth": {
@@ -45,8 +45,8 @@ _PLAUSIBLE_RANGES = {
     "latency": (0.0, 1e-3, "less than 0.001"),
     "bandwidth": (1e6, math.inf, "1e6 or more"),
 }
-# With a smaller relative singular value, the costs of latency and bandwidth are collinear. With a
-# smaller relative difference between the runs of jobs, one of the costs is unknown.
+# If the relative singular value is smaller, the costs of latency and bandwidth are collinear. If
+# latency or bandwidth differs by a smaller share between a job's runs, its cost is unknown.
 _MIN_SINGULAR_VALUE, _MIN_DIFFERENCE = 1e-6, 1e-12
 
 
@@ -70,7 +70,8 @@ def read_jobs(path: PathLike, units: Mapping[str, str] | None = None) -> pd.Data
         ============= =================================================
     units : mapping, optional
         Other units of the latency (s, ms, us, ns) and the bandwidth (B/s, kB/s, MB/s, GB/s, Mbit/s,
-        Gbit/s), such as ``{"bandwidth": "GB/s"}``. Their values are not checked for plausibility.
+        Gbit/s), such as ``{"bandwidth": "GB/s"}``. Values in these units are not checked for
+        plausibility.
 
     Examples
     --------
@@ -152,10 +153,10 @@ def check_jobs(
 
 @dataclass(frozen=True)
 class Interconnect:
-    """Cost of an application's messages, in latencies and transmission times.
+    """Cost of an application's messages, in multiples of latency and transmission time.
 
-    The communication time of a job with M messages of mean size s, at latency t and bandwidth b, is
-    M (alpha t + beta s / b). A `ScalingWarning` is issued for a negative constant.
+    If a job sends M messages of mean size s, at latency t and bandwidth b, its communication time
+    is M (alpha t + beta s / b). A `ScalingWarning` is issued for a negative constant.
 
     Parameters
     ----------
@@ -164,7 +165,7 @@ class Interconnect:
         Confidence intervals at `level`, for normal residuals; NaN if unknown.
     level : float
     residual : float
-        Standard deviation of a job's difference between two interconnects (s).
+        Residual standard deviation (s) of the difference between two runs of a job.
     n_jobs : int
         Number of jobs fitted.
 
@@ -194,14 +195,14 @@ class Interconnect:
                 warnings.warn(message, ScalingWarning, stacklevel=3)
 
     def communication(self, messages: Any, message_bytes: Any, latency: Any, bandwidth: Any) -> Any:
-        """Return the communication time (s) of numbers, arrays or columns."""
+        """Return the communication time (s); the arguments can be numbers, arrays or columns."""
         if not np.all(bandwidth > 0):
             raise InputError("bad bandwidth", found=bandwidth, expected="bytes/s above 0")
         return messages * (self.alpha * latency + self.beta * message_bytes / bandwidth)
 
 
 def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
-    """Fit alpha and beta by least squares to jobs that differ in the interconnect alone.
+    """Fit alpha and beta by least squares to runs of jobs that differ only in the interconnect.
 
     The computation time of a job is the same on all interconnects, so the differences of its
     elapsed times are fitted: T_1 - T_2 = M (alpha (t_1 - t_2) + beta s (1/b_1 - 1/b_2)) [LSDYNA03].
@@ -210,7 +211,7 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
     ----------
     jobs : DataFrame
         One row per run, as `read_jobs` returns. Repeated runs and more than two interconnects are
-        allowed. Runs with no or unknown messages are ignored.
+        allowed. Runs without messages, or with unknown messages, are ignored.
     level : float
         Confidence level of the intervals. A `ScalingWarning` is issued if there are too few jobs.
 
@@ -244,7 +245,7 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
         }
     )
     with np.errstate(all="ignore"):
-        # Subtracting each job's mean removes its computation.
+        # Subtracting each job's mean removes the job's computation time.
         centred = (terms - terms.groupby(job).transform("mean")).to_numpy()
         X, y = centred[:, :2], centred[:, 2]
         norms = np.linalg.norm(X, axis=0)
@@ -283,7 +284,7 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
 
 
 def check_pairs(jobs: pd.DataFrame) -> None:
-    """Raise `InputError` unless each job has runs on two interconnects, with the same messages."""
+    """Raise `InputError` unless each job sends the same messages on two or more interconnects."""
     columns = ["messages", "message_bytes", "interconnect"]
     for job, runs in jobs.groupby("job", sort=False)[columns]:
         for name in columns[:2]:
@@ -300,7 +301,7 @@ def check_pairs(jobs: pd.DataFrame) -> None:
 
 @dataclass(frozen=True)
 class Scenario:
-    """Another interconnect, given by absolute values or by factors of a job's interconnect.
+    """Another interconnect, given by absolute values or by factors relative to a job's own.
 
     Latencies are in seconds, bandwidths in bytes/s. Bandwidths may be infinite.
     """
@@ -406,15 +407,16 @@ def what_if(
 
 
 def speedups(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame:
-    """Return the speed-up of each run, and its limits on faster interconnects.
+    """Return the speed-up of each run, and the limits of the speed-up on faster interconnects.
 
     The jobs must have a column ``tasks``. Further columns that vary within an interconnect, such as
     a precision, define kinds of runs that are compared separately. The result has one row per run:
     ``job``, ``kind`` (the values of the further columns), ``interconnect``, ``tasks``,
-    ``communication``, ``computation`` (s), ``base`` (the smallest number of tasks),
-    ``speed_up`` over the run with so many tasks, and its limits ``zero_latency`` [LSDYNA03] and
-    ``infinite_speed`` (infinite bandwidth too). A `ScalingWarning` is issued if several jobs have
-    the smallest number of tasks, because speed-ups are then relative to their mean time.
+    ``communication``, ``computation`` (s), ``base`` (the smallest number of tasks), ``speed_up``
+    over the run with ``base`` tasks, and the limits of the speed-up: ``zero_latency`` [LSDYNA03]
+    and ``infinite_speed`` (zero latency and infinite bandwidth). A `ScalingWarning` is issued if
+    several jobs have the smallest number of tasks, because speed-ups are then relative to their
+    mean time.
 
     Examples
     --------
@@ -457,7 +459,7 @@ def speedups(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame:
     table = table.assign(base=fewest.astype(int), speed_up=base_time / checked["elapsed"])
     table["zero_latency"] = base_time / limits[_ZERO_LATENCY.name]
     table["infinite_speed"] = base_time / limits[_INFINITE_SPEED.name]
-    # Kinds keep the order of their first runs.
+    # Kinds are sorted by the position of their first run.
     sorted_table = table.assign(kind=pd.factorize(kind)[0])
     sorted_table = sorted_table.sort_values(["kind", "interconnect", "tasks"], kind="stable")
     return table.loc[sorted_table.index].reset_index(drop=True)

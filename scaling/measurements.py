@@ -32,9 +32,9 @@ PathLike = str | os.PathLike[str]
 Point = tuple[float, ...]
 Key = tuple[str, str]
 
-# Reductions of the values of all processes of a run.
+# Functions that reduce the values of a run's processes to one value.
 REDUCTIONS: dict[str, Callable[..., Any]] = {"mean": np.mean, "max": np.max, "sum": np.sum}
-# Limits that keep squares, and products of the parameters' cubes, from overflowing.
+# Limits that prevent overflow in squares of values and in products of cubed parameters.
 MAX_VALUE = 1e50
 MIN_VALUE = 1e-50
 MAX_PARAMETER = 1e20
@@ -59,11 +59,11 @@ class Measurements:
     ----------
     parameters : sequence of str
     points : array-like, shape (n_points, n_parameters)
-        Different points; values of the parameters must be 0 or more.
+        Points, all different; parameter values must be 0 or more.
     values : array-like, shape (n_paths, n_points, n_repetitions)
         NaN marks a missing repetition; each point needs at least one value.
     callpaths, metrics : sequence of str, optional
-        Names of each path and its metric.
+        The name and the metric of each call path.
 
     Examples
     --------
@@ -122,12 +122,12 @@ class Measurements:
 
     @property
     def n_paths(self) -> int:
-        """Number of pairs of a call path and a metric."""
+        """Number of call paths, counted once for each metric."""
         return len(self.values)
 
 
 def check_points(points: Floats, parameters: Sequence[str]) -> None:
-    """Raise `InputError` for values of parameters at which no term is defined."""
+    """Raise `InputError` for parameter values at which no term is defined."""
     for name, column in zip(parameters, points.T, strict=True):
         if not np.isfinite(column).all():
             raise InputError(f"parameter {name} must be finite", found="NaN or infinity")
@@ -148,7 +148,7 @@ def log_points(points: Floats) -> Floats:
 def replace_zeros(points: Floats, places: Floats) -> Floats:
     """Replace zeros in places by half of the smallest positive measured value, for logarithms.
 
-    If a parameter was measured at 0, values below that half are raised to it too.
+    If a parameter was measured at 0, positive values below this half are raised to it as well.
     """
     half = np.where(points > 0, points, np.inf).min(axis=0) / 2
     minimum = np.where((points > 0).all(axis=0), 0.0, half)
@@ -158,7 +158,7 @@ def replace_zeros(points: Floats, places: Floats) -> Floats:
 def as_real_array(numbers: ArrayLike, what: str) -> Floats:
     """Return an array of floats, or raise `InputError` if the numbers are not real."""
     try:
-        # NumPy drops imaginary parts.
+        # NumPy would drop imaginary parts.
         result = None if np.iscomplexobj(numbers) else np.asarray(numbers, dtype=float)
     except (TypeError, ValueError, OverflowError):
         result = None
@@ -179,17 +179,17 @@ def from_rows(
     Parameters
     ----------
     rows : DataFrame
-        Named levels of its index count as columns.
+        Measurements; named levels of the index count as columns.
     parameters, value : sequence of str, str
         Columns of the parameters and of the measured value.
     callpath, metric : str, optional
-        Columns of the call path and the metric; required if a column of that name has several
-        values.
+        Columns of the call path and the metric; required if the table has a column ``callpath`` or
+        ``metric`` with several values.
 
     Returns
     -------
     list of Measurements
-        One item for all call paths with the same set of points.
+        One item per set of points, with all call paths measured at these points.
 
     Examples
     --------
@@ -251,7 +251,7 @@ def group_repetitions(x: Floats, y: Floats) -> tuple[Floats, Floats]:
 def group_paths(
     parameters: Sequence[str], paths: Iterable[tuple[str, str, ArrayLike, ArrayLike]]
 ) -> list[Measurements]:
-    """Return measurements from tuples of call path, metric, points of the repetitions, and values.
+    """Group tuples (call path, metric, points of the repetitions, values) into measurements.
 
     Call paths with the same points share one item.
     """
@@ -277,13 +277,13 @@ class Records:
         self.parameters = list(parameters)
         # The point and the value of each repetition.
         self.rows: dict[Key, list[tuple[Point, float]]] = {}
-        # Content that was not read, with its number of occurrences.
+        # Content that was not read, and how often it occurs.
         self.left_out: Counter[str] = Counter()
 
     def fault(
         self, message: str, line: int | None = None, found: object = None, expected: object = None
     ) -> InputError:
-        """Return an error at a line of the file."""
+        """Return an error that names a line of the file."""
         return InputError(message, file=self.file, line=line, found=found, expected=expected)
 
     def number(self, value: object, line: int | None = None, what: str = "a number") -> float:
@@ -326,7 +326,7 @@ class Records:
         self.rows.setdefault(key, []).extend((point, number) for number in numbers)
 
     def add_zeros(self) -> None:
-        """Add the value 0 to call paths for each run without them."""
+        """Add the value 0 for each run that lacks a call path."""
         counts = {key: Counter(point for point, _ in rows) for key, rows in self.rows.items()}
         runs: dict[str, Counter[Point]] = {}
         for (_, metric), count in counts.items():
@@ -390,19 +390,19 @@ class ReadOptions:
     merge: str | None = None
 
     def refuse(self, file: PathLike, *names: str) -> None:
-        """Raise `InputError` if any of the named options is set; the format does not support it."""
+        """Raise `InputError` if one of these options is set: the format does not support them."""
         for name in names:
             if found := getattr(self, name):
                 message, expected = _UNSUPPORTED[name]
                 raise InputError(message, file=file, found=found, expected=expected)
 
     def reduce_values(self, values: Any) -> float:
-        """Return the value of a run from those of its processes, by default their mean."""
+        """Reduce the values of a run's processes to one value, by default their mean."""
         return float(REDUCTIONS[self.reduce or "mean"](values))
 
 
 def enumerate_lines(content: str) -> Iterator[tuple[int, str]]:
-    """Yield the numbers and texts of lines that are not empty."""
+    """Yield the number and the text of each non-empty line."""
     # `splitlines` would also split names that contain line separators such as U+2028.
     for line, text in enumerate(content.split("\n"), 1):
         if text.strip():
@@ -410,7 +410,7 @@ def enumerate_lines(content: str) -> Iterator[tuple[int, str]]:
 
 
 def find_separator(header: str) -> str:
-    """Return the separator of the columns of a header, or "" for a single column."""
+    """Return the column separator of a header, or "" for a single column."""
     return next((separator for separator in ",;\t" if separator in header), "")
 
 
@@ -449,10 +449,10 @@ def parse_csv(
 ) -> Records:
     """Return the values of a table of measurements.
 
-    The columns value, callpath, metric and repetition are reserved, in any case; repetition is not
-    read. Other columns are parameters unless `choice` selects them as values. Several columns of
-    values, and several rows of a point, are repetitions. With a reduction, the values of a run are
-    reduced over the column ``process``.
+    The column names value, callpath, metric and repetition are reserved, also in upper case;
+    repetition is used only by a reduction. Other columns are parameters unless `choice` selects
+    them as values. Several columns of values are repetitions, and so are several rows with the same
+    point. A reduction combines the processes of a run, which are given in the column ``process``.
     """
     values, reduce = choice.value, choice.reduce
     known = _RESERVED if reduce is None else (*_RESERVED, "process")
@@ -499,8 +499,8 @@ def _classify_columns(
 ) -> tuple[list[str], list[str]]:
     """Return the columns of values, and the columns of parameters.
 
-    Values are the columns that match ``wanted``, or else ``value``; parameters are all other
-    columns that are not in ``known``.
+    The columns of values are those that match ``wanted``, by default ``value``. All other columns
+    are parameters, except those in ``known``.
     """
     matching = {
         column: {name for name in names if name == column or fnmatchcase(name, column)}
@@ -526,7 +526,7 @@ def _classify_columns(
 
 
 def _guess_value_columns(names: list[str]) -> str:
-    """Guess the columns of values: numbered columns such as rep1 and rep2, or the last column."""
+    """Guess which columns hold values: numbered ones such as rep1 and rep2, or the last column."""
     stems = [re.sub(r"\d+$", "", name) for name in names]
     last = stems[-1]
     is_numbered = last and last != names[-1] and stems.count(last) > 1

@@ -25,8 +25,8 @@ from .select import RankedHypotheses
 from .terms import TermSpace
 
 Term = formula.Term
-# Parameters are confounded along eigenvectors of their correlation matrix with eigenvalues below
-# this limit. Smaller entries of the projector on these vectors are rounding errors.
+# If an eigenvalue of the parameters' correlation matrix is below this limit, the parameters in its
+# eigenvector are confounded. Smaller entries of the projector on such vectors are rounding errors.
 _MAX_EIGENVALUE = 1e-6
 _MIN_LINK = 1e-3
 # Beyond these limits, a note is issued.
@@ -38,7 +38,7 @@ _MAX_ERROR = 0.1  # of the formula at a point, relative
 _MIN_FACTOR = 10.0
 _MAX_DECIMALS = 6
 
-# The text before the colon of a note is its kind, the text after it may differ between call paths.
+# In a note, the text before the colon is the kind; the text after it may vary between call paths.
 NEGATIVE_COEFFICIENT = (
     "a coefficient is negative: costs usually add up, and the formula may be negative far from the "
     "points"
@@ -48,7 +48,7 @@ PRIOR_DECIDED = (
     "alone prefer one"
 )
 NEGATIVE_VALUE = "the formula is negative here: times and counts are not"
-# Hypotheses are compared at this multiple of the largest measured values.
+# Hypotheses are compared at this multiple of the largest measured parameter values.
 _FAR_FACTOR = 4.0
 
 
@@ -84,7 +84,7 @@ def describe_points(names: Sequence[str], points: Floats, active: Sequence[int])
 def describe_places(
     names: Sequence[str], points: Floats, active: Sequence[int], places: Floats
 ) -> list[str]:
-    """Return notes on parameters that are in no model and have new values at places to predict.
+    """Return notes on parameters that no model contains but that have new values at the places.
 
     >>> describe_places(["p"], np.array([[2.0]]), [], np.array([[4.0]]))
     ['parameter p was not varied: predictions assume that it has no effect']
@@ -103,9 +103,9 @@ def describe_path(
 ) -> list[str]:
     """Return notes on one call path.
 
-    `variation` is the coefficient of variation of its repetitions, NaN without any. `low` and
-    `high` are quantiles of the hypotheses' predictions at four times the largest values of the
-    parameters. `error` is the largest relative error of the formula at the points.
+    `variation` is the coefficient of variation of the repetitions, or NaN if there are none. `low`
+    and `high` are quantiles of the hypotheses' predictions at four times the largest parameter
+    values. `error` is the largest relative error of the formula at the points.
     """
     notes = []
     if variation > _MAX_VARIATION:
@@ -125,7 +125,7 @@ def describe_path(
 
 
 def _format_excess(relative: float, limit: float) -> str:
-    """Format a relative size with enough decimals to differ from the limit that it exceeds."""
+    """Format a relative size with enough decimals to show that it exceeds the limit."""
     digits = range(_MAX_DECIMALS)
     decimals = next((d for d in digits if round(100 * relative, d) > 100 * limit), _MAX_DECIMALS)
     if decimals or relative < _MIN_FACTOR:
@@ -148,8 +148,8 @@ def describe_outliers(names: Sequence[str], points: Floats, values: Floats, left
 def find_confounded(points: Floats) -> list[list[int]]:
     """Return groups of columns that were only varied together, as in (4, 4), (8, 8), ...
 
-    A product of powers of such columns is constant at all points, so the correlation matrix of
-    their logarithms has an eigenvalue of 0.
+    Some product of powers of such columns has the same value at all points, so the correlation
+    matrix of their logarithms has an eigenvalue of 0.
     """
     if points.shape[1] < 2:
         return []
@@ -166,7 +166,7 @@ def find_confounded(points: Floats) -> list[list[int]]:
 
 
 class Models:
-    """Models of all call paths of one set of measurements; made by `fit_many`.
+    """Models of all call paths in a set of measurements; made by `fit_many`.
 
     Attributes
     ----------
@@ -174,7 +174,7 @@ class Models:
     trusted : array of bool, shape (n_paths,)
         Whether some hypothesis fits the points within the noise of the repetitions.
     by_points : array of bool, shape (n_paths,)
-        Whether predictions use the nearest points besides the formula, because no hypothesis fits.
+        Whether predictions also use the nearest points, because no hypothesis fits.
     bounded : array of bool, shape (n_paths,)
         Whether the noise of the repetitions is bounded rather than normal.
     sign : array, shape (n_paths,)
@@ -191,19 +191,19 @@ class Models:
         estimates: PointEstimates,
     ) -> None:
         self.measurements = measurements
-        # The terms of each searched parameter; the estimates are negated where sign is -1.
+        # Term spaces by searched parameter, estimates (negated where sign is -1), and hypotheses.
         self._spaces, self._estimates, self._ranked = spaces, estimates, ranked
         self._active = active = list(spaces)
         points = measurements.points[:, active]
         on_lines = len(active) > 1 and all(find_lines(points, q) for q in range(points.shape[1]))
         if on_lines and not is_grid(points):
-            # Many hypotheses fit a few points on lines. The one with the median prediction far
-            # from the points is then the most accurate.
+            # Many hypotheses fit a few points on lines. The most accurate one is then the
+            # hypothesis whose prediction far from the points is the median.
             far = _FAR_FACTOR * points.max(axis=0, keepdims=True)
             self._ranked = ranked.median_first(self._evaluate_hypotheses(far)[:, :, 0])
         self.sign, self.left_out, self.trusted = estimates.sign, estimates.left_out, ranked.trusted
         self.bounded = estimates.bounded > 0.5
-        # Neighbours predict by power laws, whose values have one sign.
+        # Predictions from neighbours use power laws, whose values all have the same sign.
         centre = estimates.centre
         is_positive = (centre > 0).any(axis=1) & ~(estimates.mixed & (centre < 0).any(axis=1))
         self.by_points: Bools = ~self.trusted & is_positive & bool(active)
@@ -259,14 +259,14 @@ class Models:
         """Predict every call path at new points; shape (n_paths, m).
 
         Predictions are values of the formula. Where `by_points` is true, they also use the nearest
-        points: a prediction beyond the largest values is the minimum of the power law through the
-        nearest points and the formula scaled to these points.
+        points: a prediction beyond the largest values is either the power law through the nearest
+        points or the formula scaled to these points, whichever is smaller.
 
         Parameters
         ----------
         X : array-like, shape (m, n_parameters)
-            0 or more; above 0 where falling terms were searched. Columns of a DataFrame are
-            selected by name.
+            Values of 0 or more; above 0 where falling terms were searched. Columns of a DataFrame
+            are selected by name.
         """
         places = self._searched_columns(X)
         result = self._evaluate_hypotheses(places, 1)[:, 0]
@@ -316,7 +316,7 @@ class Models:
     def errors(self, left_out: bool = False) -> Floats:
         """Relative errors of the formulas at the measured points; shape (n_paths, n_points).
 
-        With ``left_out``, coefficients are fitted without the point of each error.
+        With ``left_out``, the error at each point uses coefficients fitted without that point.
         """
         centre = self.sign[:, None] * self._estimates.centre
         scale = estimate_scale(centre)
@@ -327,7 +327,7 @@ class Models:
         return relative
 
     def _evaluate_hypotheses(self, places: Floats, n_best: int | None = None) -> Floats:
-        """Return the values of the `n_best` hypotheses, or of all by default; shape (p, h, m)."""
+        """Return the values of the best `n_best` hypotheses, by default all; shape (p, h, m)."""
         terms = [
             np.vstack([np.ones(len(places)), space.values(column)])
             for space, column in zip(self._spaces.values(), places.T, strict=True)
@@ -343,7 +343,7 @@ class Models:
         return total
 
     def predicts_by(self) -> list[str]:
-        """Basis of each prediction: "formula" or "formula and nearest points"."""
+        """Basis of each call path's predictions: "formula" or "formula and nearest points"."""
         return ["formula and nearest points" if each else "formula" for each in self.by_points]
 
     def summary(self) -> pd.DataFrame:
@@ -405,7 +405,7 @@ class Models:
         return result
 
     def places(self, X: ArrayLike) -> Floats:
-        """Check places to predict at, and return them with shape (m, n_parameters).
+        """Check the places to predict, and return them with shape (m, n_parameters).
 
         Columns of a DataFrame are selected by name.
         """
@@ -435,7 +435,7 @@ class Models:
 def _score_fits(
     points: Floats, centre: Floats, fitted: Floats, models: Sequence[Sequence[Term]]
 ) -> dict[str, Floats]:
-    """Return the scores of `Models.summary`, (p,) each, given values at the points, (p, n)."""
+    """Return the scores in `Models.summary`, (p,) each, for values at the points, (p, n)."""
     n = centre.shape[1]
     residual = centre - fitted
     rss = (residual**2).sum(axis=1)
@@ -456,7 +456,7 @@ def _score_fits(
 def _max_errors(centre: Floats, fitted: Floats) -> Floats:
     """Return the largest relative error of each model at the points."""
     scale = estimate_scale(centre)
-    # The error of a negligible value is unknown up to its scale.
+    # For a negligible value, only the part of the error that exceeds the scale counts.
     tolerance = np.where(np.abs(centre) < scale, scale, 0.0)
     error = np.maximum(np.abs(fitted - centre) - tolerance, 0.0) / scale
     return np.asarray(error.max(axis=1))

@@ -18,11 +18,11 @@ from .measurements import replace_zeros
 ROUNDING = 1e-9
 # A value is negligible if it is below this share of the call path's median.
 _NEGLIGIBLE = 1e-3
-# Prior for the share of bounded noise: numbers of call paths with bounded and with normal noise.
+# Prior for the share of bounded noise, as numbers of call paths with bounded and normal noise.
 _PRIOR_PATHS = (3.0, 1.0)
-# Minimum degrees of freedom of a call path for the likelihood of bounded noise.
+# Bounded noise is considered for call paths with at least this many degrees of freedom.
 _MIN_DF = 3
-# Candidate half-widths of bounded noise are (1 + excess) times the smallest possible one.
+# Candidate half-widths of bounded noise are (1 + excess) times the smallest possible half-width.
 _EXCESS = np.geomspace(0.004, 3.0, 20)
 
 # Minimum deviation of an outlier: in robust standard deviations, and relative to the median.
@@ -30,24 +30,24 @@ _OUTLIER_DEVIATIONS = 7.0
 _OUTLIER_MIN = 0.1
 # With two repetitions, the outlier is ambiguous.
 _MIN_REPETITIONS = 3
-# Deviations at more than this share of the points are noise.
+# If more than this share of the points have outliers, the deviations are noise.
 _MAX_OUTLIER_SHARE = 0.2
-# Minimum deviation of an outlier over the largest deviation at the other points.
+# Minimum ratio of an outlier's deviation to the largest deviation at the other points.
 _OUTLIER_GAP = 2.0
-# Standard deviation of normal noise over its median absolute deviation.
+# Ratio of the standard deviation of normal noise to its median absolute deviation.
 MAD_TO_STD = 1.4826
-# Factor by which the weight of a point decreases with each step of the measured grid, in the power
-# law and in the correction of a formula.
+# Factor by which a point's weight decreases per step of the measured grid: in the power law, and in
+# the correction of a formula.
 _POWER_LAW_DECAY = 1000.0
 _RATIO_DECAY = 100.0
-# Limit on the logarithm of predictions, because the exponent through close points is arbitrary.
+# Limit on the logarithm of predictions: a power law through close points can have any exponent.
 _MAX_LOG = 690.0
 # Ridge penalty of an exponent, relative to the variance of the parameter's logarithm.
 _RIDGE = 1e-3
 
 
 class PointEstimates(NamedTuple):
-    """Centre and standard error of every point of every call path.
+    """Centre and standard error of the values of every call path at every point.
 
     The values of a path are negated if most of them are negative.
     """
@@ -69,8 +69,8 @@ class PointEstimates(NamedTuple):
 def estimate_points(values: Floats, law: str = "auto") -> PointEstimates:
     """Estimate the centre and the standard error of each point, without outliers.
 
-    The centre is the mean under normal noise and the mid-range under bounded noise. By default,
-    both are averaged by the probability of bounded noise in each call path.
+    The centre is the mean under normal noise and the mid-range under bounded noise. By default, it
+    is the average of both, weighted by the call path's probability of bounded noise.
     """
     sign = _find_signs(values)
     values = sign[:, None, None] * values
@@ -112,9 +112,9 @@ def estimate_points(values: Floats, law: str = "auto") -> PointEstimates:
 
 
 def estimate_scale(centre: Floats) -> Floats:
-    """Return the scale of the error of each value: its absolute value.
+    """Return the absolute value of each value, as the scale of its error.
 
-    For negligible values, it is the smallest absolute value that is not negligible.
+    For negligible values, the scale is the smallest absolute value that is not negligible.
     """
     size = np.abs(centre)
     scale: Floats = size.copy()
@@ -139,11 +139,11 @@ def _find_signs(values: Floats) -> Floats:
 def _estimate_bounded_shares(log_odds: Floats) -> Floats:
     """Return the probability that the noise of each call path is bounded rather than normal.
 
-    ``log_odds`` is the log likelihood ratio of the two.
+    ``log_odds`` is the log likelihood ratio of bounded to normal noise.
     """
     bounded, normal = _PRIOR_PATHS
     prior = bounded / (bounded + normal)
-    # Expectation maximisation of the share of bounded noise among all call paths.
+    # Estimate the share of call paths with bounded noise by expectation maximisation.
     for _ in range(20):
         # The logistic function of the posterior log odds, written without overflow.
         posterior: Floats = (1 + np.tanh((log_odds + np.log(prior / (1 - prior))) / 2)) / 2
@@ -152,7 +152,7 @@ def _estimate_bounded_shares(log_odds: Floats) -> Floats:
 
 
 def _fit_bounded(low: Floats, high: Floats, n: NDArray[np.int_]) -> tuple[Floats, Floats, Floats]:
-    """Return mid-ranges, their standard errors and the log evidence of paths for bounded noise."""
+    """Return mid-ranges, their standard errors, and each path's log evidence for bounded noise."""
     mid_range, spread = (low + high) / 2, _relative_range(low, high)
     width, log_weight = weigh_widths(low, high, n)
     evidence = np.logaddexp.reduce(log_weight, axis=1)
@@ -160,7 +160,7 @@ def _fit_bounded(low: Floats, high: Floats, n: NDArray[np.int_]) -> tuple[Floats
     squares: Floats = np.zeros(spread.shape)
     for candidate, share in zip(width.T, weight.T, strict=True):
         squares += share[:, None] * (candidate[:, None] - spread) ** 2
-    # The centre is uniform in an interval of length (width - spread).
+    # The centre is distributed uniformly over an interval of length (width - spread).
     error = np.sqrt(squares / 12) * mid_range
     return mid_range, error, evidence
 
@@ -169,11 +169,11 @@ def weigh_widths(low: Floats, high: Floats, n: NDArray[np.int_]) -> tuple[Floats
     """Return candidate relative widths of bounded noise, and their log weights, (p, 20) each."""
     spread = _relative_range(low, high)
     width = spread.max(axis=1)[:, None] * (1 + _EXCESS)
-    # The likelihood of a width w at n repetitions with the relative range s, integrated over the
+    # If n repetitions have the relative range s, the likelihood of a width w, integrated over the
     # centre, is (w - s) / w^n. One array for all candidates would not fit in the cache.
     margins = (candidate[:, None] - spread for candidate in width.T)
     log_margin = np.stack([np.log(margin).sum(axis=1) for margin in margins], axis=1)
-    # The prior density is 1 / w, and the candidates have equal steps of log(excess).
+    # The prior density is 1 / w, and the candidates are evenly spaced in log(excess).
     prior = _EXCESS / (1 + _EXCESS) * np.log(_EXCESS[1] / _EXCESS[0])
     return width, log_margin - n.sum(axis=1)[:, None] * np.log(width) + np.log(prior)
 
@@ -186,7 +186,7 @@ def _relative_range(low: Floats, high: Floats) -> Floats:
 def _fit_normal(squares: Floats, n: NDArray[np.int_]) -> Floats:
     """Return the log evidence of normal noise with unknown means and standard deviation."""
     df = (n - 1).sum(axis=1)
-    # The prior of the means is uniform, that of the standard deviation is 1 / std.
+    # The means have a uniform prior; the standard deviation has the prior 1 / std.
     value: Floats = (
         np.array([math.lgamma(k / 2) if k else math.inf for k in df.tolist()])
         - np.log(2)
@@ -197,9 +197,9 @@ def _fit_normal(squares: Floats, n: NDArray[np.int_]) -> Floats:
 
 
 def find_outliers(values: Floats) -> Bools:
-    """Find at most one outlier among three or more repetitions of a point.
+    """Find at most one outlier at each point that has three or more repetitions.
 
-    Relative deviations from the median of a point are pooled over the points of a call path.
+    Relative deviations from the median of each point are pooled over a call path's points.
     """
     # nanmedian is far slower than median.
     median = np.nanmedian if np.isnan(values).any() else np.median
@@ -229,10 +229,10 @@ def predict_by_neighbours(
 ) -> Floats:
     """Predict each call path at each place, (p, m), from a formula and the nearest points.
 
-    ``formula`` are the values of the formula at the places, (p, m), and ``at_points`` those at the
-    points, (p, n). The prediction is the median of three: the formula, the formula scaled to the
-    nearest points, and the power law through them. Beyond the largest parameter values, it is the
-    minimum of the last two.
+    ``formula`` contains the formula's values at the places, (p, m), and ``at_points`` its values at
+    the points, (p, n). The prediction is the median of three: the formula, the formula scaled to
+    the nearest points, and the power law through them. Beyond the largest parameter values, it is
+    the smaller of the last two.
     """
     points, places = replace_zeros(points, points), replace_zeros(points, places)
     positive = np.where(centre > 0, centre, raise_small_values(centre))
@@ -249,7 +249,8 @@ def predict_by_neighbours(
 def predict_power_law(points: Floats, centre: Floats, places: Floats) -> Floats:
     """Predict positive values by a power law through the points near each place; (p, m).
 
-    It is a weighted ridge regression of log(centre) on the logarithms of the parameters.
+    The law is fitted by a weighted ridge regression of log(centre) on the logarithms of the
+    parameters.
     """
     weight = _weigh_neighbours(points, places, _POWER_LAW_DECAY)
     result = np.empty((len(centre), len(places)))
@@ -268,7 +269,7 @@ def predict_power_law(points: Floats, centre: Floats, places: Floats) -> Floats:
 
 
 def raise_small_values(centre: Floats) -> Floats:
-    """Replace negligible values by half of the smallest other value, for logarithms."""
+    """Replace negligible values, before taking logarithms, by half of the smallest other value."""
     scale = estimate_scale(np.maximum(centre, 0.0))
     return np.where(centre < scale, scale / 2, centre)
 

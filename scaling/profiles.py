@@ -30,15 +30,15 @@ from .measurements import PathLike, ReadOptions, Records, check_layout, to_float
 CALIPER = "__rec="
 _MAX_BYTES = 2**28
 _NUMBERS = ("double", "int", "uint")
-# Attributes with the number of the process.
+# Attributes that contain the number of the process.
 _RANKS = ("mpi.rank", "rank")
 MAX_PROFILE_BYTES = 256 * 2**20
 # Signatures of gzip, bzip2 and xz.
 _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ")
-# Start of a member that is packed in chunks, and bytes of a chunk in its table.
+# First bytes of a member that is packed in chunks, and bytes that its table uses per chunk.
 _DATA, _ENTRY_BYTES = b"ZCUBEX.DATA", 24
 _CHUNK = 2**20
-# The repetition, the prefix, and a parameter with its value in the name of a folder.
+# Parts of a folder's name: the repetition, the prefix, and a parameter with its value.
 _RUN = re.compile(r"\.r\d+$")
 _PREFIX = re.compile(r"^[^.]*[^.\d]\.")
 _PAIR = re.compile(r"([^\d.,]+)(\d+(?:[.,]\d+)?)[.,]?")
@@ -51,17 +51,17 @@ class ProfiledRun:
 
     metadata: Mapping[str, Any]
     values: dict[tuple[str, str], dict[object, float]] = field(default_factory=dict)
-    # Metrics whose values include called functions.
+    # Metrics whose values include those of called functions.
     inclusive: frozenset[str] = frozenset()
 
     def add(self, key: tuple[str, str], process: object, value: float) -> None:
-        """Add to the value of a process."""
+        """Add a number to the value of a process."""
         by_process = self.values.setdefault(key, {})
         by_process[process] = by_process.get(process, 0.0) + value
 
 
 def parse_caliper(folder: Path, choice: ReadOptions) -> Records:
-    """Return the values of the Caliper profiles in a folder, one file per run."""
+    """Return the values of the Caliper profiles in a folder, which has one file per run."""
     runs = []
     for path in caliper_files(folder):
         text = as_string(read_limited(path, _MAX_BYTES), path)
@@ -138,7 +138,7 @@ def parse_thicket(document: Any, file: PathLike, choice: ReadOptions) -> Records
 
 
 def _join_callpath(nodes: Mapping[str, Any], number: str) -> str:
-    """Return the names of a node's ancestors and of the node, joined by arrows."""
+    """Return the names of a node's ancestors and its own name, joined by arrows."""
     node = nodes[number]
     name = str(node["data"]["name"])
     parents = node["parents"]
@@ -175,7 +175,7 @@ def _merge_runs(runs: Sequence[ProfiledRun], choice: ReadOptions, file: PathLike
         merged = ProfiledRun(run.metadata)
         for (path, metric), by_process in run.values.items():
             key = parents.get(path, path), metric
-            # Inclusive values of the parent already contain those of the path.
+            # The parent's inclusive values already contain the values of the path.
             if metric in selected and not (path in parents and metric in run.inclusive):
                 for process, value in by_process.items():
                     merged.add(key, process, value)
@@ -195,7 +195,7 @@ def _iterate_ancestors(path: str) -> Iterator[str]:
 
 
 def map_to_parents(trees: Sequence[Iterable[str]], choice: ReadOptions) -> dict[str, str]:
-    """Map call paths that some runs lack to their nearest ancestor in all runs [Shudler18]."""
+    """Map each call path that some runs lack to its nearest ancestor in all runs [Shudler18]."""
     if choice.merge == "" or not trees:
         return {}
     nodes = [{node for path in tree for node in _iterate_ancestors(path)} for tree in trees]
@@ -258,7 +258,7 @@ def _parse_folder_name(folder: Path) -> dict[str, str]:
 
 @contextmanager
 def _open_profile(path: Path) -> Iterator[Any]:
-    """Open a Cube profile after a check of its size."""
+    """Check the size of a Cube profile, and open it."""
     package = _import_reader("pycubexr", "pycubexr", "cube", path)
     check_unpacked_size(path)
     with as_damaged(path, "Cube profile"), package.CubexParser(path) as profile:
@@ -268,7 +268,7 @@ def _open_profile(path: Path) -> Iterator[Any]:
 def _read_profile(
     path: Path, choice: ReadOptions, parents: Mapping[str, str], records: Records
 ) -> dict[tuple[str, str], float]:
-    """Return the exclusive value of each call path and metric of a Cube profile."""
+    """Return the exclusive values in a Cube profile, by call path and metric."""
     result: dict[tuple[str, str], Any] = {}
     errors = _import_reader("pycubexr.utils.exceptions", "pycubexr", "cube", path)
     with _open_profile(path) as profile:
@@ -291,7 +291,7 @@ def _read_profile(
 
 
 def _list_call_paths(roots: list[Any]) -> dict[int, str]:
-    """Return the call path of each node by its number."""
+    """Return the call paths of all nodes, by node number."""
     paths: dict[int, str] = {}
     stack = [(node, "") for node in roots]
     while stack:
@@ -302,7 +302,7 @@ def _list_call_paths(roots: list[Any]) -> dict[int, str]:
 
 
 def check_unpacked_size(path: Path) -> None:
-    """Raise `InputError` if the unpacked profile is too large; ignore damage until it is read."""
+    """Raise `InputError` if the unpacked profile is too large; the reader reports damage later."""
     check_regular(path)
     if path.stat().st_size > MAX_PROFILE_BYTES:
         raise InputError("is too large", file=path, expected=f"at most {MAX_PROFILE_BYTES} bytes")
@@ -325,9 +325,9 @@ def check_unpacked_size(path: Path) -> None:
 
 
 def _measure_unpacked(stream: IO[bytes], limit: int) -> int:
-    """Return the unpacked bytes of a member of a Cube profile, or a number above the limit.
+    """Return a Cube member's unpacked size in bytes, or any number above the limit.
 
-    A member is packed by gzip, or in chunks by zlib after a table of their sizes.
+    A member is packed by gzip, or by zlib in chunks that follow a table of chunk sizes.
     """
     start = stream.read(len(_DATA))
     if start.startswith(_PACKED[0]):
@@ -339,7 +339,7 @@ def _measure_unpacked(stream: IO[bytes], limit: int) -> int:
     if start != _DATA:
         return 0
     head = stream.read(8)
-    # The byte order is unknown, but a small number read in the wrong order is huge.
+    # The byte order is unknown, but a small number is huge if it is read in the wrong order.
     count = min(struct.unpack("<q", head)[0], struct.unpack(">q", head)[0], key=abs)
     if not 0 <= _ENTRY_BYTES * count <= MAX_PROFILE_BYTES:
         return 0

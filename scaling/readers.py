@@ -75,9 +75,9 @@ def read_measurements(
     Parameters
     ----------
     path : path-like
-        A table has a header and one row per repetition, with columns ``value``, one per parameter,
-        and optionally ``callpath`` and ``metric``. A column ``repetition`` is ignored. Columns are
-        separated by commas, semicolons or tabs.
+        A table has a header and one row per repetition. Its columns are ``value``, one per
+        parameter, and optionally ``callpath`` and ``metric``. A column ``repetition`` is ignored.
+        Columns are separated by commas, semicolons or tabs.
 
         Cube profiles are in a folder with one subfolder per run, named by its parameters:
         ``app.p64.n100.r1/profile.cubex``. They need the package pycubexr (extra ``cube``).
@@ -86,19 +86,20 @@ def read_measurements(
         caliper-reader (extra ``caliper``). Thickets are JSON files written by ``to_json``. The
         metadata of a run contain the parameters.
     value : str or sequence of str
-        Columns of measured values of a table, in place of ``value``, or patterns such as ``rep*``.
-        Several columns are repetitions of a point. For Caliper and Thicket, the metrics to read, by
-        default all.
+        Columns of a table that contain the measured values, instead of ``value``; may be patterns
+        such as ``rep*``. Several columns are repetitions of a point. For Caliper and Thicket, the
+        metrics to read; by default, all are read.
     parameters : sequence of str
-        Metadata of Caliper and Thicket that are parameters, such as ``mpi.world.size``, or
-        ``p=mpi.world.size`` to name it p. Required if several numbers differ between the runs.
+        Metadata of Caliper and Thicket to use as parameters, such as ``mpi.world.size``, or
+        ``p=mpi.world.size`` to name it p. Required if more than one number in the metadata differs
+        between the runs.
     absent : {"merge", "omit", "zero"}, optional
         Treatment of call paths that are not in all runs: merge them into their parents [Shudler18],
-        omit the missing points, or set them to 0. By default, profiles are merged, with a
-        `ScalingWarning` that counts the nodes, and other files are not.
+        omit the missing points, or set them to 0. By default, they are merged in profiles, with a
+        `ScalingWarning` that counts them, but not in other files.
     reduce : {"mean", "max", "sum"}, optional
-        Reduction of the values of the processes of a run, in profiles (by default the mean) and in
-        tables with a column ``process``.
+        How to reduce the values of a run's processes to one value, in profiles (by default to their
+        mean) and in tables with a column ``process``.
 
     Returns
     -------
@@ -131,7 +132,7 @@ def read_measurements(
 
 
 def _parse_file(path: Path, choice: ReadOptions) -> Records:
-    """Parse a file or folder, whose format is recognised by its content."""
+    """Recognise the format of a file or folder by its content, and parse it."""
     if path.is_dir():
         if caliper_files(path):
             return parse_caliper(path, choice)
@@ -215,7 +216,7 @@ def parse_by_callpath(
 ) -> Records:
     """Parse a document that lists measurements by call path and metric.
 
-    ``coordinates`` is the key of a point, and ``repetitions`` returns the values of an entry.
+    ``coordinates`` is the key of an entry's point, and ``repetitions`` returns the entry's values.
     """
     records = Records(file)
     layout = f'{{call path: {{metric: [{{"{coordinates}": [..], ..}}, ..]}}}}'
@@ -238,7 +239,7 @@ def parse_by_callpath(
 
 
 def _parse_tables(document: dict[str, Any], file: PathLike) -> Records:
-    """Parse a document of tables, joining parameters, call paths, metrics and points by ids."""
+    """Parse a document whose tables of parameters, call paths, metrics and points refer to ids."""
     records = Records(file)
 
     def to_unique(pairs: list[tuple[Any, Any]], what: str) -> dict[Any, Any]:
@@ -248,7 +249,7 @@ def _parse_tables(document: dict[str, Any], file: PathLike) -> Records:
         return dict(pairs)
 
     def read_names(table: str) -> dict[Any, str]:
-        """Return the names in a table by their ids."""
+        """Return the names in a table, by id."""
         entries = document[table]
         to_unique([(entry["name"], None) for entry in entries], f"a name in {table}")
         for entry in entries:
@@ -335,7 +336,7 @@ def parse_text(content: str, file: PathLike) -> Records:
     points: list[Point] = []
     unique: set[Point] = set()
     name = {"REGION": "main", "METRIC": "time"}
-    # The first line and the number of the DATA lines of each call path.
+    # For each call path and metric, its first DATA line and its number of DATA lines.
     rows: dict[Key, tuple[int, int]] = {}
     row = start = 0
     for line, text in enumerate_lines(content):
@@ -383,7 +384,7 @@ def _describe_key(key: Key) -> str:
 
 
 def _parse_points(text: str, records: Records, line: int) -> list[Point]:
-    """Return the points of a POINTS line."""
+    """Return the points in a POINTS line."""
     if not records.parameters:
         raise records.fault("POINTS before PARAMETER", line)
     text = text.replace(",", " ")
@@ -398,9 +399,9 @@ def _parse_points(text: str, records: Records, line: int) -> list[Point]:
 
 
 def parse_project(content: bytes, file: PathLike) -> Records:
-    """Parse a project of Extra-P, a zip that may contain only the median of each point.
+    """Parse an Extra-P project, a zip file, which may contain only the median at each point.
 
-    The measurements are a JSON document, which refers to arrays in other members by their numbers.
+    The measurements are a JSON document that refers, by number, to arrays in other members.
     """
     n_medians = 0
     with as_damaged(file, "Extra-P project"), zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -410,7 +411,7 @@ def parse_project(content: bytes, file: PathLike) -> Records:
 
         @cache
         def unpack(name: str) -> bytes:
-            """Return the content of a member, within the limit on all members."""
+            """Return the content of a member; raise if all members together exceed the limit."""
             nonlocal remaining
             with archive.open(name) as packed:
                 unpacked = packed.read(remaining + 1)
@@ -440,11 +441,11 @@ def parse_project(content: bytes, file: PathLike) -> Records:
 
 
 def _read_stored_array(index: bytes, stored: bytes, number: int) -> list[Any]:
-    """Return array ``number`` of ``stored``, in NumPy's format; ``index`` gives its offset."""
+    """Read array ``number`` from ``stored``, in NumPy's format, at the offset in ``index``."""
     if number < 0 or not index.startswith(_INDEX) or not stored.startswith(_VALUES):
         raise ValueError(f"no Extra-P values {number}")
     (start,) = struct.unpack_from("<Q", index, len(_INDEX) + 8 * (number + 1))
-    # Slicing would copy the rest of the arrays for each of many indices.
+    # Slicing would copy all later arrays, once for each of many indices.
     source = io.BytesIO(stored)
     source.seek(start)
     np.lib.format.read_magic(source)

@@ -21,12 +21,12 @@ from .models import Models
 from .noise import estimate_scale
 
 _MAX_POINTS = 200_000
-# Assumed relative error of runs without repetitions, and minimum of an estimated one.
+# Relative error assumed for runs without repetitions, and minimum of an estimated error.
 _DEFAULT_ERROR, _MIN_ERROR = 0.05, 1e-6
 # A proposed run must reduce the spread to at most this share of its previous value.
 _MAX_REMAINING = 0.99
 _MAX_RUNS = 100
-# At this relative spread at the goal, no more runs are needed.
+# No more runs are needed if the relative spread at the goal is at most this.
 _MIN_SPREAD = 1e-3
 _PLAN_SCOPES = {
     "lines": "each parameter; one sum or product of all",
@@ -38,8 +38,8 @@ _PLAN_SCOPES = {
 def variations(measurements: Measurements) -> pd.DataFrame:
     """Return the variation of the repetitions of each point, as in table 1 of [Shudler18].
 
-    Each row describes a call path, metric and point: the parameters, ``repetitions``, ``mean``, and
-    ``variation``, the coefficient of variation (NaN for a single run).
+    There is a row per call path, metric and point, with the parameters, the number of
+    ``repetitions``, their ``mean``, and their coefficient of ``variation`` (NaN for a single run).
 
     Examples
     --------
@@ -74,7 +74,7 @@ def run_plans(
     cost: str | Formula | SupportsFormula = "1",
     together: Sequence[Sequence[str]] = (),
 ) -> tuple[pd.DataFrame, dict[str, Floats]]:
-    """List sets of runs that models can be fitted to, from the cheapest to the whole grid.
+    """List sets of runs to which models can be fitted, from the cheapest set to the whole grid.
 
     Parameters
     ----------
@@ -83,13 +83,13 @@ def run_plans(
     cost : str, Formula or fitted model
         Cost of one run.
     together : sequence of sequence of str
-        Groups of parameters with products of effects, for an additional plan with a grid per group.
+        Groups of parameters whose effects may multiply; they add a plan with one grid per group.
 
     Returns
     -------
     plans : DataFrame
-        ``plan``, ``runs`` (different points), ``cost``, ``grids`` (as "k x 5^q", if all parameters
-        have equally many values), and ``tells`` (effects that its models can contain).
+        ``plan``, ``runs`` (number of different points), ``cost``, ``grids`` (as "k x 5^q", if all
+        parameters have equally many values), and ``tells`` (effects that its models can contain).
     points : dict of str to array, shape (runs, n_parameters)
         The points of each plan.
 
@@ -97,8 +97,9 @@ def run_plans(
     -----
     Each of k groups of q parameters is varied on a grid, with the other parameters at their
     cheapest values. With five values of each of m parameters, this needs about k 5^q runs instead
-    of 5^m [Shudler18]. The smallest set, "lines", varies each parameter alone; one point off all
-    lines distinguishes a sum from a product. With noise of a few percent, lines are not enough.
+    of 5^m [Shudler18]. The smallest set, "lines", varies each parameter alone; one additional point
+    off all lines distinguishes a sum from a product. With noise of a few percent, lines are not
+    enough.
 
     Examples
     --------
@@ -176,8 +177,8 @@ def next_runs(
 ) -> pd.DataFrame:
     """Return the points to measure next to make predictions at a goal more certain.
 
-    A run at a candidate separates the hypotheses of a fit if their values at the candidate are
-    correlated with their values at the goal. Runs are chosen greedily by the reduction of the
+    A run at a candidate separates the hypotheses of a fit if their predictions there are correlated
+    with their predictions at the goal. Runs are chosen greedily, by how much they reduce the
     variance at the goal.
 
     Parameters
@@ -187,16 +188,16 @@ def next_runs(
     candidates : array-like, shape (n_candidates, n_parameters), optional
         Possible runs, by default all combinations of measured values.
     cost : str, Formula or fitted model
-        Cost of one run, from the parameters.
+        Cost of one run, as a function of the parameters.
     budget : float, optional
         Maximum cost of all runs. By default, only the best run is returned.
 
     Returns
     -------
     DataFrame
-        One row per run, in order: the parameters, ``cost``, and ``spread``, the expected relative
-        standard deviation of the hypotheses at the goal after the run, averaged over the call
-        paths. Empty if no run fits the budget or reduces the spread.
+        One row per run, in order, with the parameters, ``cost`` and ``spread``. The spread is the
+        relative standard deviation between hypotheses at the goal that is expected after the run,
+        averaged over the call paths. Empty if no run fits the budget or reduces the spread.
 
     Examples
     --------
@@ -229,7 +230,7 @@ def next_runs(
     error = np.maximum(error, _MIN_ERROR)
     n, max_runs = len(places), 1 if budget is None else _MAX_RUNS
     limit = float(price.max()) if budget is None else budget
-    # Try the gain per cost and the gain alone, because one expensive run may be better.
+    # Try the gain per cost and the gain alone, because one expensive run may be the better choice.
     plans = [
         _choose_runs(covariance, error, divisor, price, n, limit, max_runs)
         for divisor in (price, np.ones_like(price))
@@ -248,11 +249,11 @@ def _choose_runs(
     budget: float,
     max_runs: int,
 ) -> list[tuple[int, float]]:
-    """Choose runs among the first n places greedily, by their gain divided by `divisor`, (n,).
+    """Choose runs greedily among the first n places, by gain divided by `divisor`, (n,).
 
-    The gain is the reduction of the variance at the other places, the goals, for hypotheses with
-    this `covariance` and runs with this relative `error`, (p,). Returns the index of each run, and
-    the spread at the goals after it.
+    The other places are the goals. Hypotheses have this `covariance`, runs have this relative
+    `error`, (p,), and a run's gain is the reduction of the variance at the goals. Returns the index
+    of each run, and the spread at the goals after that run.
     """
     runs: list[tuple[int, float]] = []
     spread = _compute_spread(covariance[:, n:, n:])
@@ -276,7 +277,7 @@ def _choose_runs(
 
 
 def _compute_spread(covariance: Floats) -> float:
-    """Return the root of the mean variance over all call paths and places, (p, m, m)."""
+    """Return the root mean variance of all call paths and places, from covariances (p, m, m)."""
     return float(np.sqrt(np.einsum("pgg->pg", covariance).mean().clip(0)))
 
 

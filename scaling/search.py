@@ -1,8 +1,8 @@
 """Approximate evidence of every hypothesis, for many call paths at once.
 
 A hypothesis is a sum of columns. A column is a product of terms of different parameters. Each entry
-of the normal equations is a sum over the points of weights times powers of terms. One matrix
-product computes an entry for all exponents and call paths.
+of the normal equations adds up weights times powers of terms over all points. One matrix product
+computes an entry for all exponents and call paths.
 """
 
 # p = call paths, n = points, h = hypotheses, k = columns, q = parameters, t = terms
@@ -26,24 +26,24 @@ from .terms import SECOND_TERM, Structure, list_structures
 Index = NDArray[np.intp]
 Powers = tuple[int, ...]
 
-# Prior for the relative error of points without repetitions, and the number of observations that
-# this prior counts as.
+# Prior for the relative error of points without repetitions, and its weight as a number of
+# observations.
 EXPECTED_ERROR = 0.01
 _PRIOR_WEIGHT = 1.0
 # Maximum number of combinations of terms for each structure on a complete grid.
 _COMBINATIONS = 216
-# Number of terms of each parameter for points that are not a complete grid, by the number of
-# parameters. It is larger than on a grid, because the best terms are less certain.
+# Terms to combine per parameter if the points are not a complete grid, by number of parameters.
+# There are more than on a grid, because it is less certain which terms are best.
 _TERMS_SPARSE = {2: 49, 3: 13, 4: 5}
 # Arrays of this size fit in the processor's cache.
 _MAX_ELEMENTS = 40_000
-# Minimum pivot relative to the diagonal, and minimum residual: they prevent singular normal
-# equations and logarithms of 0.
+# The minimum pivot, relative to the diagonal, prevents singular normal equations; the minimum
+# residual prevents logarithms of 0.
 _MIN_PIVOT = 1e-15
 _MIN_RESIDUAL = 1e-13
 # Minimum sum of coefficients, relative to the largest measured value.
 _MIN_TOTAL = 1e-6
-# Maximum number of rounds over the parameters of scattered points.
+# Maximum number of rounds over all parameters, for scattered points.
 _ROUNDS = 10
 
 
@@ -60,7 +60,7 @@ class Problem:
     penalty: Floats  # (p,): log evidence that a negative coefficient costs; logarithms cost none
 
     def take(self, rows: Index | slice) -> Problem:
-        """Return the problem of some call paths."""
+        """Return the problem for some of the call paths."""
         names = ("target", "error", "known", "penalty")
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
@@ -108,7 +108,7 @@ def score_hypotheses(
     """Approximate the evidence of all hypotheses.
 
     Pairs of terms are searched for call paths whose residuals with single terms all exceed
-    `max_single_residual`, or for none.
+    `max_single_residual`; if this is None, they are not searched.
     """
     target, known, terms = problem.target, problem.known, problem.terms
     picks = _pick_terms(problem)
@@ -162,7 +162,7 @@ def select_best(scores: HypothesisScores, keep: int) -> Index:
 def decode_hypotheses(
     scores: HypothesisScores, selected: Index, log_prior: Sequence[Floats]
 ) -> DecodedHypotheses:
-    """Return the terms and priors of hypotheses, given the columns of their scores, (p, h).
+    """Return the terms and priors of hypotheses, given the columns that have their scores, (p, h).
 
     The index of a hypothesis in its block gives the index of each parameter's term.
     """
@@ -222,19 +222,19 @@ def log_fit(residual: Floats, n_columns: Index | int, n: int, known: Bools) -> F
 
 
 def max_residual(n: int) -> float:
-    """Return the largest weighted residual of n points that is compatible with their errors."""
+    """Return the largest weighted residual that the errors of n points can explain."""
     # Five standard deviations above the mean of a chi-square variable, and more for few points.
     return n + 5.0 * sqrt(2.0 * n) + 5.0
 
 
 def count_combinations(points: Floats, counts: Sequence[int]) -> int:
-    """Return the number of hypotheses of the structure with all parameters."""
+    """Return the number of hypotheses for the structure that contains all parameters."""
     keep = _count_kept_terms(points, counts)
     return int(np.prod([min(keep, count) for count in counts]))
 
 
 def find_lines(points: Floats, parameter: int) -> list[Index]:
-    """Return groups of three or more points that differ in one parameter only."""
+    """Return groups of three or more points that differ only in this parameter."""
     others = np.delete(points, parameter, axis=1)
     order = np.lexsort(others.T[::-1])
     parts = np.split(order, np.flatnonzero(np.diff(others[order], axis=0).any(axis=1)) + 1)
@@ -246,8 +246,8 @@ def _score_all(
 ) -> tuple[Floats, Floats, Floats, list[StructureBlock]]:
     """Score every structure with every combination of the picked terms.
 
-    Also returns minimum residuals: without negative coefficients, (p,), and for each number of
-    columns, (p, 4).
+    Also returns the minimum residual of hypotheses without negative coefficients, (p,), and the
+    minimum residual for each number of columns, (p, 4).
     """
     target, known = problem.target, problem.known
     n_points, n_parameters = len(problem.points), len(problem.terms)
@@ -290,7 +290,7 @@ def _score_all(
 class _Moments:
     """Entries of the normal equations: sums over points of weights, targets and powers of terms.
 
-    On a complete grid, ``levels`` gives the index of each point's value of each parameter, and all
+    On a complete grid, ``levels`` gives the index of each point's value for each parameter, and all
     sums are computed at once. Otherwise each sum is computed when it is needed.
     """
 
@@ -330,7 +330,7 @@ class _Moments:
         return self._grid[with_target][tuple(slices)]
 
     def _sum_points(self, powers: Powers, with_target: bool) -> Floats:
-        """Multiply all factors but the last at each point, and sum by a matrix product."""
+        """Multiply all factors but the last, then sum their products with the last over points."""
         n_paths, n_points = self._weight[with_target].shape
         product = self._weight[with_target][:, None, :]
         sizes = [t.shape[1] if power else 1 for t, power in zip(self._terms, powers, strict=True)]
@@ -345,7 +345,7 @@ class _Moments:
 def _contract(
     terms: Sequence[Floats], weight: Floats, levels: Sequence[NDArray[np.intp]], max_power: int
 ) -> Floats:
-    """Return sums over points of weight times a product of powers of terms.
+    """Add up, over all points, the weight times a product of powers of terms.
 
     ``terms`` has an array (call paths, terms, points) for each parameter. The result has an axis
     for each parameter, over the powers 0 to ``max_power`` of its terms. The points are a grid, so
@@ -380,7 +380,7 @@ def _solve(
     ]
     right = [moments.sums(u, True) for u in columns]
     # Decompose G = L D L^T, which needs no square roots in the inner loops. Entries of G have
-    # different shapes, so each one is an array of its own, broadcast over the terms.
+    # different shapes, so each entry is a separate array that is broadcast over the terms.
     lower: list[list[Floats]] = []
     inverse_pivot: list[Floats] = []
     coefficient: list[Floats] = []
@@ -438,12 +438,13 @@ def _list_pairs(n: int) -> Index:
 def _fit_pairs(problem: Problem) -> tuple[Floats, Bools, Floats]:
     """Fit all pairs of terms of one parameter.
 
-    Returns, (p, n_pairs) each, the residuals, whether some coefficient is negative, and
-    log(prior / sqrt(det G)) with the matrix G of the normal equations.
+    Returns three arrays (p, n_pairs): the residuals, whether some coefficient is negative, and
+    log(prior / sqrt(det G)), where G is the matrix of the normal equations.
     """
-    # Subtracting the weighted mean eliminates the constant. With normalised terms a and b of
-    # correlation r and slopes s_a and s_b, the pair has the coefficients (s_a - r s_b) / (1 - r^2)
-    # and (s_b - r s_a) / (1 - r^2), and explains (s_a^2 + s_b^2 - 2 r s_a s_b) / (1 - r^2).
+    # Subtracting the weighted mean eliminates the constant. If normalised terms a and b have the
+    # correlation r and, each alone, the slopes s_a and s_b, the pair has the coefficients
+    # (s_a - r s_b) / (1 - r^2) and (s_b - r s_a) / (1 - r^2). It reduces the residual by
+    # (s_a^2 + s_b^2 - 2 r s_a s_b) / (1 - r^2).
     (terms,), (log_prior,) = problem.terms, problem.log_prior
     weight, target = problem.error**-2.0, problem.target
     first, second = _list_pairs(len(terms))
@@ -471,7 +472,7 @@ def _fit_pairs(problem: Problem) -> tuple[Floats, Bools, Floats]:
 
 
 def is_grid(points: Floats) -> bool:
-    """Return whether every combination of the parameters' values is exactly one point."""
+    """Return whether every combination of the parameters' values occurs at exactly one point."""
     # Points may coincide in the searched parameters if other parameters were left out.
     size = np.prod([np.unique(column).size for column in points.T])
     return bool(len(points) == size == len(np.unique(points, axis=0)))
@@ -483,7 +484,7 @@ def _count_kept_terms(points: Floats, counts: Sequence[int]) -> int:
         return counts[0]
     if not is_grid(points):
         return _TERMS_SPARSE[len(counts)]
-    # The addition corrects roots of whole powers that are rounded down.
+    # Without the addition, an exact root could be rounded down to the next smaller number.
     return max(4, int(_COMBINATIONS ** (1.0 / len(counts)) + 1e-9))
 
 
@@ -499,7 +500,7 @@ def _pick_terms(problem: Problem) -> list[Index]:
 def _screen_terms(problem: Problem, q: int, keep: int) -> Index:
     """Return the sorted indices of the best terms of one parameter, (p or 1, keep).
 
-    Each term is fitted with a constant along lines of points that differ in this parameter only.
+    Each term is fitted, plus a constant, along lines of points that differ only in this parameter.
     """
     terms, weight, target = problem.terms[q], problem.error**-2.0, problem.target
     if len(terms) <= keep:
@@ -536,9 +537,9 @@ def _multiply_stack(stack: Floats, matrix: Floats) -> Floats:
 def _screen_scattered(problem: Problem, keep: int) -> list[Index]:
     """Return the indices of the best terms of each parameter, for points that are not a grid.
 
-    All terms of one parameter are tried with the best term of each other parameter in turn.
+    For each parameter in turn, all terms are tried with the best terms of the other parameters.
     """
-    # Equal relative errors keep the choice independent of later estimates of the noise.
+    # With equal relative errors, the choice does not depend on later estimates of the noise.
     unknown = np.zeros(len(problem.target), dtype=bool)
     problem = replace(problem, error=estimate_scale(np.abs(problem.target)), known=unknown)
     parameters = range(len(problem.terms))

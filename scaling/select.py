@@ -40,28 +40,28 @@ from .terms import TermSpace
 
 CRITERIA = ("evidence", "loo", "kfold")
 _FOLDS = 5
-# Minimum relative errors of points in the search, where sums of squares cancel, and in exact fits.
+# Minimum relative error of a point: in the search, where sums of squares cancel; in exact fits.
 _COARSE = 1e-6
 _EXACT = 1e-12
-# Weighted residual per point below which values without repetitions are noiseless.
+# Values without repetitions are noiseless if the weighted residual per point is below this.
 _NOISELESS_RESIDUAL = 1e-14
-# The prior has decided if it excluded a hypothesis whose log evidence is higher by more than this.
+# The prior decides if an excluded hypothesis has a log evidence higher by more than this.
 _MIN_LOG_GAIN = 1.0
-# Limits on the hypotheses that are solved exactly for each call path, and on points times
-# hypotheses.
+# Maximum and minimum number of hypotheses that are solved exactly for each call path, and limit on
+# this number times the number of points.
 _MAX_HYPOTHESES = 32
 _MIN_HYPOTHESES = 8
 _MAX_SOLVED = 600
-# A coefficient of noiseless values is a rounding error if it is below `_MAX_ZERO_ERRORS` of its own
-# standard errors, and if its column adds at most `_MAX_ADDED` errors to any value.
+# In noiseless values, a coefficient is a rounding error if it is within `_MAX_ZERO_ERRORS` standard
+# errors of 0, and if its column adds at most `_MAX_ADDED` errors to any value.
 _MAX_ZERO_ERRORS = 5.0
 _MAX_ADDED = 1e3
-# The likelihood of bounded noise is computed for call paths whose probability of bounded noise
-# exceeds `_MIN_BOUNDED`, and for hypotheses whose log evidence under normal noise is at most
+# The likelihood of bounded noise is computed only for call paths whose probability of bounded noise
+# exceeds `_MIN_BOUNDED`, and only for hypotheses whose log evidence under normal noise is at most
 # `_MAX_LOG_GAP` below the best.
 _MIN_BOUNDED = 0.05
 _MAX_LOG_GAP = 8.0
-# Samples of the coefficients of a hypothesis under bounded noise.
+# Number of samples of a hypothesis's coefficients under bounded noise.
 _N_SAMPLES = 16
 _MAX_ELEMENTS = 16_000
 
@@ -75,16 +75,16 @@ class FitOptions:
     space : {"default", "published", "fine"}, TermSpace or pairs of exponents
         Terms to search.
     max_terms : {1, 2}
-        Number of terms of a model of one parameter, without the constant.
+        Maximum number of terms in a model of one parameter, not counting the constant.
     noise : {"auto", "normal", "bounded"}
         Distribution of the noise of repetitions.
     select : {"evidence", "loo", "kfold"}
         Criterion: the evidence of a model, or its error in leave-one-out or five-fold
         cross-validation.
     negative : float
-        Prior probability of a negative coefficient in the evidence, above 0 and at most 0.5. It is
-        small because costs add up. Coefficients of logarithms may have either sign, because times
-        may decrease logarithmically [Shudler18].
+        Prior probability that a coefficient is negative, for the evidence; above 0 and at most 0.5.
+        It is small because costs add up. Coefficients of logarithms may have either sign, because
+        times may decrease logarithmically [Shudler18].
     """
 
     space: TermSpace | str | Iterable[tuple[float, float]] = "default"
@@ -106,7 +106,7 @@ class FitOptions:
 
 
 class RankedHypotheses(NamedTuple):
-    """Hypotheses of each call path; predictions use the first, the others follow by probability."""
+    """Hypotheses of each call path: first the one that predicts, then the others by probability."""
 
     terms: Index  # (p, h, k, q): index of each parameter's term plus 1; 0 without a term
     used: Bools  # (p, h, k): whether the column exists
@@ -121,7 +121,7 @@ class RankedHypotheses(NamedTuple):
         return np.asarray(np.exp(_log_softmax(self.log_weight)))
 
     def median_first(self, values: Floats) -> RankedHypotheses:
-        """Move the hypothesis with the weighted median value to the first rank."""
+        """Move the hypothesis whose value is the weighted median to the first rank."""
         order = np.argsort(values, axis=1, kind="stable")
         total = np.take_along_axis(self.weights, order, axis=1).cumsum(axis=1)
         median = (total < 0.5 * total[:, -1:]).sum(axis=1, keepdims=True)
@@ -147,7 +147,8 @@ def rank_hypotheses(
     """Find the most probable hypotheses of each call path.
 
     The evidence of all hypotheses is approximated by normal equations, and the best are solved
-    exactly. ``spaces`` are the terms of each parameter, a column of ``points``.
+    exactly. ``spaces`` contains the terms of each parameter, in the order of the columns of
+    ``points``.
     """
     n_points = len(points)
     reference = np.abs(estimates.centre).max(axis=1, keepdims=True)
@@ -167,13 +168,12 @@ def rank_hypotheses(
         known=known,
         penalty=np.where(is_free, 0.0, log(1 / options.negative - 1)),
     )
-    # If a constant and a single term leave the residual expected from the noise, a second term is
-    # not needed.
+    # A second term is not needed if a constant and one term leave the residual expected of noise.
     max_single_residual = np.where(known, n_points - 2.0, -1.0) if options.max_terms > 1 else None
     scores = score_hypotheses(problem, max_single_residual, _MAX_HYPOTHESES)
     # Points without repetitions are noiseless if a hypothesis fits exactly. It must have at least
-    # two columns fewer than points, because with one fewer, some of a thousand hypotheses fit by
-    # chance.
+    # two columns fewer than there are points; with only one fewer, some of a thousand hypotheses
+    # fit by chance.
     n_columns = min(max(n_points - 2, 1), scores.min_residual.shape[1])
     max_noiseless = _NOISELESS_RESIDUAL * n_points
     noiseless = ~known & (scores.min_residual[:, n_columns - 1] < max_noiseless)
@@ -189,7 +189,8 @@ def rank_hypotheses(
         limit = None if max_single_residual is None else max_single_residual[rows]
         new_scores = score_hypotheses(problem.take(rows), limit, _MAX_HYPOTHESES)
         replace_rows(scores, new_scores, is_repeated)
-    # With more points, fewer hypotheses are likely. Pairs are not scored for all call paths.
+    # With more points, fewer hypotheses are likely, so keep fewer. Do not count pairs, which are
+    # not scored for all call paths.
     n_scored = sum(block.size for block in scores.blocks if not block.pairs)
     keep = min(_MAX_HYPOTHESES, max(_MIN_HYPOTHESES, _MAX_SOLVED // n_points), n_scored)
     hypotheses = decode_hypotheses(scores, select_best(scores, keep), problem.log_prior)
@@ -247,7 +248,7 @@ def _rank_exactly(
     weighted = np.array([column[best] for column in columns])
     fitted = np.einsum("kpn,pk->pn", weighted, coefficient[best])
     misfit = ((fitted - target / error) ** 2).sum(axis=1)
-    # Log evidence of the best hypothesis with a penalised coefficient, relative to the first rank.
+    # Log evidence of the best hypothesis with a penalised coefficient, minus that of the first one.
     evidence_lost = np.where(loss > 0, evidence, -np.inf).max(axis=1) - evidence[best]
     noiseless = np.flatnonzero(known & (error == _EXACT * scale).all(axis=1))
     if noiseless.size:
@@ -352,7 +353,7 @@ def _least_squares(columns: list[Floats], target: Floats) -> _LeastSquaresFit:
 def _clip_negative(
     solved: _LeastSquaresFit, columns: list[Floats], target: Floats, rows: Bools
 ) -> None:
-    """Set negative coefficients to 0 in some call paths if the model is negative at a point."""
+    """Set negative coefficients in call paths ``rows`` to 0 if the model is negative at a point."""
     below = (target[:, None] - solved.basis[-1]).min(axis=2) < 0
     pair = np.nonzero(below & rows[:, None])
     solved.coefficient[pair] = np.maximum(solved.coefficient[pair], 0.0)
@@ -370,8 +371,8 @@ def _cross_validate(solved: _LeastSquaresFit, used: Bools, criterion: str) -> Fl
         rows = slice(fold, None, folds)
         q = np.stack([column[:, :, rows] for column in basis], axis=3)
         residual_maker = np.eye(q.shape[2]) - np.einsum("phak,phbk->phab", q, q)
-        # The errors of a left-out fold are (I - Q Q^T)^-1 times its residuals, with the rows of Q
-        # in the fold. The matrix is singular if the other folds do not determine the fit.
+        # The errors of a left-out fold are (I - Q Q^T)^-1 times its residuals, where Q has only the
+        # rows of this fold. The matrix is singular if the other folds do not determine the fit.
         residual_maker += 1e-9 * np.eye(q.shape[2])
         errors = np.linalg.solve(residual_maker, residuals[:, :, rows, None])[..., 0]
         total += (errors**2).sum(axis=2)
@@ -382,10 +383,10 @@ def _cross_validate(solved: _LeastSquaresFit, used: Bools, criterion: str) -> Fl
 def _drop_rounding(
     coefficient: Floats, columns: list[Floats], solved: _LeastSquaresFit, error: Floats, rows: Index
 ) -> Floats:
-    """Return coefficients of noiseless call paths, ``rows``, with rounding errors set to 0."""
+    """Set coefficients of noiseless call paths, ``rows``, to 0 if they are rounding errors."""
     inverse = solved.inverse[rows]
     spread = np.sqrt(np.einsum("phab,phab->pha", inverse, inverse))
-    # A column is 1 at the largest values of all parameters, which may not be a point.
+    # Where all parameters have their largest values, a column is 1, even if no point is there.
     corner = 1.0 / error[rows].max(axis=1)[:, None]
     peak = np.stack([np.maximum(c.max(axis=2)[rows], corner) for c in columns], axis=2)
     limit = np.minimum(_MAX_ZERO_ERRORS * spread, _MAX_ADDED / peak)
@@ -393,7 +394,7 @@ def _drop_rounding(
 
 
 def _negative_penalty(solved: _LeastSquaresFit, penalty: Floats) -> Floats:
-    """Return the maximum penalty of the negative coefficients of each hypothesis, (p, h)."""
+    """Return, for each hypothesis, the maximum penalty of its negative coefficients, (p, h)."""
     return np.asarray(np.where(solved.coefficient < 0, penalty, 0.0).max(axis=2))
 
 
@@ -409,8 +410,8 @@ def _score_evidence(
 ) -> tuple[Floats, Floats]:
     """Return log evidence minus penalty, (p, h), and coefficients, (p, h, k).
 
-    The noise is a mixture of normal and bounded noise, weighted by the probability of bounded noise
-    of each call path. ``evidence`` is the log evidence under normal noise.
+    The noise is a mixture of normal and bounded noise, weighted by the call path's probability of
+    bounded noise. ``evidence`` is the log evidence under normal noise.
     """
     score = evidence - _negative_penalty(solved, penalty)
     probability = np.where(problem.known, estimates.bounded, 0.0)
@@ -420,7 +421,7 @@ def _score_evidence(
     is_likely = score[rows] > score[rows].max(axis=1, keepdims=True) - _MAX_LOG_GAP
     path, hypothesis = np.nonzero(is_likely)
     path = rows[path]
-    # Pairs with equally many columns are computed together, without unused columns.
+    # Pairs with the same number of columns are computed together, so that no column is unused.
     order = np.argsort(hypotheses.used.sum(axis=2)[path, hypothesis], kind="stable")
     pair = path[order], hypothesis[order]
     flat = np.ravel_multi_index(pair, evidence.shape)
@@ -436,7 +437,7 @@ def _score_evidence(
     )
     bounded = np.full(evidence.shape, -np.inf)
     bounded[pair] = (evidence + 0.5 * solved.residual)[pair] + log_mean
-    # Without any sample of positive likelihood, the noise of a call path is not bounded.
+    # If no sample of a call path has a positive likelihood, its noise is not bounded.
     possible = np.flatnonzero((bounded > -np.inf).any(axis=1))
     share = np.minimum(probability[possible, None], 1 - 1e-12)
     score[possible] = np.logaddexp(
@@ -461,14 +462,14 @@ def _weigh_samples(
 ) -> tuple[Floats, Floats]:
     """Return the log mean likelihood of bounded noise, (m,), and mean coefficients, (m, k).
 
-    Importance sampling: coefficients are drawn from the posterior under normal noise, ``centre``
-    plus ``spread`` times random numbers, and reweighted by the likelihood of bounded noise.
-    ``design`` contains the columns, (m, n, k), and ``repetitions`` the minimum, maximum and number
-    of the repetitions, (3, m, n).
+    The method is importance sampling: coefficients are drawn from the posterior under normal noise,
+    ``centre`` plus ``spread`` times random numbers, and reweighted by the likelihood of bounded
+    noise. ``design`` contains the columns, (m, n, k); ``repetitions`` contains the minimum, maximum
+    and number of repetitions, (3, m, n).
     """
     n_pairs, width = centre.shape
     z = np.random.default_rng(0).standard_normal((_N_SAMPLES // 2, width))
-    # Antithetic samples give the exact mean of a symmetric likelihood.
+    # If the likelihood is symmetric, antithetic samples give the exact mean.
     z = np.concatenate([z, -z])
     drawn = np.hstack([np.ones((_N_SAMPLES, 1)), z])
     log_mean = np.empty(n_pairs)
@@ -499,7 +500,7 @@ def _weigh_samples(
 
 
 def _log_softmax(values: Floats) -> Floats:
-    """Return the logarithms of the exponentials of each row, normalised to the sum 1."""
+    """Return the logarithm of the softmax of each row."""
     return np.asarray(values - np.logaddexp.reduce(values, axis=1, keepdims=True))
 
 
@@ -508,11 +509,12 @@ def _log_likelihood(
 ) -> Floats:
     """Return the log likelihood of bounded noise for each sample, shape (s, m).
 
-    The coefficients of sample s are ``samples[s] @ linear``. Repetitions of a model value f are
-    uniform between f (1 - h) and f (1 + h), with the smallest h that contains all of them.
+    The coefficients of sample s are ``samples[s] @ linear``. Where the model has the value f,
+    repetitions are uniform between f (1 - h) and f (1 + h); h is the smallest half-width that
+    includes all repetitions.
     """
     lowest, highest, count = repetitions.transpose(0, 2, 1)
-    # Divide the columns by the largest repetition once, rather than the values of each sample.
+    # Dividing the columns by the largest repetition once saves dividing each sample's values.
     share = np.einsum("knm,kjm->njm", np.divide(columns, highest, order="C"), linear)
     shape = (len(samples), linear.shape[2])
     minimum, maximum, value = np.full(shape, np.inf), np.zeros(shape), np.empty(shape)
@@ -522,8 +524,8 @@ def _log_likelihood(
         np.maximum(maximum, np.multiply(value, ratio, out=value), out=maximum)
     above, below = 1.0 / np.maximum(minimum, 1e-300), 1.0 / np.maximum(maximum, 1e-300)
     half_width = np.maximum(np.maximum(above - 1.0, 1.0 - below), 1e-300)
-    # The density is 1 / (2 h f), for a model value f and its smallest possible relative half-width
-    # h. The logarithm of f is linearised at the mid-range.
+    # The density is 1 / (2 h f), where f is the model value and h is the smallest possible relative
+    # half-width. The logarithm of f is linearised at the mid-range.
     mid_range = (lowest + highest) / 2
     slope = np.einsum("njm,nm->jm", share, count * highest / mid_range)
     n = count.sum(axis=0)

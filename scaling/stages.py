@@ -21,7 +21,8 @@ from .measurements import as_real_array, to_float
 
 # The coefficient of each term x^i log2(x)^j of one parameter, by (i, j).
 TermSum = dict[tuple[float, float], float]
-# Number of points at which signs are compared, and of further points at log(x) halved repeatedly.
+# Number of points at which signs are compared, and number of extra points near x = 1, where log(x)
+# is halved from point to point.
 _N_GRID = 2**14
 _N_HALVINGS = 40
 # Relative rounding error of a sum.
@@ -33,7 +34,7 @@ class Stage:
     """A sequential task and the workers that share its items."""
 
     name: str
-    # Time per item of one worker; sorted, so that equal models are equal.
+    # Time per item with one worker; sorted, so that equal models compare equal.
     terms: tuple[tuple[Powers, float], ...]
     workers: int = 1
 
@@ -65,7 +66,7 @@ class Stage:
         return formula.format_terms(align_terms(terms, self.parameters), self.parameters, digits)
 
     def values(self, columns: Mapping[str, Floats]) -> Floats:
-        """Return the time per item for the result of `broadcast_values`."""
+        """Return the time per item at the values that `broadcast_values` returned."""
         total = np.zeros(next((column.shape for column in columns.values()), ()))
         with np.errstate(over="ignore", invalid="ignore"):
             for powers, coefficient in self.terms:
@@ -83,7 +84,7 @@ def list_parameters(stages: Sequence[Stage]) -> tuple[str, ...]:
 
 
 def broadcast_values(stages: Sequence[Stage], at: Mapping[str, ArrayLike]) -> dict[str, Floats]:
-    """Return the values of parameters as arrays of one shape, after a check of each."""
+    """Check the values of each parameter, and return them as arrays of one shape."""
     missing = [name for name in list_parameters(stages) if name not in at]
     if missing:
         found, expected = ", ".join(map(str, at)) or "none", ", ".join(missing)
@@ -120,14 +121,14 @@ def check_names(parameters: Sequence[str], at: Mapping[str, ArrayLike]) -> None:
 
 
 # The difference of two models is a sum of products prod_l x_l^i_l log2(x_l)^j_l. One product grows
-# faster than another if the pair (i, j) of one parameter is greater and no pair is smaller, because
-# their ratio is then unbounded.
+# faster than another if its pair (i, j) is greater for some parameter and smaller for none, because
+# the ratio of the products is then unbounded.
 
 
 def outgrows(a: Stage, b: Stage) -> bool:
     """Return whether `a` is slower than `b` if all parameters are large enough.
 
-    With several parameters, possibly neither stage outgrows the other, as with n^2 and p^2.
+    With several parameters, it may be that neither stage outgrows the other, as for n^2 and p^2.
     """
     negated = ((product, -coefficient) for product, coefficient in b.exact_terms().items())
     difference = sum_by_key([*a.exact_terms().items(), *negated])
@@ -137,7 +138,7 @@ def outgrows(a: Stage, b: Stage) -> bool:
 
 
 def find_slowest(stages: Sequence[Stage]) -> tuple[Stage, ...]:
-    """Return the stages that no other stage outgrows, one for each model.
+    """Return the stages that no other stage outgrows, one for each different model.
 
     A stage is also excluded if the others together outgrow it, as n^2 and p^2 outgrow n + p.
     """
@@ -196,9 +197,9 @@ def split_range(
 ) -> list[RangePart]:
     """Split a range at the points where another stage becomes the slowest.
 
-    Stages are compared at 2**14 points of the range. Two changes between neighbouring points are
-    missed. If two stages are equally slow in the whole range, the result contains the one that is
-    slower for large parameters, or else the first by name.
+    Stages are compared at 2**14 points of the range. If the slowest stage changes twice between
+    neighbouring points, both changes are missed. If two stages are equally slow in the whole range,
+    the result contains the one that is slower for large parameters, or else the first by name.
     """
     names = list_parameters(stages)
     check_names(names, at)
@@ -214,7 +215,7 @@ def split_range(
         if column.size != 1:
             raise InputError(f"a range needs one value of {name}", found=at[name])
     fixed = {name: float(column.ravel()[0]) for name, column in columns.items()}
-    # Evaluate both ends, which raises if a value is infinite: the sums must be finite in the range.
+    # The sums must be finite in the range: evaluating both ends raises if a value is infinite.
     for stage in stages:
         for end in (low, high):
             stage.values({name: np.array([x]) for name, x in {**fixed, parameter: end}.items()})
@@ -279,8 +280,9 @@ def evaluate_sum(terms: TermSum, x: ArrayLike) -> Floats:
 def find_crossings(terms: TermSum, low: float, high: float) -> list[float]:
     """Return the points low < x < high where the sum changes its sign, in order.
 
-    Two changes within 1 / 2**14 of the range of log(x) are missed. The point 1 is included if the
-    sum is 0 on one side of it only. Zeros without a change of sign are excluded.
+    Two changes are missed if they are closer than 1 / 2**14 of the range of log(x). The point 1 is
+    included if the sum is 0 on only one side of this point. Zeros without a change of sign are
+    excluded.
     """
     if low < 1 < high:
         below_one, above_one = find_crossings(terms, low, 1.0), find_crossings(terms, 1.0, high)
@@ -312,7 +314,7 @@ def _find_signs(terms: TermSum, x: ArrayLike) -> Floats:
 
 def _find_zero(terms: TermSum, low: float, high: float) -> float:
     """Return the zero between two points with different signs, exactly if it is a whole number."""
-    # Solving for log2(x) converges in ranges over many orders of magnitude.
+    # Solving for log2(x) converges even if the range spans many orders of magnitude.
     bracket = math.log2(low), math.log2(high)
     t = scipy.optimize.brentq(lambda t: float(evaluate_sum(terms, 2.0**t)), *bracket, xtol=1e-14)
     root = 2.0 ** float(t)

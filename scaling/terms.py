@@ -20,12 +20,12 @@ from .measurements import as_real_array
 
 Column = tuple[int, ...]
 
-# Prior probabilities of a model that is a constant, of a single term without a constant, and of two
-# terms of one parameter.
+# Prior probabilities of three models: a constant, a single term without a constant, and two terms
+# of one parameter.
 _CONSTANT = 0.07
 _NO_CONSTANT = 0.08
 SECOND_TERM = 0.15
-# Extra-P's default terms: exponents of the power, by the exponents of the logarithm.
+# Extra-P's default terms: exponents of powers, grouped by the exponents of the logarithm.
 _PUBLISHED = {
     (1, 2): "0",
     (0, 1, 2): "1/4 1/3 1/2 2/3 3/4 1 3/2 2 5/2",
@@ -33,10 +33,10 @@ _PUBLISHED = {
     (0,): "4/5 5/3 7/4 9/4 7/3 8/3 11/4",
 }
 _FALLING = {(0, 1): "-1", (0,): "-1/4 -1/3 -1/2 -2/3 -3/4 -4/3 -3/2 -2"}
-# Prior probabilities of all falling terms, and of the terms that only the fine space has.
+# Prior probability of all falling terms together, and of all terms that only the fine space has.
 _FALLING_PRIOR, _FINE_PRIOR = 0.2, 0.1
-# Relative prior of powers that are not multiples of 1/3, such as x^(5/2). Other powers are whole
-# powers of the edge length of a volume x.
+# Relative prior of powers whose exponent is not a multiple of 1/3, such as x^(5/2). Multiples of
+# 1/3 are likelier: if x is a volume, they are whole powers of its edge length.
 _OTHER_GROWTH = 0.7
 # Larger powers of a parameter may overflow.
 _MAX_EXPONENT = 10
@@ -158,7 +158,8 @@ class TermSpace:
     def above(self, minimum: float) -> TermSpace:
         """Return the terms that are defined for x >= `minimum`.
 
-        Logarithms are excluded below 1, where they are negative, and falling powers at 0.
+        Logarithms are excluded if `minimum` is below 1, where they are negative; falling powers are
+        excluded if it is 0.
         """
         keep = np.ones(self.n_terms, dtype=bool)
         if minimum < 1:
@@ -189,9 +190,9 @@ def _expand_table(table: dict[tuple[int, ...], str]) -> list[tuple[float, float]
 
 @dataclass(frozen=True)
 class Structure:
-    """At most four columns of a model, each the product of some parameters' terms.
+    """At most four columns of a model; each column is a product of terms of some parameters.
 
-    The empty tuple of parameters is the constant.
+    A column is a tuple of its parameters, which is empty for the constant.
     """
 
     columns: tuple[Column, ...]
@@ -206,8 +207,8 @@ class Structure:
 def list_structures(n_parameters: int) -> list[Structure]:
     """Return all structures with at most one term of each parameter.
 
-    They are the sums of products for all partitions of the active parameters, and the product of
-    all active parameters plus the product of some of them.
+    For each set of active parameters, these are the sums of products for all partitions of the set,
+    and the product of all its parameters plus the product of some of them.
     """
     result = [Structure(((),), _CONSTANT)]
     for size in range(1, n_parameters + 1):
@@ -227,7 +228,7 @@ def list_structures(n_parameters: int) -> list[Structure]:
 
 
 def _iterate_shapes(active: Column) -> Iterator[tuple[Column, ...]]:
-    """Yield the columns, without the constant, of each structure of the active parameters."""
+    """Yield the columns of each structure of the active parameters, except the constant."""
     yield from map(tuple, _iterate_partitions(active))
     for size in range(1, len(active)):
         for part in combinations(active, size):
