@@ -37,7 +37,7 @@ _NOISES = (0.005, 0.01, 0.02, 0.04, 0.08)
 # Median and geometric standard deviation of the log-normal prior of the noise.
 _MEDIAN_NOISE, _NOISE_FACTOR = 0.02, 4.0
 ALL_CONSTANTS = (-0.6, -0.3, 0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-"""Values of the constant when runs weigh networks. A negative constant means that the simulation
+"""Values of the constant when runs weight networks. A negative constant means that the simulation
 includes more than the measured time, such as a program's start before its timed loop."""
 # Maximum seconds of simulation per core before the first run.
 _MAX_SECONDS = 5.0

@@ -216,7 +216,7 @@ class Plan(Result):
         return float(np.exp(best) * (best - self._joint[0].min() + gain))
 
     def ratio_to(self, name: str) -> tuple[float, float]:
-        """Return the interval, with `COVERAGE`, of the best's time over that of another mapping."""
+        """Return the `COVERAGE` interval of the ratio of the best time to another mapping's."""
         pair = np.array([self._best, self.names.index(name)])
         best, other = self._posterior.sample(pair).logs.T
         low, high = np.exp(np.quantile(best - other, [(1 - COVERAGE) / 2, (1 + COVERAGE) / 2]))

@@ -116,7 +116,7 @@ class Cost(NamedTuple):
     """Simulations and runs behind an answer."""
 
     simulated: int
-    """Candidates simulated before the decision: with real packets, or with any if runs decide."""
+    """Candidates simulated with real packets (if runs decide, with any) before the decision."""
     candidates: int
     is_coarse: bool
     """Whether the model needs a coarse simulation of every candidate."""
@@ -181,8 +181,8 @@ class Ranking(Result):
         Seconds spent on ``bound`` (the route features and the model), on ``coarse`` and on ``full``
         simulations.
     physical : ReleaseBoundRanking or None
-        The ranking by the release bound, unless the default model is used; the table then has the
-        column ``release_bound``.
+        The ranking by the release bound, if the model is not the default one; the table then has
+        the column ``release_bound``.
     networks : NetworkEnsemble or None
         Times on each network that the machine may have, if its rules are unknown
         (`Network.rules`).
