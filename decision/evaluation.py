@@ -175,7 +175,7 @@ def evaluate(
         Measured times of the mappings. The sets then correct a linear function of a reference time.
     features : str, sequence of str, or dict of str to sequence of str, optional
         Names of sets, names of single features, or your own sets. Gains are relative to the first
-        set. By default, all named sets that the samples contain.
+        set. By default, all named sets whose features are in the samples.
     metrics : sequence of str
         Your own features (`register_feature`). Without ``features``, measure how much they add to
         the set ``prior`` and to the best set.
@@ -301,8 +301,8 @@ def _parse_sets(
     """Return the features of each set, by the name of the set.
 
     Without ``features``, the sets are the baseline, the metrics, and both together. Without metrics
-    either, the result is empty, and `_check_sets` later selects all sets that the samples contain.
-    ``known`` contains the allowed names of features.
+    either, the result is empty, and `_check_sets` later selects all sets in the samples. ``known``
+    contains the allowed names of features.
     """
     if features is None and not metrics:
         return {}

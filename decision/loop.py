@@ -48,7 +48,7 @@ REGRET = 0.01
 SURE = 0.95
 """Minimum probability of an answer that is *sure*."""
 MAX_PROOF = 10
-"""Maximum number of simulations for a proof; beyond it, *sure* is enough."""
+"""Maximum number of simulations for a proof; if it takes more, *sure* is enough."""
 # Candidates simulated between two updates of the posterior. The number is constant, because the
 # answer must not depend on the number of cores.
 _BATCH = 2
@@ -227,7 +227,7 @@ class Decision:
         return np.argsort(np.maximum(mean, bounds), kind="stable")
 
     def likely_rivals(self, share: float = 0.0) -> tuple[Indices, Floats]:
-        """Return up to 200 likely rivals, and the probabilities of all rivals, largest first.
+        """Return the likeliest rivals (at most 200), and the probabilities of all, largest first.
 
         A rival's probability is the chance that it beats the best simulated time by more than
         ``share``, a relative difference.

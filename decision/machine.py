@@ -87,7 +87,7 @@ def machine_posterior(
     # The slope of the machine replaces "distance", the narrower slope of a prediction.
     names = ("prior", MACHINE, "slope")
     noises = _NOISES if noise is None else (noise,)
-    # Runs show how wrong a forecast is, so let them set the scale of the forecast's errors.
+    # Without simulations, the means are forecasts, and runs show how large their errors are.
     prior_scales = student_t_scales(3) if coarsening is None else np.ones(1)
     grid, weights = hyperparameter_grid(len(means), constants, noises, prior_scales)
     return replace(

@@ -65,8 +65,8 @@ _ONE_ROUND = 1000
 _N_TREES_HELD_OUT = 40
 # Hint at a drift if the rank correlation of times with their order in the file exceeds this.
 _MIN_TREND = 0.8
-# Maximum slope of measured against reference times. Models of a network are off by a small factor,
-# but times in a wrong unit are off by a thousand.
+# Maximum slope of measured against reference times. Network models are off by a small factor, but
+# times in a wrong unit by a factor of a thousand.
 _MAX_SLOPE = 30.0
 # Minimum relative error of a measured time, and standard deviation of an unknown log time.
 _MIN_ERROR, _UNKNOWN_STD = 1e-6, 100.0
@@ -118,7 +118,8 @@ class RunModel(Result):
 
         ``rcc`` counts the pairs whose times differ, ``rcc_possible`` is the maximum RCC under the
         noise, and ``tied`` is the share of pairs whose difference is within the noise. ``miss`` is
-        the mean relative error, and ``miss_of_line`` is the error of the line alone.
+        the mean relative error, and ``miss_of_line`` is the error of the line alone. The others are
+        ``r2`` and ``regret_1``.
         """
         times, predicted = self.runs.times, self.predicted
         return {
@@ -149,8 +150,8 @@ def fit_run_model(
 
     A measured time is a constant, common to all mappings, plus a multiple of a reference time,
     which a model of the network predicts. The reference is the one from `REFERENCES` with the
-    smallest held-out error. Trees on features correct this line if they clearly reduce the held-out
-    error.
+    smallest held-out error. Trees on features correct this model if they clearly reduce the
+    held-out error.
     """
     measured, times = table.loc[list(runs.names)], runs.times
     check_enough(runs)
@@ -208,7 +209,7 @@ def fit_run_model(
 
 def make_line_model(reference: str) -> TimePredictor:
     """Return a model of measured times that is linear in ``reference``, without corrections."""
-    # The minimum leaf size is so large that the only tree has one leaf.
+    # The minimum leaf size is so large that the only tree has only one leaf.
     return TimePredictor(
         (reference,), "measured", reference=reference, n_estimators=1, min_samples_leaf=10**9
     )

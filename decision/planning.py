@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 COVERAGE = 0.9
 """Probability that a mapping's time is between ``low`` and ``high``."""
-# Mappings are indistinguishable if they differ by less than this many deviations of the noise.
+# Mappings are indistinguishable if their times differ by less than this multiple of the noise.
 _NOISE_WIDTHS = 1.5
 # `Runs.is_outlier` finds disturbed runs of mappings that ran at least this often.
 _MIN_REPEATED = 3
@@ -177,7 +177,7 @@ class Plan(Result):
     def verdict(self) -> Verdict:
         """Confidence in the best mapping after the observed runs."""
         loss, tolerance = self._loss, self._tolerance
-        # Upper bound of the probability that one of the mappings without draws is the fastest.
+        # Upper bound on the probability that one of the mappings without draws is the fastest.
         omitted = self._omitted_probability()
         certainty = max(0.0, float((loss <= np.log1p(tolerance)).mean()) - omitted)
         kind: Kind = "sure" if certainty >= SURE else "undecided"
@@ -365,7 +365,7 @@ class Plan(Result):
         return self._draws.candidates
 
     def _omitted_probability(self) -> float:
-        """Return an upper bound of the probability that a candidate without draws is the fastest.
+        """Return an upper bound on the probability that a candidate without draws is the fastest.
 
         The bound is the sum of these candidates' probabilities of being faster than the best.
         """
@@ -470,9 +470,9 @@ def plan(
         Relative standard deviation of a run; by default, estimated from repeated runs.
     tolerance : float, optional
         Relative difference in time that is not worth further runs: the runs are enough if no
-        mapping is faster than the best by more, with 95 % probability. Default: 1 %; the runs are
-        then also enough if the expected gain of all further runs is below 1 %, or if differences
-        are below 1.5 times the noise.
+        mapping is faster than the best by more than this, with 95 % probability. Default: 1 %; the
+        runs are then also enough if the expected gain of all further runs is below 1 %, or if
+        differences are below 1.5 times the noise.
     run_cost : float, optional
         The runs are also enough if the next run is expected to shorten the chosen mapping's time by
         less than this many seconds. No limit by default.

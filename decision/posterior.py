@@ -30,7 +30,7 @@ Indices = NDArray[np.int64]
 TIME, FULL, COARSE, RUN, MACHINE, AVERAGED = "time", "full", "coarse", "run", "machine", "averaged"
 """Sources of times: the simulated time to predict; a full simulation, which observes it exactly; a
 coarse simulation; a run; the time on a machine, which runs observe with noise; and the time on a
-machine of unknown rules, predicted by the mean over several simulated networks."""
+machine with unknown rules, predicted by the mean over several simulated networks."""
 N_DRAWS = 4000
 N_TOGETHER = 200
 """Maximum number of candidates that are drawn together: those likeliest to be the fastest."""
@@ -67,7 +67,7 @@ class Kernel(NamedTuple):
     """Share with a Gaussian kernel over the features."""
     independent: float
     length_scale: float = 0.5
-    """Root mean square distance of features."""
+    """Length of the Gaussian kernel, as a root mean square distance between features."""
 
 
 class ErrorComponent(NamedTuple):
@@ -90,11 +90,11 @@ class Hyperparameters(NamedTuple):
     """
 
     prior_scale: float = 1.0
-    """Factor of the standard deviation of the prior error."""
+    """Factor that multiplies the standard deviation of the prior error."""
     constant: float = 0.0
-    """Time that does not depend on the mapping, over the median time of the network."""
+    """Time that does not depend on the mapping, divided by the median time of the network."""
     machine_scale: float = 1.0
-    """Factor of the standard deviation of the machine error."""
+    """Factor that multiplies the standard deviation of the machine error."""
     noise: float = 0.0
     """Relative standard deviation of repeated runs."""
     network: int = 0
@@ -206,10 +206,10 @@ class Posterior:
     def condition(
         self, candidates: Indices, source: str, times: Floats, variance: float | Floats = 0.0
     ) -> Self:
-        """Return the posterior conditioned on further times of one source.
+        """Return the posterior conditioned on additional times from one source.
 
-        ``variance`` is that of the log times, added to the errors of the source and the noise of
-        the grid. All runs of a mapping must be given in one call.
+        The ``variance`` of the log times adds to the errors of the source and the noise of the
+        grid. All runs of a mapping must be given in one call.
         """
         if not len(candidates):
             return self

@@ -204,7 +204,7 @@ class CandidateSet(NamedTuple):
         return default_order(self.mappings, candidate_names(self.mappings), self.problem.torus)
 
     def column(self, name: str) -> Floats:
-        """Return a feature of each candidate."""
+        """Return the values of a feature for all candidates."""
         return self.features[name].to_numpy(dtype=np.float64)
 
 

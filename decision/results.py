@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 TABLE_FEATURES = ("lower_bound", "max_bytes", "hop_bytes", "avg_hops_per_byte", "max_FIFO")
 """Features in the table of an answer."""
 SUMMED_PROFILE_FACTORS = (0.84, 2.3)
-"""90 % interval of a program's time over that of its summed profile, in which all messages start at
-once (`python -m studies run real_mpi`)."""
+"""90 % interval of the ratio of a program's time to the time of its summed profile, in which all
+messages start at once (`python -m studies run real_mpi`)."""
 MIN_RIVAL_PROBABILITY = 0.01
 """A candidate is a rival if it is the fastest with at least this probability."""
 
@@ -116,7 +116,7 @@ class Cost(NamedTuple):
     """Simulations and runs behind an answer."""
 
     simulated: int
-    """Candidates simulated with real packets (if runs decide, with any) before the decision."""
+    """Candidates simulated before the decision, with real packets (if runs decide, with any)."""
     candidates: int
     is_coarse: bool
     """Whether the model needs a coarse simulation of every candidate."""

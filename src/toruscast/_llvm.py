@@ -32,7 +32,7 @@ class Pointer(types.Type):
     """A pointer to a named tuple, with the attributes of the tuple.
 
     Numba passes a named tuple by value, as hundreds of arguments in every call. The compiler
-    removes nearly all of them, but then it has 2.9 times as much code to optimise.
+    removes nearly all of them, but it has 2.9 times as much code to optimise.
     """
 
     def __init__(self, pointee: types.NamedTuple) -> None:

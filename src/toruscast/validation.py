@@ -83,7 +83,7 @@ def progress_of(progress: Progress | None, stage: str) -> Callable[[int, int], o
 
 
 Seed: TypeAlias = "int | np.random.Generator"
-"""A whole number, or a generator from which one is drawn."""
+"""A whole number, or a generator that draws one."""
 SEED = 1
 """The default seed in Python and on the command line."""
 

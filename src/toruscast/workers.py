@@ -49,7 +49,7 @@ _cached_calls: dict[str, _Call] = {}
 class SingleBlasThread(ContextDecorator):
     """Context manager and decorator that limits BLAS to one thread, for small matrices.
 
-    BLAS threads wait in busy loops: for matrices of 84 x 84 they take fifty times the processor
+    BLAS threads wait in busy loops: for matrices of 84 x 84, they take fifty times the processor
     time of a single thread. The limit applies to the whole process until the last context is left.
     """
 
@@ -80,7 +80,7 @@ def _find_blas() -> Any:
 
 
 class Task(Generic[R]):
-    """A function with inputs that all calls share, and that each worker receives only once.
+    """A function and the inputs shared by all its calls, which each worker receives only once.
 
     Calls must be deterministic, because the calls of lost workers are repeated.
     """
