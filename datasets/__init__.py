@@ -1,7 +1,7 @@
 """Communication graphs of real applications, with their provenance, and published tables.
 
 Open MPI's monitoring recorded the graphs; ``PROVENANCE.md`` describes how. The tables
-(`table_names`) contain numbers from papers that the first lines of each file cite.
+(`table_names`) contain numbers from papers, which the first lines of each file cite.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def provenance(name: str) -> dict[str, Any]:
     """Return the provenance of a dataset.
 
     Keys include application, command, date, licence, ranks, iterations, process_grid and sha256.
-    "traffic" has the edges, bytes and messages of point-to-point and collective communication.
+    "traffic" has the numbers of edges, bytes and messages for each kind of communication,
+    point-to-point or inside collectives.
 
     Examples
     --------
@@ -72,9 +73,9 @@ def load(
 ) -> comm_graph.CommGraph:
     """Return the communication graph of a dataset: the traffic of the whole run.
 
-    ``include`` selects point-to-point messages, messages of collectives, or all. Divide by the
-    iterations in `provenance` for the traffic of one. The graph has the process grid of the
-    application, if there is one.
+    ``include`` selects point-to-point messages, messages of collectives, or all. The traffic covers
+    all iterations; divide by ``provenance(name)["iterations"]`` to get the traffic of one
+    iteration. The graph has the process grid of the application, if there is one.
 
     Examples
     --------

@@ -83,9 +83,10 @@ class Evaluation(Result):
     hold_out : str or None
         The kind of groups that were held out; None for random mappings.
     added : MetricEvaluation or None
-        Gain of the metrics over two sets, if no sets were given.
+        Gain from adding the metrics to each of two sets, if no sets were given.
     small_to_large : DataFrame or None
-        With a baseline, scores on the largest size of predictors trained on the smaller sizes.
+        With a baseline, scores of predictors that are trained on the smaller sizes and tested on
+        the largest.
     baselines : DataFrame or None
         RCC of rankings without learning, on the same splits.
     learned : RunModel or None
@@ -106,10 +107,10 @@ class Evaluation(Result):
     def table(self) -> pd.DataFrame:
         """A row per feature set: the mean of each metric, and two 95 % intervals.
 
-        ``rcc_low`` to ``rcc_high`` is the interval of RCC over the splits, and ``gain_low`` to
-        ``gain_high`` the interval of the mean ``gain`` in RCC over the first set. With
-        ``hold_out``, the table is ``scores``; with metrics alone, it is their gain in each workload
-        and torus.
+        ``rcc_low`` to ``rcc_high`` is the interval of RCC over the splits. ``gain`` is the mean
+        gain in RCC over the first set, and ``gain_low`` to ``gain_high`` is its interval. With
+        ``hold_out``, the table is ``scores``; with metrics alone, it is their gain for each
+        workload and torus.
         """
         if self.added is not None:
             return self.added.blocks
@@ -171,13 +172,13 @@ def evaluate(
     samples : DataFrame or path, optional
         Features and times of mappings (`training.build_samples`), instead of a problem.
     times : path, dict of names to seconds, DataFrame or Runs, optional
-        Measured times of the mappings. The sets then correct a line in a reference time.
+        Measured times of the mappings. The sets then correct a linear function of a reference time.
     features : str, sequence of str, or dict of str to sequence of str, optional
-        Names of sets, single features, or your own sets. Gains are relative to the first. By
-        default, all named sets that the samples contain.
+        Names of sets, names of single features, or your own sets. Gains are relative to the first
+        set. By default, all named sets whose features are in the samples.
     metrics : sequence of str
-        Your own features (`register_feature`). Without ``features``, their gain over the set
-        ``prior`` and over the best set is measured.
+        Your own features (`register_feature`). Without ``features``, measure how much they add to
+        the set ``prior`` and to the best set.
     model : TimePredictor, optional
         The estimator; its features and target are ignored.
     target : {"correction", "slowdown", "time"}, optional
@@ -186,18 +187,18 @@ def evaluate(
         Instead of random mappings, hold out each application, kind of traffic or torus in turn, or
         the largest size.
     baseline : {"pmnf"}, optional
-        Compare with a scaling model in message size, nodes and lower bound.
+        Compare with a scaling model of message size, number of nodes and lower bound.
     n : int, optional
         Number of mappings to simulate; by default 168, or all if there are fewer.
     level : {1, 2}, optional
-        2 adds the features of the simulator; by default, as the sets need.
+        2 adds the features that need the simulator; by default, the level that the sets need.
     n_splits : int, optional
-        Number of random splits; by default 50, or 10 for metrics alone.
+        Number of random splits; by default 50, or 10 for ``metrics`` without ``features``.
     n_jobs : int, optional
         Threads of the simulations, and processes of the splits.
     progress : callable, optional
-        Called with "samples", "features", "splits" or "groups", the finished number and the number
-        of all.
+        Called with the stage ("samples", "features", "splits" or "groups"), the finished number and
+        the total number.
 
     Examples
     --------
@@ -284,7 +285,7 @@ def _evaluate_runs(
     metrics: tuple[str, ...],
     options: Mapping[str, Any],
 ) -> Evaluation:
-    """Score a line in a reference time, and its corrections by each set, on measured times."""
+    """Score a linear model of measured times, and its corrections by each feature set."""
     table, reference = learned.table.assign(time=learned.runs.times), learned.model.reference
     sets = _check_sets(sets, table)
     models = {f"line in {reference}": make_line_model(reference)}
@@ -297,11 +298,11 @@ def _evaluate_runs(
 def _parse_sets(
     features: str | Sequence[str] | Sets | None, metrics: tuple[str, ...], known: Any
 ) -> dict[str, tuple[str, ...]]:
-    """Return the features of each set by its name.
+    """Return the features of each set, by the name of the set.
 
-    Without ``features``, these are the baseline, the metrics and both together; without metrics
-    either, the result is empty, and `_check_sets` selects the sets that the samples contain.
-    ``known`` contains the allowed names of features.
+    Without ``features``, the sets are the baseline, the metrics, and both together. Without metrics
+    either, the result is empty, and `_check_sets` later selects all sets in the samples. ``known``
+    contains the allowed names of features.
     """
     if features is None and not metrics:
         return {}
@@ -325,7 +326,7 @@ def _parse_sets(
 def _check_sets(
     sets: dict[str, tuple[str, ...]], table: pd.DataFrame
 ) -> dict[str, tuple[str, ...]]:
-    """Return the sets, by default all in the table; raise `InputError` if features are missing."""
+    """Return the sets, or all in the table if none; raise `InputError` for missing features."""
     columns = set(table.columns)
     if not sets:
         sets = {name: names for name, names in FEATURE_SETS.items() if columns.issuperset(names)}

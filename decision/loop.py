@@ -1,18 +1,19 @@
-"""Selection of the next simulation, and the rule to stop.
+"""Which candidate to simulate next, and when to stop.
 
 To find the fastest candidate:
 
-1. Simulate the candidate with the best prediction and the default order with real packets.
+1. With real packets, simulate the default order and the candidate with the best prediction.
 2. If few rivals remain, simulate them all, which proves the answer.
-3. Otherwise simulate all rivals once with coarse packets. Then simulate the rivals that are
-   likeliest to be the fastest with real packets.
+3. Otherwise simulate all rivals once with coarse packets. Then use real packets for the rivals that
+   are likeliest to be the fastest.
 4. Stop when the best is proved or sure to be the fastest, or the budget is spent.
 
 To find the order, simulate all candidates with coarse packets. Then use real packets for the
 candidates whose pairs are likeliest to be in the wrong order.
 
 The default order is always simulated in the same way as the winner, because answers compare the
-two. Only a budget in seconds may prevent it. This budget is per core, so more cores simulate more.
+two. Only a budget in seconds may prevent this. It is a budget per core, so more cores simulate
+more.
 """
 
 from __future__ import annotations
@@ -47,14 +48,14 @@ REGRET = 0.01
 SURE = 0.95
 """Minimum probability of an answer that is *sure*."""
 MAX_PROOF = 10
-"""Maximum number of simulations for a proof; beyond it, *sure* is enough."""
+"""Maximum number of simulations for a proof; if it takes more, *sure* is enough."""
 # Candidates simulated between two updates of the posterior. The number is constant, because the
 # answer must not depend on the number of cores.
 _BATCH = 2
-# Maximum number of candidates in a coarse sweep, and maximum cost of a coarse simulation as a
-# share of a full one. A finer sweep would cost as much as the full simulations that it avoids.
+# Maximum number of candidates in a coarse sweep, and maximum cost of a coarse simulation relative
+# to a full one. A finer sweep would cost as much as the full simulations that it avoids.
 _MAX_SWEPT, _SWEEP_COST = 200, 0.07
-# Default budgets: seconds to find the order, simulations to find the fastest.
+# Default budgets: seconds for finding the order, and simulations for finding the fastest.
 _ORDER_SECONDS = 30.0
 _MAX_SIMULATIONS = 30
 
@@ -66,12 +67,12 @@ class Budget:
     Parameters
     ----------
     simulations : int, optional
-        Maximum number of candidates simulated with real packets. Default: 30 to find the fastest,
-        or 10 on three plausible networks, and all to find the order.
+        Maximum number of candidates simulated with real packets. Default: to find the fastest, 30
+        divided by the number of plausible networks; to find the order, all.
     seconds : float, optional
-        Maximum seconds of simulation per core, estimated from packet-hops, so that the limit does
-        not depend on the load of the machine; may be infinite. Default: no limit to find the
-        fastest, 30 to find the order.
+        Maximum seconds of simulation per core; may be infinite. They are estimated from
+        packet-hops, so the limit does not depend on how busy the machine is. Default: to find the
+        fastest, no limit; to find the order, 30.
     rcc : float
         Expected RCC at which the search for the order stops.
     """
@@ -88,7 +89,7 @@ class Budget:
             real_number(self.seconds, "seconds", 0)
 
     def limits(self, goal: Goal, n: int, n_networks: int = 1) -> tuple[int, float]:
-        """Return the maximum number of simulated candidates of ``n``, and the maximum seconds."""
+        """Return how many of ``n`` candidates may be simulated, and for how many seconds."""
         one_of(goal, "goal", get_args(Goal))
         default = (n, _ORDER_SECONDS)
         if goal == "fastest":
@@ -112,7 +113,7 @@ class Decision:
     default : int, optional
         The candidate with the default order of tasks.
     progress : callable, optional
-        Called with the number of simulated candidates and its maximum.
+        Called with the number of simulated candidates and the maximum number.
     """
 
     def __init__(
@@ -149,7 +150,7 @@ class Decision:
 
     @property
     def best_time(self) -> float:
-        """Minimum simulated time, seconds; infinite before the first."""
+        """Minimum simulated time, seconds; infinite before the first simulation."""
         return float(np.nanmin(self.times)) if self.n_simulated else np.inf
 
     @property
@@ -159,7 +160,7 @@ class Decision:
 
     @property
     def winner(self) -> int:
-        """The fastest simulated candidate, or the first by expected time to find the order."""
+        """The fastest simulated candidate; for the order, the one with the best expected time."""
         if self.goal == "fastest" and self.n_simulated:
             return self.fastest
         return int(self.sort_by_time()[0])
@@ -181,7 +182,7 @@ class Decision:
         return int((min_times >= times[self.fastest]).all(axis=0).sum())
 
     def draws(self) -> Draws:
-        """Sample the joint times of the best candidates and of the rivals most likely to win."""
+        """Draw joint samples of the times of the best candidates and their likeliest rivals."""
         best = np.flatnonzero(self.times == self.best_time)
         return self.posterior.sample(np.concatenate([best, self.likely_rivals()[0]]))
 
@@ -193,12 +194,12 @@ class Decision:
             return 1.0
         rivals, chances = self.likely_rivals(REGRET)
         loss = self.posterior.sample(np.concatenate([[self.fastest], rivals])).loss(self.fastest)
-        # Add the separate probabilities that rivals without draws are faster.
+        # For the rivals without draws, add up their separate probabilities of being faster.
         chance_of_others = float(chances[rivals.size :].sum())
         return max(0.0, float((loss <= np.log1p(REGRET)).mean()) - chance_of_others)
 
     def verdict(self) -> tuple[Literal["proved", "sure", "undecided"], float]:
-        """Return whether the best simulated candidate is the fastest, with the probability."""
+        """Return the kind of answer, and the probability that the best candidate is the fastest."""
         if self.n_simulated and self.n_proved() == len(self.simulator.networks):
             return "proved", 1.0
         certainty = self.certainty()
@@ -215,7 +216,7 @@ class Decision:
         return self.certainty() >= SURE
 
     def is_proof_near(self) -> bool:
-        """Return whether few simulations, and few seconds, suffice for all rivals."""
+        """Return whether all rivals can be simulated in a few simulations and a few seconds."""
         max_simulations = min(MAX_PROOF, MAX_HOPS / max(self.simulator.hops(), 1.0))
         return self.n_simulated + self.rivals().size <= max_simulations
 
@@ -226,9 +227,9 @@ class Decision:
         return np.argsort(np.maximum(mean, bounds), kind="stable")
 
     def likely_rivals(self, share: float = 0.0) -> tuple[Indices, Floats]:
-        """Return at most 200 rivals, and the probabilities of all rivals, the likeliest first.
+        """Return the likeliest rivals (at most 200), and the probabilities of all, largest first.
 
-        It is the probability that a rival is faster than the best simulated time by more than
+        A rival's probability is the chance that it beats the best simulated time by more than
         ``share``, a relative difference.
         """
         rivals, threshold = self.rivals(), self.best_time / (1 + share)
@@ -240,7 +241,7 @@ class Decision:
         return rivals[order[:_MAX_SWEPT]], chances[order]
 
     def simulate(self, candidates: Indices) -> bool:
-        """Simulate candidates with real packets within the budget; return whether it allows any."""
+        """Simulate candidates with real packets within the budget; return whether any were."""
         candidates = candidates[~self.is_simulated[candidates]]
         n = min(candidates.size, self.n_allowed - self.n_simulated, self.max_affordable(1))
         candidates = candidates[: max(n, 0)]
@@ -307,8 +308,8 @@ def decide(decision: Decision) -> Decision:
 def _find_fastest(decision: Decision) -> None:
     """Simulate the best prediction and the default order, then the likeliest rivals.
 
-    If the seconds do not suffice for the first two, as many candidates as possible are simulated
-    with the coarsest packets.
+    If there is not enough time for the first two, simulate as many candidates as possible with the
+    coarsest packets.
     """
     by_time = decision.sort_by_time().tolist()
     default = [] if decision.default is None else [decision.default]
@@ -352,7 +353,7 @@ def _find_order(decision: Decision) -> None:
 
 
 def _choose_order_coarsening(decision: Decision) -> int:
-    """Return the coarsest level expected to reach the RCC; if none, the finest affordable, or 1."""
+    """Return the coarsest level expected to reach the RCC, else the finest affordable, else 1."""
     n, simulator = decision.posterior.n, decision.simulator
     levels = [m for m in simulator.levels if n * simulator.hops(m) <= decision.hops_left]
     times = np.exp(decision.posterior.marginal()[0])

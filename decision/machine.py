@@ -23,13 +23,13 @@ from .posterior import (
 )
 from .simulations import HOPS_PER_SECOND, MAX_HOPS, CandidateSimulator, coarse_error
 
-# A machine's log time is the simulated one times a slope, plus an error of each candidate. These
-# are the standard deviations of the error and of the slope. Errors grow with the difference in
-# simulated time, from .07 within 5 % to .15 beyond 40 % (`studies/real_mpi`,
-# `studies/emulated_torus`).
+# The log time on a machine is the simulated log time times a slope, plus an error for each
+# candidate. These are the standard deviations of the error and of the slope. Errors grow with the
+# difference in simulated time, from 0.07 for differences within 5 % to 0.15 beyond 40 %
+# (`studies/real_mpi`, `studies/emulated_torus`).
 _MACHINE_STD, _SLOPE = 0.07, 0.35
 _MACHINE_KERNEL = Kernel(common=0.0, smooth=0.05, independent=0.95)
-# Error of the log time on one network as a prediction of the mean over several.
+# Error of using the log time on one network to predict the mean over several networks.
 _NETWORK_STD, _NETWORK_KERNEL = 0.1, Kernel(common=0.5, smooth=0.1, independent=0.4)
 # Values of the hyperparameters on the grid.
 _CONSTANTS, _MACHINE_SCALES = (0.0, 0.3, 1.0, 3.0, 10.0), (0.5, 1.0, 2.0)
@@ -37,9 +37,9 @@ _NOISES = (0.005, 0.01, 0.02, 0.04, 0.08)
 # Median and geometric standard deviation of the log-normal prior of the noise.
 _MEDIAN_NOISE, _NOISE_FACTOR = 0.02, 4.0
 ALL_CONSTANTS = (-0.6, -0.3, 0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-"""Values of the constant when runs weigh networks. A negative constant means that the simulation
+"""Values of the constant when runs weight networks. A negative constant means that the simulation
 includes more than the measured time, such as a program's start before its timed loop."""
-# Maximum seconds per core of simulation before the first run.
+# Maximum seconds of simulation per core before the first run.
 _MAX_SECONDS = 5.0
 
 
@@ -68,10 +68,10 @@ def machine_posterior(
 ) -> Posterior:
     """Return the posterior of times on a machine before any run.
 
-    With a ``coarsening``, the times in ``simulator`` replace the prior means, with a row per
-    network. Candidates without simulated times keep their prior means, shifted by the median
-    difference at the other candidates. ``noise`` is the relative standard deviation of a run; by
-    default, a grid of values.
+    With a ``coarsening``, the times in ``simulator`` replace the prior means, one row per network.
+    Candidates without simulated times keep their prior means, shifted by the median change of the
+    other candidates. ``noise`` is the relative standard deviation of a run; by default, a grid of
+    values.
     """
     errors, means = dict(prior.errors), prior.prior_means
     if simulator is not None and coarsening is not None:
@@ -87,7 +87,7 @@ def machine_posterior(
     # The slope of the machine replaces "distance", the narrower slope of a prediction.
     names = ("prior", MACHINE, "slope")
     noises = _NOISES if noise is None else (noise,)
-    # Runs show how wrong a forecast is, so they set the scale of its errors.
+    # Without simulations, the means are forecasts, and runs show how large their errors are.
     prior_scales = student_t_scales(3) if coarsening is None else np.ones(1)
     grid, weights = hyperparameter_grid(len(means), constants, noises, prior_scales)
     return replace(
@@ -120,7 +120,7 @@ def hyperparameter_grid(
 
 
 def with_network_error(prior: Posterior) -> Posterior:
-    """Return the posterior of the mean time over several networks from the prior of one."""
+    """Convert a prior of the times on one network to one of the mean times over several."""
     std, posterior = np.full(prior.n, _NETWORK_STD), prior
     for source in (TIME, FULL):
         posterior = posterior.with_error(source, "networks", ErrorComponent(std, _NETWORK_KERNEL))
@@ -128,7 +128,7 @@ def with_network_error(prior: Posterior) -> Posterior:
 
 
 def with_machine_error(posterior: Posterior) -> Posterior:
-    """Return the posterior of times on a machine, from that of the mean over several networks."""
+    """Convert a posterior of the mean times over several networks to one of times on a machine."""
     error = ErrorComponent(np.full(posterior.n, _MACHINE_STD), _MACHINE_KERNEL)
     slope = ErrorComponent.from_distance(posterior.marginal()[0], _SLOPE)
     posterior = posterior.with_error(AVERAGED, MACHINE, error)

@@ -1,4 +1,4 @@
-"""Models of measured times: a line in a reference time, with feature corrections if they help."""
+"""Models of measured times: linear in a reference time, with feature corrections if they help."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 # Features are used if they reduce the held-out error by at least this share.
 _MIN_GAIN = 0.1
-# Errors below the usual precision of written times count as 0.
+# Errors below this, the usual precision of written times, count as 0.
 _EXACT = 1e-5
 # Trees with small leaves can correct a poor reference time. Trees with large leaves are robust to
 # noise.
@@ -63,15 +63,15 @@ _N_FOLDS, _N_ROUNDS = 5, 2
 _ONE_ROUND = 1000
 # Maximum number of trees in the cross-validation; more hardly improve predictions.
 _N_TREES_HELD_OUT = 40
-# Minimum rank correlation of times with their order in the file for a hint at a drift.
+# Hint at a drift if the rank correlation of times with their order in the file exceeds this.
 _MIN_TREND = 0.8
-# Maximum slope of measured over reference times. Models of a network are off by a small factor, but
-# a wrong unit is a factor of a thousand.
+# Maximum slope of measured against reference times. Network models are off by a small factor, but
+# times in a wrong unit by a factor of a thousand.
 _MAX_SLOPE = 30.0
-# Minimum relative error of a measured time, and the log standard deviation of an unknown time.
+# Minimum relative error of a measured time, and standard deviation of an unknown log time.
 _MIN_ERROR, _UNKNOWN_STD = 1e-6, 100.0
 LEARNED_MEDIAN = "median"
-"""Source of the medians of runs from which a model has learned."""
+"""Source of times that are medians of runs, from which a model has learned."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,11 +83,11 @@ class RunModel(Result):
     table : DataFrame
         Features and reference times of the measured mappings, in the order of the runs.
     model : TimePredictor
-        Model with the target ``measured``: a line in a reference time, plus corrections from
-        features if they help.
+        Model with the target ``measured``: a linear function of a reference time, plus corrections
+        from features if they help.
     held_out : DataFrame
-        A row per tried model, indexed by its name: ``miss`` (mean relative error of held-out
-        times), and ``offered``, which is true for the selected model.
+        A row per model that was tried, indexed by name, with the columns ``miss`` (mean relative
+        error of held-out times) and ``offered`` (true for the selected model).
     predicted : ndarray, shape (n_rounds, n)
         Held-out predictions of the selected model, seconds.
     problem : MappingProblem or None
@@ -107,7 +107,7 @@ class RunModel(Result):
 
     @property
     def line(self) -> TargetTransform:
-        """The line that measured times follow in the reference."""
+        """The line that gives measured times as a function of reference times."""
         line = self.model.relative_
         assert line is not None
         return line
@@ -116,9 +116,10 @@ class RunModel(Result):
     def scores(self) -> dict[str, float]:
         """Scores of the held-out predictions.
 
-        ``rcc`` over the pairs whose times differ; ``rcc_possible``, the maximum RCC under the
-        noise; ``tied``, the share of pairs whose difference is within the noise; ``r2``; the mean
-        relative errors ``miss`` and, for the line alone, ``miss_of_line``; ``regret_1``.
+        ``rcc`` counts the pairs whose times differ, ``rcc_possible`` is the maximum RCC under the
+        noise, and ``tied`` is the share of pairs whose difference is within the noise. ``miss`` is
+        the mean relative error, and ``miss_of_line`` is the error of the line alone. The others are
+        ``r2`` and ``regret_1``.
         """
         times, predicted = self.runs.times, self.predicted
         return {
@@ -147,14 +148,15 @@ def fit_run_model(
 ) -> RunModel:
     """Select and fit a model of measured times by cross-validation.
 
-    A measured time is a constant, common to all mappings, plus a multiple of a reference time from
-    a model of the network. The reference with the smallest held-out error is selected from
-    `REFERENCES`. Trees on features correct this line if they clearly reduce the held-out error.
+    A measured time is a constant, common to all mappings, plus a multiple of a reference time,
+    which a model of the network predicts. The reference is the one from `REFERENCES` with the
+    smallest held-out error. Trees on features correct this model if they clearly reduce the
+    held-out error.
     """
     measured, times = table.loc[list(runs.names)], runs.times
     check_enough(runs)
     n_rounds = _N_ROUNDS if len(measured) < _ONE_ROUND else 1
-    # scikit-learn accepts 32 bits.
+    # scikit-learn only accepts seeds of 32 bits.
     seeds = [(seed + i) % 2**32 for i in range(n_rounds)]
     n_folds = min(_N_FOLDS, len(measured))
     rounds = [KFold(n_folds, shuffle=True, random_state=state) for state in seeds]
@@ -162,7 +164,7 @@ def fit_run_model(
     errors: dict[str, float] = {}
 
     def hold_out(models: Mapping[str, TimePredictor | DummyRegressor]) -> None:
-        """Add the held-out predictions of models, and their mean errors."""
+        """Record the held-out predictions and the mean errors of models."""
         for name, model in models.items():
             predicted[name] = _predict_held_out(model, measured, times, rounds)
             errors[name] = _mean_error(predicted[name], times)
@@ -170,7 +172,7 @@ def fit_run_model(
     hold_out({"median": DummyRegressor(strategy="median")})
     lines = {name: make_line_model(name) for name in REFERENCES if name in table.columns}
     hold_out(lines)
-    # The sort is stable, so the reference that is fastest to compute comes first at equal errors.
+    # The sort is stable: among equal errors, the reference that is fastest to compute is first.
     line, *others = sorted(lines, key=lambda name: errors[name])
     names = feature_set(features) if features else tuple(map(str, table.columns))
     base = TimePredictor(names, "measured", random_state=seeds[0], n_jobs=n_jobs)
@@ -206,8 +208,8 @@ def fit_run_model(
 
 
 def make_line_model(reference: str) -> TimePredictor:
-    """Return a model of measured times that is a line in ``reference`` without corrections."""
-    # The large minimum leaf leaves one tree with one leaf.
+    """Return a model of measured times that is linear in ``reference``, without corrections."""
+    # The minimum leaf size is so large that the only tree has only one leaf.
     return TimePredictor(
         (reference,), "measured", reference=reference, n_estimators=1, min_samples_leaf=10**9
     )
@@ -235,7 +237,7 @@ def _mean_rcc(predicted: Floats, times: Floats) -> float:
 
 
 def _is_correlated(forecast: Floats, times: Floats, n_tests: int) -> bool:
-    """Test Kendall's tau between a forecast and times, Bonferroni-corrected for several tests."""
+    """Test if a forecast correlates with times (Kendall's tau, with Bonferroni correction)."""
     if np.ptp(forecast) == 0:
         return False
     p_value = n_tests * scipy.stats.kendalltau(forecast, times, alternative="greater").pvalue
@@ -277,14 +279,15 @@ def learn_runs(
     times : path, dict of names to seconds, DataFrame or Runs
         Measured times, see `Runs.from_times`.
     simulate : int, optional
-        Maximum number of mappings to simulate. If there are no more measured mappings, simulated
-        times are tried as reference times besides the bounds. No limit by default; 0 for none.
+        Maximum number of mappings to simulate. If at most this many were measured, simulated times
+        are tried as reference times, in addition to the bounds. No limit by default; 0 for no
+        simulations.
     features : sequence of str, optional
         Features for corrections; by default, analytic and relative ones, and the reference times.
     more : sequence of str
-        Further features for the table.
+        Other features to include in the table.
     progress : callable, optional
-        Called with "features", the number of mappings whose features are computed, and that of all.
+        Called with "features", the number of mappings with computed features, and the total number.
     """
     report, seed = progress_of(progress, "features"), seed_number(seed)
     problem, runs = as_problem(comm, torus, routing), Runs.from_times(times)
@@ -294,7 +297,7 @@ def learn_runs(
     references = references_to_try(problem.routing, simulate=len(measured) <= limit)
     if features is None:
         features = (*FEATURE_SETS["analytic"], *FEATURE_SETS["relative"], *references)
-    # Check before the features are computed, which takes longer.
+    # Check first, because computing the features takes longer.
     check_enough(runs)
     names = (*features, *references, "lower_bound", *more)
     table = with_references(problem, measured, names, n_jobs=n_jobs, progress=report)
@@ -305,7 +308,7 @@ def learn_runs(
 
 
 def _warn_of_slope(learned: RunModel) -> None:
-    """Warn if the slope of measured over reference times suggests times in different units."""
+    """Warn if the slope of measured against reference times suggests that their units differ."""
     slope = learned.line.slope
     if not slope or 1 / _MAX_SLOPE < slope < _MAX_SLOPE:
         return
@@ -321,8 +324,8 @@ def condition_on_runs(
     """Return the posterior of times on the machine, and which candidates were measured, ``(n,)``.
 
     The noise of a measured time is its standard error. If no mapping ran twice, the noise is
-    unknown, and the error of the model replaces it. Errors are independent between candidates,
-    because the model has learned from the same runs already.
+    unknown, and the error of the model replaces it. The errors of different candidates are
+    independent, because the model has already learned from the same runs.
     """
     mean, std = prediction.logs()
     std = std * prediction.require_calibration().quantile(0.9) / NormalDist().inv_cdf(0.95)

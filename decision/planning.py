@@ -1,4 +1,4 @@
-"""Plan of runs on a machine: the next mapping to run, and when the runs are enough."""
+"""Plan of runs on a machine: which mapping to run next, and when the runs are enough."""
 
 from __future__ import annotations
 
@@ -56,20 +56,20 @@ if TYPE_CHECKING:
 
 COVERAGE = 0.9
 """Probability that a mapping's time is between ``low`` and ``high``."""
-# Mappings are indistinguishable if they differ by less than this number of noise deviations.
+# Mappings are indistinguishable if their times differ by less than this multiple of the noise.
 _NOISE_WIDTHS = 1.5
 # `Runs.is_outlier` finds disturbed runs of mappings that ran at least this often.
 _MIN_REPEATED = 3
-# Number of runs after which the best mapping is run again if the noise is unknown.
+# If the noise is still unknown after this number of runs, run the best mapping again.
 _RUNS_BEFORE_REPEAT = 4
 # The next run is chosen by its expected gain if that is at least this share of the time.
 _MIN_GAIN = 1e-4
 # A mapping is a rival if it is faster than the best with at least this probability.
 _RIVAL_PROBABILITY = 0.05
-# Log prior probability that a run is disturbed, one in twenty. The log delay of such a run has a
-# density of about 1, so it does not change the evidence.
+# Logarithm of the prior probability that a run is disturbed: one in twenty. The log delay of a
+# disturbed run has a density of about 1, so the delay does not change the evidence.
 _DISTURBANCE = float(np.log(0.05))
-# Minimum number of runs for a search of disturbed ones, and number of slowest runs that are tested.
+# Minimum number of runs for finding disturbed ones, and how many of the slowest runs are tested.
 _MIN_RUNS, _N_SUSPECTS = 4, 24
 
 
@@ -77,7 +77,7 @@ class Plan(Result):
     """A sequential plan of runs: ask for the next mapping, run it, and observe its time.
 
     `plan` makes it and documents its parameters. ``prior`` is the distribution of the times on the
-    machine before any run. ``is_simulated`` is true if its means come from simulations.
+    machine before any run. ``is_simulated`` is true if the prior's means come from simulations.
     """
 
     def __init__(
@@ -118,16 +118,16 @@ class Plan(Result):
 
     @property
     def best(self) -> TaskMapping:
-        """The mapping with the smallest expected time, among those that ran if any did."""
+        """The mapping with the smallest expected time; after a first run, among those that ran."""
         return self.mappings[self._best]
 
     @property
     def is_enough(self) -> bool:
-        """Whether further runs are not worth their cost."""
+        """Whether the runs so far are enough: further runs are not worth their cost."""
         return self.verdict.kind != "undecided"
 
     def forecast_times(self) -> Floats:
-        """Return the times of the network alone, simulated or predicted before any run.
+        """Return the times simulated or predicted for the network alone, before any run.
 
         Seconds, ``(n_mappings,)``, in the order of `mappings`.
         """
@@ -161,7 +161,7 @@ class Plan(Result):
     def ask(self, n: int = 1) -> list[TaskMapping]:
         """Return the ``n`` different mappings whose runs are expected to improve the choice most.
 
-        A mapping that ran before may be among them if noise hides its time.
+        Mappings that already ran may be among them, if noise hides their times.
         """
         n = whole_number(n, "number of mappings", 1)
         if self.runs is None:
@@ -177,7 +177,7 @@ class Plan(Result):
     def verdict(self) -> Verdict:
         """Confidence in the best mapping after the observed runs."""
         loss, tolerance = self._loss, self._tolerance
-        # Upper bound of the probability that one of the mappings without draws is the fastest.
+        # Upper bound on the probability that one of the mappings without draws is the fastest.
         omitted = self._omitted_probability()
         certainty = max(0.0, float((loss <= np.log1p(tolerance)).mean()) - omitted)
         kind: Kind = "sure" if certainty >= SURE else "undecided"
@@ -185,7 +185,8 @@ class Plan(Result):
         if kind == "undecided" and self.noise_from != "nothing" and omitted <= 1 - SURE:
             max_loss = np.quantile(loss, SURE + omitted, method="inverted_cdf")
             is_hidden = max_loss <= np.log1p(_NOISE_WIDTHS * self.noise_share)
-            # By default, stop also if the expected gain of all further runs is small.
+            # By default, also stop if noise hides the gain of all further runs, or the gain is
+            # small.
             if self.tolerance is None and (is_hidden or self.mean_gain + omitted <= tolerance):
                 kind = "indistinguishable" if rivals.size else "not_worth_more"
                 tolerance = float(np.expm1(max_loss))
@@ -198,7 +199,7 @@ class Plan(Result):
 
     @property
     def gain(self) -> float:
-        """Upper bound, at 95 %, of the share of the time that more runs would save."""
+        """Maximum share of the time that more runs would save, with 95 % probability."""
         return float(-np.expm1(-np.quantile(self._loss, SURE)))
 
     @property
@@ -215,7 +216,7 @@ class Plan(Result):
         return float(np.exp(best) * (best - self._joint[0].min() + gain))
 
     def ratio_to(self, name: str) -> tuple[float, float]:
-        """Return the interval, with `COVERAGE`, of the best's time over that of another mapping."""
+        """Return the `COVERAGE` interval of the ratio of the best time to another mapping's."""
         pair = np.array([self._best, self.names.index(name)])
         best, other = self._posterior.sample(pair).logs.T
         low, high = np.exp(np.quantile(best - other, [(1 - COVERAGE) / 2, (1 + COVERAGE) / 2]))
@@ -223,7 +224,7 @@ class Plan(Result):
 
     @property
     def more_runs(self) -> int:
-        """Number of runs that separate the best from its rivals by ``tolerance``, or by 1 %."""
+        """Number of further runs that would separate the best from its rivals by the tolerance."""
         # The difference of two mean times has the variance 2 noise^2 / n.
         deviations = NormalDist().inv_cdf(SURE) * self.noise_share / np.log1p(self._tolerance)
         needed = 2 * deviations**2
@@ -238,7 +239,7 @@ class Plan(Result):
 
     @property
     def noise_from(self) -> Literal["user", "repetitions", "nothing"]:
-        """Source of the noise: the caller, repeated runs, or nothing but the prior."""
+        """Source of the noise estimate: the caller, repeated runs, or only the prior."""
         if self.noise is not None:
             return "user"
         repeated = self.runs is not None and bool((self.runs.counts > 1).any())
@@ -261,7 +262,7 @@ class Plan(Result):
 
     @lazy
     def _loss(self) -> Floats:
-        """Logarithm of the best mapping's time over the minimum, for each draw."""
+        """For each draw, the log ratio of the best mapping's time to the minimum time."""
         return self._draws.loss(self._best)
 
     def _rivals(self) -> Indices:
@@ -276,10 +277,10 @@ class Plan(Result):
     def table(self) -> pd.DataFrame:
         """A row per mapping, the best first.
 
-        Columns: ``mapping``; ``time`` (seconds, the expected time of a run without noise) with its
-        interval ``low`` to ``high``; ``p_best`` (probability of being the fastest); ``runs`` and
-        their mean, ``measured``; ``source``: measured or predicted. Before the first run, times
-        are the predictions for the network alone.
+        Columns: ``mapping``; ``time`` (expected time of a run without noise, seconds) and its
+        interval, ``low`` to ``high``; ``p_best`` (probability of being the fastest); ``runs``
+        (number of runs) and ``measured`` (their mean time); and ``source`` (measured or predicted).
+        Before the first run, times are predictions for the network alone.
         """
         if self.runs is not None:
             time, low, high = self._posterior.interval(COVERAGE)
@@ -321,8 +322,8 @@ class Plan(Result):
         if used.size < _MIN_RUNS:
             return excluded
         evidence = self._condition_on(used).evidence
-        # Exclude slow runs one by one while that increases the evidence, which includes the prior
-        # probability of a disturbance.
+        # Exclude slow runs one by one as long as this increases the evidence, which includes the
+        # prior probability that a run is disturbed.
         while True:
             slowest = used[np.argsort(-self.runs.seconds[used], kind="stable")][:_N_SUSPECTS]
             trials = [(self._condition_on(used[used != i]), int(i)) for i in slowest]
@@ -364,9 +365,9 @@ class Plan(Result):
         return self._draws.candidates
 
     def _omitted_probability(self) -> float:
-        """Return an upper bound of the probability that a candidate without draws is the fastest.
+        """Return an upper bound on the probability that a candidate without draws is the fastest.
 
-        It is the sum of their separate probabilities of being faster than the best.
+        The bound is the sum of these candidates' probabilities of being faster than the best.
         """
         if self.runs is None or self._likely.size == len(self.names):
             return 0.0
@@ -376,9 +377,9 @@ class Plan(Result):
 
 
 def knowledge_gradient(mean: Floats, covariance: Floats, variance: float) -> Floats:
-    """Return the expected decrease of the minimum mean by one run of each mapping.
+    """For each mapping, return how much one run is expected to lower the minimum of the means.
 
-    After Frazier, Powell and Dayanik, INFORMS Journal on Computing 21, 2009.
+    The method is that of Frazier, Powell and Dayanik, INFORMS Journal on Computing 21, 2009.
     """
     # A run of mapping j that is z standard deviations slower than expected moves the mean of
     # mapping i by z * shift[i, j]. Average the minimum over 32 equally likely values of z.
@@ -395,8 +396,8 @@ def best_batch(
 ) -> Indices:
     """Return ``n`` different mappings to run together, chosen greedily by knowledge gradient.
 
-    If no run has a noticeable gain, choose the mappings whose runs resolve most of the probability
-    that another mapping is faster than the best by more than ``tolerance``, a relative difference.
+    If no run has a noticeable gain, choose the mappings whose runs best resolve whether another
+    mapping is faster than the best by a relative difference of more than ``tolerance``.
     """
     covariance = covariance.copy()
     chosen: list[int] = []
@@ -421,7 +422,7 @@ def _resolved_probability(
 ) -> Floats:
     """Return how much a run of each mapping is expected to confirm or refute the best one.
 
-    This is the sum over the other mappings of the probability that one is faster than the best,
+    It is a sum over the other mappings: the probability that the other one is faster than the best,
     times the share of the variance of their difference that the run explains.
     """
     best = int(mean.argmin())
@@ -429,7 +430,8 @@ def _resolved_probability(
     difference = np.maximum(own_variance + covariance[best, best] - 2 * covariance[best], 1e-300)
     chance = normal_cdf((mean[best] - mean - np.log1p(tolerance)) / np.sqrt(difference))
     chance[best] = 0.0
-    # Variance of the difference between mapping j and the best that a run of i explains.
+    # Element [i, j]: the variance of the difference between j and the best that a run of i
+    # explains.
     run_variance = own_variance[:, None] + variance + 1e-300
     explained = (covariance - covariance[:, [best]]) ** 2 / run_variance
     return np.asarray((explained / difference) @ chance)
@@ -454,34 +456,34 @@ def plan(
     """Plan the runs of mappings on a machine: which mapping is next, and when runs are enough.
 
     A measured time includes computation, software and noise. It is modelled as a constant plus a
-    factor times the simulated or predicted time of the network. The runs determine both, the error
-    of each mapping and the noise of a run. `Plan.ask` returns the mapping whose run is expected to
-    improve the choice most (knowledge gradient: Frazier, Powell and Dayanik, 2009), and
-    `Plan.observe` adds its time.
+    factor times the simulated or predicted time of the network. The runs determine the constant,
+    the factor, the error of each mapping and the noise of a run. `Plan.ask` returns the mapping
+    whose run is expected to improve the choice most (knowledge gradient: Frazier, Powell and
+    Dayanik, 2009), and `Plan.observe` adds the time of that run.
 
     Parameters
     ----------
     times : path, dict or DataFrame, optional
-        Runs made so far: a file of `read_runs`, names and seconds, or columns ``mapping`` and
-        ``time``. The file may be missing or empty.
+        Runs made so far: a file for `read_runs`, a dict of names to seconds, or a table with the
+        columns ``mapping`` and ``time``. The file may be missing or empty.
     noise : float, optional
         Relative standard deviation of a run; by default, estimated from repeated runs.
     tolerance : float, optional
-        Relative difference in time that is not worth further runs: the runs are enough if, with
-        95 % probability, no mapping is faster by more. Default: 1 %; the runs are then also enough
-        if the expected gain of all further runs is below 1 %, or if differences are below 1.5 times
-        the noise.
+        Relative difference in time that is not worth further runs: the runs are enough if no
+        mapping is faster than the best by more than this, with 95 % probability. Default: 1 %; the
+        runs are then also enough if the expected gain of all further runs is below 1 %, or if
+        differences are below 1.5 times the noise.
     run_cost : float, optional
-        The runs are also enough if the next run is expected to reduce the time of the chosen
-        mapping by fewer seconds. No limit by default.
+        The runs are also enough if the next run is expected to shorten the chosen mapping's time by
+        less than this many seconds. No limit by default.
     model : TimePredictor or path
         A model fitted on named features; by default, the one that comes with toruscast.
     simulate : int, optional
-        Maximum number of candidates to simulate. If there are no more, and all simulations take a
-        few seconds, they replace the predictions of the default model. No limit by default; 0 for
-        none.
+        Maximum number of candidates to simulate. If there are at most this many, and simulating
+        them all takes a few seconds, simulated times replace the predictions of the default model.
+        No limit by default; 0 for no simulations.
     progress : callable, optional
-        Called with "features", the number of mappings whose features are computed, and that of all.
+        Called with "features", the number of mappings with computed features, and the total number.
 
     Examples
     --------

@@ -1,10 +1,11 @@
 """Posterior of the candidates' times, conditioned on simulations and runs.
 
 The logarithms of all times are a Gaussian process. Each is a mean plus errors, which are correlated
-between candidates, so an observed time also changes the prediction of other candidates. Parameters
-that are not Gaussian have values on a grid, whose points are weighted by their likelihood: the
-scale of the errors and, for runs, the constant in a measured time, the noise and the network of the
-machine. Five equally likely scales approximate a Student-t process with four degrees of freedom.
+between candidates, so observing the time of one candidate also changes the predictions of others.
+The parameters that are not Gaussian are the scale of the errors and, for runs, the constant in a
+measured time, the noise and the network of the machine. Their values lie on a grid, whose points
+are weighted by their likelihood. Five equally likely scales approximate a Student-t process with
+four degrees of freedom.
 """
 
 from __future__ import annotations
@@ -29,29 +30,31 @@ Indices = NDArray[np.int64]
 TIME, FULL, COARSE, RUN, MACHINE, AVERAGED = "time", "full", "coarse", "run", "machine", "averaged"
 """Sources of times: the simulated time to predict; a full simulation, which observes it exactly; a
 coarse simulation; a run; the time on a machine, which runs observe with noise; and the time on a
-machine of unknown rules, predicted by the mean over several simulated networks."""
+machine with unknown rules, predicted by the mean over several simulated networks."""
 N_DRAWS = 4000
 N_TOGETHER = 200
 """Maximum number of candidates that are drawn together: those likeliest to be the fastest."""
 _MACHINE_SOURCES = (RUN, MACHINE)
-# Prior variance of the logarithm of the factor between measured and simulated times: nearly flat.
+# Prior variance of the log ratio of measured to simulated times. This prior is nearly flat.
 _FACTOR_VARIANCE = 3.0**2
 # Minimum share of an expected time that remains when a negative constant is added.
 _MIN_REMAINING = 0.1
-# Variances that keep covariances of exact observations positive definite.
+# Variances added to keep the covariances of exact observations positive definite.
 _JITTER, _NUGGET = 1e-18, 1e-9
-# Exponent of the evidence in the weights of networks. No plausible network is exactly the network
-# of the machine, so a few runs should not exclude all but one. Chosen on four programs.
+# Exponent of the evidence when weighting networks. No plausible network is exactly that of the
+# machine, so a few runs should not exclude all but one. Tuned on four programs.
 _NETWORK_SHARE = 0.25
-# Grid points are dropped below this share of the largest weight.
+# Grid points are dropped if their weight is below this share of the largest weight.
 _MIN_WEIGHT = 1e-3
-# Maximum number of candidates in the expected RCC; more are thinned out evenly.
+# Maximum number of candidates for the expected RCC; if there are more, they are thinned out evenly.
 _MAX_PAIRED = 1000
-# Maximum common share of the prior error, smooth share of the rest, and factor of its standard
-# deviation. With these, 90 % intervals cover 90 % of the times (`benchmarks/posterior.py`).
+# For the prior error: maximum common share, smooth share of the remainder, and factor that widens
+# the standard deviation. With these, 90 % intervals cover 90 % of the times
+# (`benchmarks/posterior.py`).
 _MAX_COMMON, _SMOOTH, _WIDENING = 0.1, 2 / 3, 1.1
-# Prior standard deviation of the slope of log time over predicted log time, minus 1: messages of
-# slower mappings wait longer than the bound assumes (`benchmarks/forecast.py`).
+# Prior standard deviation of the slope of log time against predicted log time. The slope may not be
+# 1, because messages of slower mappings wait longer than the bound assumes
+# (`benchmarks/forecast.py`).
 _PRIOR_SLOPE = 0.2
 
 
@@ -64,7 +67,7 @@ class Kernel(NamedTuple):
     """Share with a Gaussian kernel over the features."""
     independent: float
     length_scale: float = 0.5
-    """Root mean square distance of features."""
+    """Length of the Gaussian kernel, as a root mean square distance between features."""
 
 
 class ErrorComponent(NamedTuple):
@@ -75,23 +78,23 @@ class ErrorComponent(NamedTuple):
 
     @classmethod
     def from_distance(cls, mean: Floats, slope: float) -> Self:
-        """Return an error that is proportional to the distance of ``mean`` from its minimum."""
+        """Return an error that is proportional to ``mean`` minus the minimum of ``mean``."""
         return cls(slope * (mean - mean.min()), Kernel(common=1.0, smooth=0.0, independent=0.0))
 
 
 class Hyperparameters(NamedTuple):
     """A grid point of the parameters that are not Gaussian.
 
-    A run takes ``b (constant * median + t)`` with relative ``noise`` where the network takes ``t``,
-    for any factor ``b``.
+    If the network takes ``t``, a run takes ``b (constant * median + t)`` with relative ``noise``,
+    where ``b`` is any factor.
     """
 
     prior_scale: float = 1.0
-    """Factor of the standard deviation of the prior error."""
+    """Factor that multiplies the standard deviation of the prior error."""
     constant: float = 0.0
-    """Time that does not depend on the mapping, over the median time of the network."""
+    """Time that does not depend on the mapping, divided by the median time of the network."""
     machine_scale: float = 1.0
-    """Factor of the standard deviation of the machine error."""
+    """Factor that multiplies the standard deviation of the machine error."""
     noise: float = 0.0
     """Relative standard deviation of repeated runs."""
     network: int = 0
@@ -132,7 +135,7 @@ class Draws(NamedTuple):
         return chances
 
     def loss(self, candidate: int) -> Floats:
-        """Return the logarithm of a candidate's time over the minimum, for each draw."""
+        """For each draw, return the log ratio of a candidate's time to the minimum time."""
         logs = self.logs[:, int(np.flatnonzero(self.candidates == candidate)[0])]
         return np.asarray(logs - self.logs.min(axis=1))
 
@@ -144,11 +147,11 @@ class Posterior:
     Parameters
     ----------
     prior_means : ndarray, shape (n_networks, n)
-        Expected logarithms before any observation; the hyperparameters choose the row.
+        Expected log times before any observation; the hyperparameters select a row.
     errors : dict of str to ErrorComponent
         The hyperparameters scale ``prior`` and ``machine``.
     sources : dict of str to tuple of str
-        Names of the errors in the times of each source.
+        For each source, names of the errors that its times have.
     features : ndarray, shape (n, n_features)
         Normalised features for the kernels.
     bounds : ndarray, shape (n,)
@@ -156,8 +159,8 @@ class Posterior:
     grid, grid_weights
         Hyperparameters, and their prior weights.
     target : {"time", "machine", "averaged"}
-        Source of the times to predict. ``averaged``: times on a machine that is simulated by the
-        mean over several networks.
+        Source of the times to predict. ``averaged``: times on a machine, predicted by the mean over
+        several simulated networks.
     """
 
     prior_means: Floats
@@ -173,7 +176,7 @@ class Posterior:
 
     @classmethod
     def from_prediction(cls, prediction: PriorPrediction, bounds: Floats, seed: int = 0) -> Self:
-        """Return the prior with the intervals of a model's prediction, and lower bounds (s)."""
+        """Return a prior that has the intervals of a model's prediction, and lower bounds (s)."""
         mean, scale = prediction.logs()
         calibration = prediction.require_calibration()
         common = float(calibration.common.var())
@@ -203,10 +206,10 @@ class Posterior:
     def condition(
         self, candidates: Indices, source: str, times: Floats, variance: float | Floats = 0.0
     ) -> Self:
-        """Return the posterior conditioned on further times of one source.
+        """Return the posterior conditioned on additional times from one source.
 
-        ``variance`` is the variance of the logarithms of the times, in addition to the errors of
-        the source and the noise of the grid. All runs of a mapping must be given in one call.
+        The ``variance`` of the log times adds to the errors of the source and the noise of the
+        grid. All runs of a mapping must be given in one call.
         """
         if not len(candidates):
             return self
@@ -258,7 +261,7 @@ class Posterior:
 
     @SingleBlasThread()
     def marginal(self, candidates: Indices | None = None) -> tuple[Floats, Floats]:
-        """Return mean and standard deviation of each logarithm."""
+        """Return the mean and the standard deviation of each log time."""
         candidates = np.arange(self.n) if candidates is None else candidates
         weights, means, variances = self._moments(candidates, diagonal=True)
         mean = weights @ means
@@ -266,7 +269,7 @@ class Posterior:
 
     @SingleBlasThread()
     def joint(self, candidates: Indices) -> tuple[Floats, Floats]:
-        """Return mean and covariance of some logarithms."""
+        """Return the means and the covariance of the log times of some candidates."""
         weights, means, covariances = self._moments(candidates)
         mean = weights @ means
         centred = means - mean
@@ -274,7 +277,7 @@ class Posterior:
         return mean, between + np.einsum("w,wij->ij", weights, covariances)
 
     def interval(self, coverage: float) -> tuple[Floats, Floats, Floats]:
-        """Return median, lower and upper end of each candidate's time, seconds, ``(n,)`` each."""
+        """Return the median and interval ends of each candidate's time, seconds, ``(n,)`` each."""
         mean, std = self.marginal()
         margin = NormalDist().inv_cdf((1 + coverage) / 2) * std
         known_logs = self.known_logs()
@@ -310,7 +313,7 @@ class Posterior:
 
     @lazy
     def _solution(self) -> tuple[Floats, float, Floats, Floats]:
-        """Weights of the grid points, evidence, and the Cholesky factor and K^-1 r of each point.
+        """Weights of grid points, the evidence, and for each point, K's Cholesky factor and K^-1 r.
 
         K is the covariance of the observations, and r their difference from the prior mean.
         """
@@ -328,7 +331,7 @@ class Posterior:
         diagonal = np.arange(observed.candidates.size)
         variance = covariance[:, diagonal, diagonal]
         variance = variance + observed.variance + is_run * noise[:, None] ** 2 / observed.counts
-        # Keep the matrix regular for candidates with equal features or no variance.
+        # Keep the matrix invertible even if candidates have equal features or no variance.
         regular = variance + _NUGGET * variance.mean(axis=1)[:, None] + _JITTER
         covariance[:, diagonal, diagonal] = regular
         root = np.linalg.cholesky(covariance)
@@ -351,10 +354,10 @@ class Posterior:
     def _moments(
         self, candidates: Indices, *, diagonal: bool = False
     ) -> tuple[Floats, Floats, Floats]:
-        """Return weight, mean and covariance of the target at each of ``w`` grid points in use.
+        """Return the weights of the ``w`` grid points in use, and the target's mean and covariance.
 
-        Shapes are ``(w,)``, ``(w, n)`` and ``(w, n, n)``. With ``diagonal``, only the variances are
-        returned, ``(w, n)``. The formulas are those of Gaussian process regression.
+        Shapes are ``(w,)``, ``(w, n)`` and ``(w, n, n)``. With ``diagonal``, return only the
+        variances, ``(w, n)``. The formulas are those of Gaussian process regression.
         """
         weights, _, roots, solved = self._solution
         observed, used = self.observations, np.flatnonzero(weights)
@@ -379,14 +382,14 @@ class Posterior:
         return weights[used], np.array(means), np.array(spreads)
 
     def _temper_networks(self, logs: Floats) -> Floats:
-        """Raise the evidence of each network to a power below 1 in the log weights of the grid."""
+        """Return log weights in which each network's evidence is raised to a power below 1."""
         network = np.array([point.network for point in self.grid])
         evidence = np.full(len(self.prior_means), -np.inf)
         np.logaddexp.at(evidence, network, logs)
         return np.asarray(logs - (1 - _NETWORK_SHARE) * evidence[network])
 
     def _prior_mean(self, points: Indices, candidates: Indices, source: Any) -> Floats:
-        """Return the expected logarithms of times by source, ``(n_points, n_candidates)``."""
+        """Return the prior means of log times by source, ``(n_points, n_candidates)``."""
         is_run = np.isin(source, _MACHINE_SOURCES)
         network = [self.grid[i].network for i in points]
         mean = self.prior_means[network][:, candidates]
@@ -446,9 +449,9 @@ class Posterior:
 
 def student_t_scales(n: int = 5) -> Floats:
     """Return equally likely scales of a Student-t with four degrees of freedom and variance 1."""
-    # A Student-t value is a normal one times sqrt(4 / X), with X from a chi-square distribution of
-    # four degrees of freedom. X / 2 exceeds h with probability exp(-h) (1 + h), which Newton's
-    # method solves for h. The import of scipy.special would take longer than the rest.
+    # A Student-t value is a normal value times sqrt(4 / X), where X has a chi-square distribution
+    # with four degrees of freedom. X / 2 exceeds h with probability exp(-h) (1 + h). Newton's
+    # method solves this for h, because importing scipy.special would take longer.
     probability, half = (np.arange(n) + 0.5) / n, np.ones(n)
     for _ in range(50):
         half += (np.log1p(half) - half - np.log(probability)) * (1 + half) / half
@@ -470,7 +473,7 @@ def evaluate_kernel(kernel: Kernel, features: Floats, rows: Indices, columns: In
 
 @kernel
 def normal_cdf(scores: Floats) -> Floats:
-    """Return the standard normal distribution function of each score, ``(n,)``."""
+    """Return the standard normal cumulative distribution function at each score, ``(n,)``."""
     below = np.empty(scores.size)
     for i in range(scores.size):
         below[i] = math.erfc(-scores[i] / math.sqrt(2.0)) / 2
@@ -478,9 +481,9 @@ def normal_cdf(scores: Floats) -> Floats:
 
 
 def misorder_probabilities(posterior: Posterior) -> tuple[Indices, Floats]:
-    """Return candidates, and the probabilities that their means misorder each pair, ``(n, n)``.
+    """Return candidates, and the probability that the means misorder each pair, ``(n, n)``.
 
-    More than `_MAX_PAIRED` candidates are thinned out. Pairs of known times have the probability 0.
+    More than `_MAX_PAIRED` candidates are thinned out. The probability is 0 for known times.
     """
     n = posterior.n
     candidates = np.unique(np.linspace(0, n - 1, min(n, _MAX_PAIRED)).astype(np.int64))

@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from toruscast.decision.measured import RunModel
     from toruscast.mapping.problem import Mappings, ProblemLike, TorusLike
 else:
-    # It imports scikit-learn, which takes a second.
+    # This module imports scikit-learn, which takes a second.
     measured_models = LazyModule("toruscast.decision.measured")
 
 
@@ -96,17 +96,17 @@ def rank(
     """Rank mappings by their predicted times, and simulate those that may be the fastest.
 
     A model predicts a time and an interval for every candidate from features of its routes. The
-    candidate with the best prediction and the default order of tasks are simulated, then the
-    rivals. Each simulation updates the predictions of the others. The loop stops when the best is
-    proved or sure to be the fastest, or when the budget is spent.
+    default order of tasks and the candidate with the best prediction are simulated first, then the
+    rivals. Each simulation updates the predictions of the other candidates. The loop stops when the
+    best is proved or sure to be the fastest, or when the budget is spent.
 
     With ``goal="order"``, all candidates are simulated with coarse packets. Candidates whose pairs
     are likeliest to be in the wrong order are then simulated with real packets, until the expected
-    RCC, `Verdict.rcc`, reaches that of the budget or the budget is spent.
+    RCC (`Verdict.rcc`) reaches `Budget.rcc`, or the budget is spent.
 
-    If rules of the network are unknown (`Network.unknown_rules`), candidates are simulated on
-    several networks that the machine may have and ranked by the mean. A proof must then hold on
-    each of these networks.
+    If some rules of the network are unknown (`Network.unknown_rules`), candidates are simulated on
+    several networks that the machine may have, and are ranked by their mean times. A proof must
+    then hold on each of these networks.
 
     The first simulation after installation takes about a minute longer because it is compiled.
 
@@ -118,22 +118,23 @@ def rank(
         A model fitted on named features; by default, the one that comes with toruscast.
     times : path, dict of names to seconds, DataFrame or Runs, optional
         Measured times (`Runs.from_times`) of six or more of the candidates. A model of measured
-        times predicts the other candidates, without a simulation loop. If rules of the network
-        are unknown, any number of runs weighs the networks that the machine may have.
+        times predicts the other candidates, without a simulation loop. If some rules of the network
+        are unknown, any number of runs is enough: they weight the networks that the machine may
+        have.
     goal : {"fastest", "order"}
         Whether to find the fastest candidate, or the order of all.
     budget : Budget or int, optional
         Maximum number of simulations with real packets; 0 for a prediction only. With ``times``, 0
-        excludes simulated times from the references of the model.
+        means that the model uses no simulated times as reference.
     check : bool
-        Whether to simulate all candidates in the end, score the ranking by the simulated times, and
-        sort it by them.
+        Whether to simulate all candidates at the end, score the ranking against these simulated
+        times, and then sort it by them.
     coverage : float
         Probability that a time is in the interval ``low`` to ``high``.
     n_jobs : int, optional
-        Number of threads, and of candidates simulated at the same time.
+        Number of threads; each simulates one candidate at a time.
     progress : callable, optional
-        Called with the stage, "features" or "simulations", the finished number and the maximum.
+        Called with the stage ("features" or "simulations"), the finished and the maximum number.
 
     Examples
     --------
@@ -188,7 +189,7 @@ def rank(
 
 
 class CandidateSet(NamedTuple):
-    """Candidates of a problem with their features and the posterior of their times."""
+    """Candidates of a problem, with their features and the posterior of their times."""
 
     problem: MappingProblem
     mappings: tuple[TaskMapping, ...]
@@ -203,7 +204,7 @@ class CandidateSet(NamedTuple):
         return default_order(self.mappings, candidate_names(self.mappings), self.problem.torus)
 
     def column(self, name: str) -> Floats:
-        """Return a feature of each candidate."""
+        """Return the values of a feature for all candidates."""
         return self.features[name].to_numpy(dtype=np.float64)
 
 
@@ -215,7 +216,7 @@ def describe_candidates(
     seed: int = SEED,
     progress: Callable[[int, int], object] | None = None,
 ) -> tuple[CandidateSet, CandidateSimulator]:
-    """Return candidates with features and the prior of a model, and their simulator."""
+    """Return candidates, with features and a prior from a model, and their simulator."""
     start = time.monotonic()
     blocks = extract_blocks(
         problem,
@@ -227,12 +228,12 @@ def describe_candidates(
     )
     features = pd.concat(blocks)
     networks = candidate_networks(problem.torus, problem.routing)
-    # The first network has the sure bound of the features.
+    # The sure bound in the features is the bound on the first network.
     others = [bound_candidates(problem, mappings, network, n_jobs) for network in networks[1:]]
     bounds = np.column_stack([features.pop(SURE_BOUND), *others]).astype(np.float64)
     prediction, unseen_traffic = predict_prior(model, features, problem, mappings)
     lower = features["lower_bound"].to_numpy(dtype=np.float64)
-    # The release bound is closer to the times, but they may be below it in adaptive routing.
+    # The release bound is closer to the times, but with adaptive routing, times may be below it.
     release = features[BOUND].to_numpy(dtype=np.float64)
     simulator = CandidateSimulator(problem, mappings, lower, release, n_jobs, networks, bounds)
     simulator.spent["bound"] = time.monotonic() - start
@@ -265,7 +266,7 @@ def _rank_by_simulations(
     source = np.where(is_simulated, "simulated" if n_networks == 1 else "averaged", source)
     is_leading = decision.times == decision.best_time
     if not decision.n_simulated:
-        # Among equal predictions, the mapping with the smallest load of the network leads.
+        # Among equal predictions, the mapping with the smallest network load leads.
         loads = candidates.column("hop_bytes")
         rounded = np.array([f"{seconds:.3g}" for seconds in summary.time])
         is_leading = rounded == rounded[summary.time.argmin()]
@@ -320,7 +321,7 @@ def _summarise_simulations(decision: Decision, coverage: float) -> PosteriorSumm
     """Return the posterior of the times on one network, with exact simulated times."""
     posterior, is_simulated = decision.posterior, decision.is_simulated
     draws = decision.draws() if is_simulated.any() else posterior.sample()
-    # Logarithms in the posterior would round the simulated times.
+    # Replace the posterior's values, because their logarithms would round the simulated times.
     time, low, high = (
         np.where(is_simulated, decision.times, values) for values in posterior.interval(coverage)
     )
@@ -343,7 +344,7 @@ def _widen_intervals(summary: PosteriorSummary, times: Floats) -> PosteriorSumma
 def _rank_by_networks(
     candidates: CandidateSet, simulator: CandidateSimulator, runs: Runs, coverage: float
 ) -> Ranking:
-    """Return the ranking by runs on a machine, which weigh the networks that it may have."""
+    """Return a ranking in which runs on a machine weight the networks that it may have."""
     measured = find_measured(candidates.mappings, runs)
     if len(runs.names) >= MIN_MAPPINGS:
         check_enough(runs)
@@ -413,7 +414,7 @@ def _rank_by_runs(
 def _make_ensemble(
     candidates: CandidateSet, simulator: CandidateSimulator, weights: Floats | None = None
 ) -> NetworkEnsemble:
-    """Return the simulated times on each network with its weight, equal weights by default."""
+    """Return the simulated times on each network, and the network weights, by default equal."""
     names = [network.name for network in simulator.networks]
     rows = pd.Index(candidate_names(candidates.mappings), name="mapping")
     weights = np.full(len(names), 1 / len(names)) if weights is None else weights
@@ -436,19 +437,19 @@ def _build_ranking(
 ) -> tuple[Ranking, Indices]:
     """Return the ranking and the index of the candidate in each row of its table.
 
-    Candidates where ``is_leading`` is true come first, then the order is by time. ``bounds`` are
-    lower bounds of the times, seconds; ``fields`` are further fields of `Ranking`.
+    Candidates with a true ``is_leading`` come first; apart from that, the order is by time.
+    ``bounds`` are lower bounds of the times, seconds; ``fields`` are further fields of `Ranking`.
     """
     features = {name: candidates.column(name) for name in TABLE_FEATURES}
-    # Bounds are missing if those of the network do not apply to measured times.
+    # ``bounds`` is None if the bounds of the network do not apply to measured times.
     features["lower_bound"] = np.full(cost.candidates, np.nan) if bounds is None else bounds
     columns = summary._asdict()
     certainty = columns.pop("certainty")
     names = candidate_names(candidates.mappings)
     table = pd.DataFrame({"mapping": names, **columns, "source": source, **features})
     is_last = np.zeros(len(table), dtype=bool) if is_leading is None else ~is_leading
-    # Among equal times, prefer the default order. Round the probabilities, because they differ by
-    # the noise of the draws even if candidates are equal.
+    # Among equal times, prefer the default order. Round the probabilities, because random draws
+    # make them differ even for equal candidates.
     is_moved = np.arange(len(table)) != candidates.default
     table = table.iloc[np.lexsort((-table["p_best"].round(2), is_moved, table["time"], is_last))]
     table.insert(0, "rank", np.arange(1, len(table) + 1))

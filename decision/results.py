@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 TABLE_FEATURES = ("lower_bound", "max_bytes", "hop_bytes", "avg_hops_per_byte", "max_FIFO")
 """Features in the table of an answer."""
 SUMMED_PROFILE_FACTORS = (0.84, 2.3)
-"""90 % interval of a program's time over that of its summed profile, in which all messages start at
-once (`python -m studies run real_mpi`)."""
+"""90 % interval of the ratio of a program's time to the time of its summed profile, in which all
+messages start at once (`python -m studies run real_mpi`)."""
 MIN_RIVAL_PROBABILITY = 0.01
 """A candidate is a rival if it is the fastest with at least this probability."""
 
 Kind = Literal["proved", "sure", "indistinguishable", "not_worth_more", "undecided"]
-# Default mappings of the launcher of Fugaku.
+# Default mappings of Fugaku's launcher.
 _FUGAKU_DEFAULTS = tuple(f"rank-map-bynode={'XYZ'[:n]}" for n in (1, 2, 3))
 
 
@@ -58,13 +58,14 @@ class Verdict:
     rivals : tuple of str
         Candidates that may be faster, likeliest first.
     rcc : float or None
-        Expected share of pairs of candidates in the right order; None if only times of a machine
-        are known.
+        Expected share of pairs of candidates that are in the right order; None if only times of a
+        machine are known.
     tolerance : float
         Relative difference in time that is not worth more simulations or runs; larger if the kind
         is *indistinguishable* or *not_worth_more*.
     n_proved, n_networks : int
-        Number of plausible networks on which the best is proved to be the fastest, and of all.
+        Number of plausible networks on which the best is proved to be the fastest, and number of
+        all plausible networks.
     """
 
     kind: Kind
@@ -76,7 +77,7 @@ class Verdict:
     n_networks: int = 1
 
     def in_words(self, workload: Workload) -> str:
-        """Return the kind, and the scope of a proof."""
+        """Return the kind in words, and for a proof, also its scope."""
         if self.kind != "proved":
             return self.kind.replace("_", " ")
         return f"proved in simulation{describe_proof_scope(workload)}"
@@ -115,7 +116,7 @@ class Cost(NamedTuple):
     """Simulations and runs behind an answer."""
 
     simulated: int
-    """Candidates simulated before the decision: with real packets, or with any if runs decide."""
+    """Candidates simulated before the decision, with real packets (if runs decide, with any)."""
     candidates: int
     is_coarse: bool
     """Whether the model needs a coarse simulation of every candidate."""
@@ -137,7 +138,7 @@ class ReleaseBoundRanking(NamedTuple):
 
 
 class NetworkEnsemble(NamedTuple):
-    """Times of the candidates on the networks that a machine of unknown rules may have."""
+    """Times of the candidates on the networks that a machine with unknown rules may have."""
 
     times: pd.DataFrame
     """Simulated seconds: a row per mapping, a column per network; NaN where not simulated."""
@@ -146,7 +147,7 @@ class NetworkEnsemble(NamedTuple):
 
     @property
     def spread(self) -> float:
-        """Relative difference between networks in the time of a mapping, root mean square."""
+        """Root mean square of the relative differences in a mapping's time between networks."""
         logs = np.log(self.times.dropna().to_numpy())
         centred = logs - logs.mean(axis=0)
         return float(np.expm1(np.sqrt(centred.var(axis=1).mean())))
@@ -161,14 +162,14 @@ class Ranking(Result):
     table : DataFrame
         A row per candidate, best first: ``rank, mapping, time, low, high`` (seconds), ``p_best``
         (probability of being the fastest), ``source``, the lower bound and the main metrics; with
-        ``check`` also ``observed_time``, the simulated one. ``source`` is ``simulated``,
-        ``measured``, ``predicted``, ``coarse`` (predicted from a coarse simulation) or ``averaged``
-        (the geometric mean over the networks that a machine of unknown rules may have).
-        For a summed profile (`Workload.summed`), times assume that all messages start at once;
-        ``low`` and ``high`` include the longer time of a program with rounds.
+        ``check``, also the simulated ``observed_time``. ``source`` is ``simulated``, ``measured``,
+        ``predicted``, ``coarse`` (predicted from a coarse simulation) or ``averaged`` (the
+        geometric mean over the networks that a machine with unknown rules may have). For a summed
+        profile (`Workload.summed`), times assume that all messages start at once; ``low`` and
+        ``high`` allow for the longer time of a program with rounds.
     unchecked : Ranking or None
-        With ``check``, the answer before the check. After it, all times are known: the table is
-        sorted by ``observed_time``, and the verdict is *proved*.
+        With ``check``, the answer before the check. After the check, all times are known: the table
+        is sorted by ``observed_time``, and the verdict is *proved*.
     scores : dict of str to float
         Quality of the ranking; empty without ``check``.
     learned : RunModel or None
@@ -177,11 +178,11 @@ class Ranking(Result):
         Kinds of traffic that the model has not learned from, such as ``dependent rounds``. The
         default model then uses its widest intervals.
     spent : dict of str to float
-        Seconds for ``bound`` (features of the routes, and the model), ``coarse`` and ``full``
+        Seconds spent on ``bound`` (the route features and the model), on ``coarse`` and on ``full``
         simulations.
     physical : ReleaseBoundRanking or None
-        The ranking by the release bound, unless the default model is used; the table then has the
-        column ``release_bound``.
+        The ranking by the release bound, if the model is not the default one; the table then has
+        the column ``release_bound``.
     networks : NetworkEnsemble or None
         Times on each network that the machine may have, if its rules are unknown
         (`Network.rules`).
@@ -205,7 +206,7 @@ class Ranking(Result):
 
     @property
     def model(self) -> TimePredictor | DefaultModel:
-        """The default model, or the trained one as an estimator of scikit-learn."""
+        """The default model, or your trained model as a scikit-learn estimator."""
         if isinstance(self.fitted, DefaultModel):
             return self.fitted
         # scikit-learn takes a second to import.
@@ -219,7 +220,7 @@ class Ranking(Result):
         return self.named(self.table["mapping"].iloc[0])
 
     def named(self, name: str) -> TaskMapping:
-        """Return the candidate of this name in the table."""
+        """Return the candidate that has this name in the table."""
         names = candidate_names(self.mappings)
         if name not in names:
             raise InputError("no such candidate", found=name, expected=", ".join(names[:3]))

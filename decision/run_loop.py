@@ -1,4 +1,4 @@
-"""Loop that runs the mappings of a plan by a command of the user."""
+"""Loop that runs the mappings of a plan with the user's command."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PLACEHOLDER = "{map}"
 """Placeholder in a command for the file of the mapping."""
 # A path that every shell reads as one word, inside and outside quotes.
 _PLAIN_PATH = re.compile(r"[\w/.,=@%+-]+", re.ASCII)
-# Maximum number of bytes read from the end of the output of a command.
+# Maximum number of bytes to read from the end of a command's output.
 _TAIL_BYTES = 65_536
 # Seconds between SIGTERM and SIGKILL.
 _GRACE = 2.0
@@ -58,13 +58,13 @@ class RunError(ReportedError, RuntimeError):
 
 
 def run_script(command: str, mapping: str, file: Path, timeout: float) -> float:
-    """Run a command on the file of a mapping and return the seconds that it prints.
+    """Run a command on a mapping's file and return the seconds that the command prints.
 
     After a timeout or an interruption, the command and its child processes are killed.
     """
     shell_command = command.replace(PLACEHOLDER, shlex.quote(str(file.absolute())))
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        # Signals to the new session reach the child processes.
+        # In a new session, signals also reach the child processes.
         process = subprocess.Popen(
             shell_command,
             shell=True,
@@ -94,11 +94,11 @@ def run_script(command: str, mapping: str, file: Path, timeout: float) -> float:
 
 
 def check_command(command: str, folder: Path) -> None:
-    """Raise `InputError` if a command has no placeholder, or quotes that would split the path."""
+    """Raise `InputError` if a command has no placeholder, or if its quotes would split the path."""
     if PLACEHOLDER not in command:
         expected = f"./job.sh {PLACEHOLDER}"
         raise InputError(f"no {PLACEHOLDER} in the command", found=command, expected=expected)
-    # The path is inserted in quotes. Inside other quotes, a shell would split it.
+    # The path is inserted with its own quotes; inside other quotes, a shell would split it.
     if not _PLAIN_PATH.fullmatch(str(folder)) and re.search(r"['\"`\\]|<<", command):
         message = "quotes in the command, and a folder that must be quoted"
         expected = "a folder of letters, digits and /._-, or a command without quotes"
@@ -106,7 +106,7 @@ def check_command(command: str, folder: Path) -> None:
 
 
 def last_seconds(text: str) -> float:
-    """Return the seconds in the last line with a digit: a number, which may follow a label."""
+    """Return the seconds in the last line with a digit: a number, with or without a label."""
     expected = "expected positive seconds at the end, such as 'elapsed: 1.25 s'"
     lines = [line.strip() for line in text.splitlines() if _MAY_BE_TIME.search(line)]
     if not lines:
@@ -149,14 +149,14 @@ def _kill_session(process: subprocess.Popen[bytes]) -> None:
 
 
 def run_folder(runs_file: str | os.PathLike[str]) -> Path:
-    """Return the folder, next to a file of runs, for the mapping that is running."""
+    """Return the folder, next to a file of runs, that holds the mapping being run."""
     file = Path(os.path.realpath(runs_file))
     return file.with_name(f".{file.name}.run")
 
 
 @contextmanager
 def lock_runs(runs_file: str | os.PathLike[str]) -> Iterator[Path]:
-    """Make the folder of `run_folder` and lock it against other plans of the same runs.
+    """Create the `run_folder` and lock it against other plans that use the same file of runs.
 
     The lock is a separate file, because another program may replace the file of runs.
     """
@@ -188,10 +188,11 @@ def run_plan(
     batch: int = 1,
     observed: Callable[[str, float], None] | None = None,
 ) -> None:
-    """Run mappings until the runs are enough, or their number is ``max_runs``.
+    """Run mappings until the plan has enough runs, or ``max_runs`` runs.
 
     ``write`` writes a mapping to a folder and returns its file, on which ``command`` runs. Each run
-    is appended to ``runs_file``, and ``observed`` is called with its name and seconds.
+    is appended to ``runs_file``, and ``observed`` is called with the mapping's name and the
+    seconds.
     """
     while not plan.is_enough and plan.n_runs < max_runs:
         for mapping in plan.ask(min(batch, max_runs - plan.n_runs)):

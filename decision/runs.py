@@ -31,18 +31,18 @@ _MAX_PAIRED = 1500
 
 Times = Any
 """A file of `read_runs`, a dict of names to seconds (one or several), a table, or `Runs`."""
-# Times of one application differ by a small factor, but times in other units by a thousand.
+# Times of one application differ by a small factor, but in different units by a thousand.
 _UNIT_RATIO = 100.0
-# Runs are outliers beyond this number of robust standard deviations, and this relative residual.
+# Outliers exceed both this number of robust standard deviations and this relative residual.
 _OUTLIER_SCALES, _OUTLIER_SHARE = 6.0, 0.05
-# Standard error of the median over that of the mean, by the number of normal values.
+# Standard error of the median divided by that of the mean, for n normally distributed values.
 _MEDIAN_FACTORS = np.array([1.0, 1.0, 1.0, 1.16, 1.09, 1.20, 1.14, 1.2])
-# Degrees of freedom of the pooled variance in the shrunken variance of a mapping.
+# Degrees of freedom given to the pooled variance when a mapping's variance is shrunk to it.
 _POOLED_DF = 4
-# Maximum p-value of a reported drift, and its minimum relative size over all runs.
+# Maximum p-value of a reported drift, and minimum relative size of the drift over all runs.
 _DRIFT_P_VALUE, _DRIFT_SHARE = 1e-3, 0.01
-# Minimum number of runs for an estimated drift. More than the maximum are thinned out evenly,
-# because the Theil-Sen slope takes quadratic time.
+# Minimum and maximum number of runs for estimating a drift. More than the maximum are thinned out
+# evenly, because the Theil-Sen slope takes quadratic time.
 _MIN_DRIFT_RUNS, _MAX_DRIFT_RUNS = 8, 2000
 
 
@@ -57,9 +57,9 @@ class Runs(NotebookCard):
     seconds : ndarray, shape (n_runs,)
         Time of each run, in the order of the runs.
     which : ndarray of int, shape (n_runs,)
-        Index into ``names`` of each run.
+        For each run, the index of its mapping in ``names``.
     lines : tuple of int
-        Line of each run in the file; empty without a file.
+        Line number of each run in the file; empty without a file.
     file : str or None
         The file of the runs.
 
@@ -173,7 +173,7 @@ class Runs(NotebookCard):
         return drift if abs(drift) >= _DRIFT_SHARE else 0.0
 
     def take(self, names: Sequence[str]) -> Self:
-        """Return the runs of some mappings, in this order of mappings."""
+        """Return the runs of these mappings, with the mappings in this order."""
         index = {name: i for i, name in enumerate(self.names)}
         new_index = np.full(len(self.names), -1)
         new_index[[index[name] for name in names]] = np.arange(len(names))
@@ -183,20 +183,20 @@ class Runs(NotebookCard):
         return type(self)(tuple(names), self.seconds[runs], which, lines, self.file)
 
     def line_of(self, name: str) -> int | None:
-        """Return the first line of a mapping in the file; None without a file."""
+        """Return the line of a mapping's first run in the file; None without a file."""
         if not self.lines:
             return None
         return self.lines[int(np.argmax(self.which == self.names.index(name)))]
 
     @property
     def _residuals(self) -> Floats:
-        """Logarithm of each run's time over the median of its mapping."""
+        """Log ratio of each run's time to the median time of its mapping."""
         logs = np.log(self.seconds)
         return np.asarray(logs - self._group_medians(logs)[self.which])
 
     @property
     def _df(self) -> NDArray[np.int64]:
-        """Degrees of freedom of each mapping's residuals, without outliers, ``(n,)``."""
+        """Degrees of freedom of each mapping's residuals, outliers excluded, ``(n,)``."""
         counts = np.bincount(self.which[~self.is_outlier], minlength=len(self.names))
         return np.maximum(counts - 1, 0)
 
@@ -282,7 +282,7 @@ def check_enough(runs: Runs) -> None:
 
 
 def possible_rcc(runs: Runs) -> float:
-    """Return the expected share of pairs whose true times are in the order of the measured times.
+    """Return the expected share of pairs whose true and measured times are in the same order.
 
     No forecast can be expected to reach a higher RCC under this noise. Pairs of equal measured
     times are left out, as in `rcc_told_apart`.
@@ -290,7 +290,7 @@ def possible_rcc(runs: Runs) -> float:
     if math.isnan(runs.noise):
         return math.nan
     sample, difference, error = _compare_pairs(runs)
-    # The variance of measured times is the sum of the variances of true times and noise. A pair
+    # The variance of measured times is the variance of true times plus that of the noise. A pair
     # that differs by d is in its true order with probability cdf(sqrt(true share) * d / error).
     total = float(np.log(runs.times)[sample].var())
     true_share = max(0.0, 1 - float((runs.errors[sample] ** 2).mean()) / total) if total else 0.0
@@ -310,7 +310,7 @@ def tied_share(runs: Runs) -> float:
 
 
 def _compare_pairs(runs: Runs) -> tuple[NDArray[np.int64], Floats, Floats]:
-    """Return sampled mappings, and the log difference of each pair with its standard error."""
+    """Return sampled mappings, and each pair's log difference and its standard error."""
     n = len(runs.names)
     sample = np.linspace(0, n - 1, min(n, _MAX_PAIRED)).astype(np.int64)
     logs, errors = np.log(runs.times)[sample], runs.errors[sample]

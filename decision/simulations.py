@@ -1,10 +1,10 @@
 """Simulation of candidates: possible networks, cost in packet-hops, and error of coarse packets.
 
-A coarse simulation merges several real packets into one and is faster by about that factor. If
-rules of the network are unknown (`Network.rules`), each candidate is simulated on several networks,
-and the geometric mean is used, because these rules matter as much as the routes.
+A coarse simulation merges n real packets into one and is about n times faster. If some rules of the
+network are unknown (`Network.rules`), each candidate is simulated on several networks, because
+these rules matter as much as the routes. The geometric mean of the times is then used.
 
-Costs are packet-hops and never wall-clock seconds, so that the same input gives the same answer.
+Costs are counted in packet-hops, not wall-clock seconds, so the same input gives the same answer.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ MAX_HOPS = 100e6
 """Maximum packet-hops of a proof or of a sweep of the rivals: at most 20 seconds of a core."""
 # Number of mappings over which packet-hops are averaged.
 _N_COUNTED = 5
-# Relative errors of coarse times by coarsening, if messages wait long: the independent errors on
-# unseen graphs (root mean square 0.028, 0.045 and 0.051 for 4, 8 and 16 packets), divided by the
-# mean correction scale of the candidates (`benchmarks/posterior.py`).
+# Relative errors of coarse times, by coarsening, if messages wait long. They are the independent
+# errors on unseen graphs (root mean square 0.028, 0.045 and 0.051 for 4, 8 and 16 packets), divided
+# by the mean correction scale of the candidates (`benchmarks/posterior.py`).
 _COARSE_ERRORS = {2: 0.028, 4: 0.040, 8: 0.062, 16: 0.070, 64: 0.100}
 _COARSE_KERNEL = Kernel(common=0.25, smooth=0.2, independent=0.55)
-# The error of messages of n coarse packets is at most 0.32 / sqrt(n). For n = 1, log times are
-# moved by this share towards the release bound, which improves their order (`python -m studies run
-# unseen`).
+# If messages have n coarse packets, the error is at most 0.32 / sqrt(n). For n = 1, log times are
+# moved towards the release bound by a share of 0.3, which improves their order (`python -m studies
+# run unseen`).
 _LENGTH_ERROR, _BOUND_SHARE = 0.32, 0.3
 _BY_DIRECTION = {
     "fifo_rule": "first_dimension",
@@ -74,8 +74,8 @@ def candidate_networks(torus: Torus, routing: Routing = "deterministic") -> list
       after the other, and links serve their inputs in turn;
     - ``flows``, in deterministic routing: messages share links without packets and buffers.
 
-    They also differ in their tie rules. As in all transports, the packets of messages between the
-    same two tasks are not interleaved.
+    The networks also differ in their tie rules. As in all transports, messages between the same two
+    tasks do not interleave their packets.
     """
     unknown = torus.network.unknown_rules
     known = torus.with_network(unknown_rules=())
@@ -93,7 +93,7 @@ def _with_rules(torus: Torus, unknown: Sequence[str], rules: Mapping[str, str]) 
     """Return the torus with new rules in place of the unknown ones."""
     rules = {name: value for name, value in rules.items() if name in unknown}
     tie_break = rules.pop("tie_break", torus.tie_break)
-    # Twisted tori define no other tie rule.
+    # For twisted tori, only one tie rule is defined.
     tie_break = torus.tie_break if torus.twist else tie_break
     return replace(torus.with_network(**rules), tie_break=tie_break)  # type: ignore[arg-type]
 
@@ -104,7 +104,7 @@ class CandidateSimulator:
     Parameters
     ----------
     lower, release : ndarray, shape (n,)
-        Bounds in seconds, by which coarse times are corrected.
+        Bounds in seconds that are used to correct coarse times.
     networks : sequence of CandidateNetwork, optional
         Networks that the machine may have; by default, `candidate_networks`.
     bounds : ndarray, shape (n, n_networks), optional
@@ -134,7 +134,7 @@ class CandidateSimulator:
         """Wall-clock seconds of coarse and of full simulations, for information only."""
 
     def simulate(self, candidates: Indices, coarsening: int = 1) -> Floats:
-        """Return the simulated seconds of candidates, the geometric mean over networks."""
+        """Return the simulated seconds of candidates: the geometric means over the networks."""
         start = time.monotonic()
         for column, network in enumerate(self.networks):
             task = Task(_simulate_mapping, self._problems[column], network)
@@ -161,8 +161,8 @@ class CandidateSimulator:
     ) -> Posterior:
         """Return the posterior conditioned on coarse times.
 
-        Log times are moved towards the release bound, more if messages have fewer coarse packets,
-        because this improves the order of the candidates. The mean of the log times is unchanged.
+        To improve the order of the candidates, log times are moved towards the release bound; the
+        fewer coarse packets messages have, the further. The mean of the log times is unchanged.
         """
         std = np.zeros(posterior.n)
         scale = correction_scale(times, self.lower[candidates])
@@ -206,8 +206,8 @@ def bound_candidates(
 ) -> Floats:
     """Return lower bounds of the times simulated on one network, ``(n_mappings,)``.
 
-    In dependent rounds, flows may be faster than the sure bound of packets, so they get only the
-    bounds of links and nodes.
+    With dependent rounds, flows may be faster than the sure bound, which holds for packets, so
+    flows get only the bounds of links and nodes.
     """
     has_waits = network.flows and problem.workload.dependent
     bound = {SURE_BOUND: attrgetter("bounds.total" if has_waits else SURE_BOUND)}
@@ -230,14 +230,14 @@ def _simulate_mapping(
 def mean_hops(
     problem: MappingProblem, mappings: Sequence[TaskMapping], coarsening: int = 1
 ) -> float:
-    """Return the packet-hops of a mapping, averaged over a few of the mappings."""
+    """Return the mean packet-hops per mapping, from a sample of the mappings."""
     packets, _ = packet_counts(problem, coarsening)
     counted = mappings[:: max(1, len(mappings) // _N_COUNTED)]
     return float(np.mean([packets @ dilations(problem, mapping) for mapping in counted]))
 
 
 def simulation_minutes(problem: MappingProblem, mappings: Sequence[TaskMapping], n: int) -> float:
-    """Return an upper estimate of the processor minutes of ``n`` simulations."""
+    """Return a high estimate of the processor minutes that ``n`` simulations take."""
     return n * mean_hops(problem, mappings) / HOPS_PER_SECOND / 60
 
 
@@ -246,5 +246,5 @@ def coarse_error(coarsening: int, packets: float) -> float:
     levels = np.log(list(_COARSE_ERRORS))
     by_level = np.interp(math.log(coarsening), levels, list(_COARSE_ERRORS.values()))
     by_length = _LENGTH_ERROR * math.sqrt(coarsening / max(packets, 1.0))
-    # The table has only the independent part of the error.
+    # The table contains only the independent part of the error.
     return min(float(by_level) / math.sqrt(_COARSE_KERNEL.independent), by_length)

@@ -1,4 +1,4 @@
-"""Decorators with the numba options of all kernels, and the cache of compiled kernels."""
+"""Decorators that set the numba options of all kernels, and the cache of compiled kernels."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _CompilationListener(event.Listener):
         self.starts.append((time.monotonic(), time.thread_time()))
 
     def on_end(self, event: Any) -> None:
-        """Add the time of a compilation, unless another one contains it."""
+        """Add the time of a compilation, unless it is part of another one."""
         wall, thread = self.starts.pop()
         if self.starts:
             return
@@ -75,7 +75,7 @@ _register_listener("numba:compile", _compilations)
 
 
 def compile_seconds() -> tuple[float, float]:
-    """Return the seconds of compilations so far: processor time of this thread, and wall time."""
+    """Return the seconds spent compiling so far: processor time of this thread, and wall time."""
     return _compilations.thread_seconds, _compilations.wall_seconds
 
 
@@ -99,7 +99,7 @@ def bare_kernel(function: F) -> F:
     """Make ``function`` available for inlining in kernels; it must not allocate memory.
 
     It has no Python wrapper. The wrapper would unpack the simulator's state, which would more than
-    double the time to compile.
+    double the compilation time.
     """
     return _compile_callee(function, _nrt=False, forceinline=True)
 
@@ -107,7 +107,7 @@ def bare_kernel(function: F) -> F:
 def inner_kernel(function: F) -> F:
     """Make ``function`` available to kernels; it may allocate memory. Python runs it uncompiled.
 
-    It has no Python wrapper, which takes as long to compile as a short function.
+    It has no Python wrapper, because a wrapper takes as long to compile as a short function.
     """
     return _compile_callee(function)
 
@@ -121,7 +121,7 @@ def _compile_callee(function: F, **options: bool) -> F:
 def _compile(function: F, **options: bool) -> F:
     options |= {"nogil": True, "no_cfunc_wrapper": True}
     compiled: Any = _njit(error_model="numpy", **options)(function)
-    # NUMBA_DISABLE_JIT returns a plain function.
+    # With NUMBA_DISABLE_JIT set, numba returns a plain function.
     if hasattr(compiled, "_cache"):
         compiled._cache = _KernelCache(function)
     return compiled  # type: ignore[no-any-return]
@@ -154,7 +154,7 @@ class _KernelCacheImpl(_CacheImpl):  # type: ignore[misc]
 class _KernelCache(_Cache):  # type: ignore[misc]
     """A cache of compiled kernels in the user's folder and in the wheel.
 
-    Keys contain checksums of the source files, because unpacking a wheel changes their dates.
+    Keys contain checksums of source files, because unpacking a wheel changes the files' dates.
     """
 
     _impl_class = _KernelCacheImpl
@@ -164,12 +164,12 @@ class _KernelCache(_Cache):  # type: ignore[misc]
         folder = Path(function.__code__.co_filename).parent
         base, stamp = self._impl.filename_base, _compute_checksums(folder)
         self._cache_file = _KernelIndex(self._cache_path, base, stamp)
-        # Use the module name, because in a clone the folder is a link to one outside the package.
+        # Use the module name, because in a clone, this folder is a link to one outside the package.
         shipped = _SHIPPED / "/".join(function.__module__.split(".")[1:-1])
         self._shipped = _KernelIndex(str(shipped), base, stamp)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the kernel for argument types from a cache; None if it must be compiled."""
+        """Return the cached kernel for these argument types; None if it must be compiled."""
         # Initialise only the runtime for cached code, because importing the compiler takes 0.3 s.
         rtsys.initialize(target_context)
         overload = super()._load_overload(sig, target_context)
@@ -206,7 +206,7 @@ class _KernelIndex(_IndexFile):  # type: ignore[misc]
             return {}
 
 
-# ``make wheel`` compiles kernels for processors from about 2013 on.
+# ``make wheel`` compiles kernels for processors made since about 2013.
 _SHIPPED_TARGET = ("x86_64-unknown-linux-gnu", "x86-64-v3", "")
 _VERSIONS = f"{sys.implementation.cache_tag}-numba{numba.__version__}"
 _SHIPPED = Path(__file__).parent / "_kernels" / _VERSIONS
@@ -228,7 +228,7 @@ def _supports_shipped_kernels() -> bool:
 
 @cache
 def _compute_checksums(folder: Path) -> list[tuple[str, int]]:
-    """Return the checksums of all modules whose functions a folder's kernels may inline."""
+    """Return the checksums of all modules from which kernels in a folder may inline functions."""
     package = Path(__file__).parent
     modules = {*folder.glob("*.py"), *(package / "routing").glob("*.py")}
     sources = [package / "_jit.py", package / "_llvm.py", *modules]
@@ -256,7 +256,7 @@ _buffers = threading.local()
 def scratch(name: str, size: int, dtype: DTypeLike = np.float64) -> NDArray[Any]:
     """Return an uninitialised array, valid until this thread's next call with the same name.
 
-    Reusing memory avoids a page fault per four kilobytes. Arrays above 64 MB are not reused.
+    Reusing memory avoids a page fault for every four kB. Arrays above 64 MB are not reused.
     """
     n_bytes = size * np.dtype(dtype).itemsize
     if n_bytes > _MAX_BYTES:

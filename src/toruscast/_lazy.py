@@ -41,8 +41,8 @@ def lazy_modules(name: str) -> dict[str, LazyModule]:
 class lazy(Generic[T]):  # noqa: N801
     """`functools.cached_property` without a lock.
 
-    In Python 3.11 all instances of a class share the lock, so threads that simulate different
-    mappings would wait for each other. Without it, two threads may both compute a value.
+    In Python 3.11 all instances of a class share this lock, so threads that simulate different
+    mappings would wait for each other. Without the lock, two threads may both compute a value.
     """
 
     def __init__(self, function: Callable[[Any], T]) -> None:

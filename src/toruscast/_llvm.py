@@ -32,7 +32,7 @@ class Pointer(types.Type):
     """A pointer to a named tuple, with the attributes of the tuple.
 
     Numba passes a named tuple by value, as hundreds of arguments in every call. The compiler
-    removes nearly all of them, but the code that it must optimise is 2.9 times as large.
+    removes nearly all of them, but it has 2.9 times as much code to optimise.
     """
 
     def __init__(self, pointee: types.NamedTuple) -> None:
@@ -98,9 +98,9 @@ def _prefetch(_typing: Any, array: Any, index: Any) -> Any:
 
 
 def _compare_row(compare: Callable[[Any, Any, Any], Any], lanes: int) -> Any:
-    """Return an intrinsic that compares ``lanes`` items of an array with a number, a bit per item.
+    """Return an intrinsic that compares ``lanes`` items of an array with a number, as bits.
 
-    The items start at the given flat index.
+    The items start at the given flat index. The result has one bit per item.
     """
 
     def compare_row(_typing: Any, array: Any, index: Any, number: Any) -> Any:

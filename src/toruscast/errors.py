@@ -21,7 +21,7 @@ class InputError(ReportedError, ValueError):
     Parameters
     ----------
     message : str
-        Description of the error, without a full stop.
+        Description of the error, without a full stop at the end.
     file : path-like, optional
     line : int, optional
         Line number, from 1.

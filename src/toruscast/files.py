@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 AnyPath = str | os.PathLike[str]
 _STDIN = "/dev/stdin"
-# A packed file may expand to this many times its size, or to the minimum limit in bytes.
+# A packed file may expand to this many times its size, or to this many bytes if that is more.
 _MAX_RATIO = 100
 _MIN_LIMIT = 2**25
-# The content of a file may take these bytes of memory, or this many times its size.
+# The content of a file may take this many bytes of memory, or this many times the file's size.
 _MIN_CLAIM = 400e6
 _MAX_CLAIM = 1000
-# The directory of an archive with a million members would take seconds to read. The signature
-# starts the entry of each member.
+# Maximum number of members of an archive (the directory of a million would take seconds to read),
+# and the bytes with which each member's entry in the directory starts.
 _MAX_MEMBERS, _MEMBER_SIGNATURE = 1000, b"PK\x01\x02"
 _PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _UTF8 = "UTF-8 text: save the file as UTF-8"
@@ -50,7 +50,7 @@ _BYTE_ORDER_MARKS = (
     (b"\xff\xfe", "UTF-16"),
     (b"\xfe\xff", "UTF-16"),
 )
-# A TOML key with many dots takes much memory.
+# A TOML key with many dots takes a lot of memory.
 _MAX_DOTS = 16
 _DOTTED = re.compile(rf"^[^=\"'#]*(?:\.[^=\"'#.]*){{{_MAX_DOTS},}}")
 
@@ -115,7 +115,7 @@ def read_limited(path: AnyPath, limit: int) -> bytes:
 
 
 def note_read(what: str, path: AnyPath, began: float, **counts: int) -> None:
-    """Log that a file was read since ``began``, a value of `time.perf_counter`.
+    """Log that a file was read, and the seconds since ``began``, a value of `time.perf_counter`.
 
     ``counts`` describe the content, as in ``tasks=64``.
     """
@@ -175,7 +175,7 @@ def as_string(data: bytes, path: AnyPath) -> str:
 
 
 def parse_toml(content: bytes, path: AnyPath) -> dict[str, Any]:
-    """Parse TOML; keys with many parts raise an error, because they take much memory."""
+    """Parse TOML; keys with many parts raise an error, because they take a lot of memory."""
     text = as_string(content, path)
     for number, line in enumerate(text.splitlines(), start=1):
         if _DOTTED.match(line):
@@ -207,7 +207,7 @@ def parse_json(text: str, path: AnyPath, line: int | None = None) -> Any:
     except RecursionError:
         raise InputError("is nested too deeply", file=path, line=line) from None
     except ValueError:
-        # Python limits the digits of integers.
+        # Python limits the number of digits of an integer.
         raise InputError("a number has too many digits", file=path, line=line) from None
 
 
@@ -241,7 +241,7 @@ def array_of_npy(data: bytes, path: AnyPath) -> NDArray[Any]:
 
 @contextmanager
 def as_damaged(path: AnyPath, what: str) -> Iterator[None]:
-    """Convert all errors of the block to `InputError`, as a damaged file of kind ``what``."""
+    """Convert all errors in the block to an `InputError` that calls the file a damaged ``what``."""
     check_path(path)
     try:
         yield
@@ -255,7 +255,7 @@ def as_damaged(path: AnyPath, what: str) -> Iterator[None]:
 
 
 def _read_array(raw: bytes) -> NDArray[Any]:
-    """Return the array of a ``.npy`` file; raise `ValueError` if the header has another size."""
+    """Return the array of a ``.npy`` file; raise `ValueError` if its header gives another size."""
     stream = io.BytesIO(raw)
     npy = np.lib.format
     is_version_1 = npy.read_magic(stream)[0] == 1
@@ -330,9 +330,9 @@ def _other_content(path: AnyPath, target: Path) -> InputError:
 def atomic_path(path: AnyPath) -> Iterator[Path]:
     """Yield a temporary file, which replaces ``path`` if the block succeeds.
 
-    The temporary file has the folder and the suffix of ``path``. If the block raises an error, the
-    temporary file is removed and ``path`` is unchanged. For a suffix ``.gz``, content that is not
-    compressed yet is compressed.
+    The temporary file is in the same folder as ``path`` and has the same suffix. If the block
+    raises an error, the temporary file is removed and ``path`` is unchanged. If the suffix is
+    ``.gz``, content that is not compressed yet is compressed.
     """
     target = check_target(path)
     try:

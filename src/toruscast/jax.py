@@ -1,4 +1,4 @@
-"""Meshes for JAX whose layout is fast for the traffic of a step."""
+"""JAX meshes with a layout that is fast for the traffic of a step."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def make_mesh(
     devices : sequence of jax.Device, optional
         ``jax.devices()`` by default. Chips may be missing.
     traffic : optional
-        The collectives of a step: a mapping such as ``{"model": 64e6, "data": "allgather:1GB"}``
-        (bytes of whole buffers; bytes alone mean a ring allreduce), a function lowered or compiled
-        for a mesh of these shapes, or any traffic that `mesh` accepts. By default every axis
-        all-reduces the same number of bytes on a ring.
+        The collectives of a step: a mapping such as ``{"model": 64e6, "data": "allgather:1GB"}``, a
+        function lowered or compiled for a mesh of these shapes, or any traffic that `mesh` accepts.
+        Sizes in a mapping are bytes of whole buffers; a size alone means a ring allreduce. By
+        default, every axis all-reduces the same number of bytes on a ring.
     torus : Torus, str or sequence of int, optional
         The slice, such as ``"tpu_v4:4x4x8"``, if the devices do not identify it. Devices without
         coordinates, such as the processors of a dry run, are then numbered by id.
@@ -55,8 +55,8 @@ def make_mesh(
     Warns
     -----
     InputWarning
-        If the devices have no coordinates or are of an unknown kind, so that the result is JAX's
-        own mesh, or if a compiled function has traffic that is not counted.
+        If the devices have no coordinates or are of an unknown kind (the result is then JAX's own
+        mesh), or if a compiled function has traffic that is not counted.
     """
     devices = list(jax.devices() if devices is None else devices)
     axes = MeshAxes(axis_names, axis_shapes)  # type: ignore[arg-type]
@@ -107,7 +107,7 @@ def _parse_program(traffic: object) -> object:
     return step
 
 
-# Errors of `jax.make_mesh` if it has no layout. It raises the first on purpose. The others escape
+# Errors that `jax.make_mesh` raises if it finds no layout: the first on purpose; the others escape
 # from its search on unexpected slices, such as parts of a slice.
 _NO_LAYOUT = (NotImplementedError, ValueError, AssertionError, KeyError)
 

@@ -44,7 +44,7 @@ class Result(NotebookCard):
     def plot(self) -> Figure:
         """Return the main figure of the result, which a notebook displays.
 
-        ``plot().save("figure.pdf")`` writes it as SVG, PNG or PDF.
+        ``plot().save("figure.pdf")`` writes it to a file; other suffixes are ``.svg`` and ``.png``.
 
         Examples
         --------

@@ -11,7 +11,7 @@ from typing import Any
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 _BYTES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 _MAX_NAME_LENGTH = 200
-# Shares are rounded to this many decimals, which removes rounding errors of the computation.
+# Shares are rounded to this many decimals, to remove the rounding errors of their computation.
 _SHARE_DECIMALS = 12
 # The space between a number and its unit.
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=%|(?:[num]?s|[kMGT]?B)\b)")
@@ -20,17 +20,17 @@ _MINUS = re.compile(r"(?<![\w.)\]^-])-(?=\d|[A-Z]\b)")
 
 
 def time_unit(values: Iterable[float]) -> tuple[float, str]:
-    """Return the size in seconds and the name of a suitable unit for times."""
+    """Return a suitable unit for times: its size in seconds, and its name."""
     return _best_unit(values, _TIMES)
 
 
 def byte_unit(values: Iterable[float]) -> tuple[float, str]:
-    """Return the size in bytes and the name of a suitable unit for amounts of bytes."""
+    """Return a suitable unit for amounts of bytes: its size in bytes, and its name."""
     return _best_unit(values, _BYTES)
 
 
 def _best_unit(values: Iterable[float], units: tuple[tuple[float, str], ...]) -> tuple[float, str]:
-    """Return the largest unit that is not larger than any nonzero value."""
+    """Return the largest unit that is no larger than the smallest nonzero value."""
     minimum = min((abs(v) for v in values if v and math.isfinite(v)), default=units[-1][0])
     return next((unit for unit in units if minimum >= unit[0]), units[-1])
 
@@ -64,9 +64,9 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def large(count: float) -> str:
-    """Format a count; counts from a million on have three digits and a word such as "million"."""
+    """Format a count; from a million on, use three digits and a word such as "million"."""
     for scale, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
-        # From 0.9995 on, three digits round up to 1 of this unit.
+        # From 0.9995 of this unit on, rounding to three digits gives 1.
         if count >= 0.9995 * scale:
             return f"{float(f'{count / scale:.3g}'):g} {word}"
     return f"{count:,.0f}"
@@ -132,7 +132,7 @@ def spanned(numbers: Iterable[int]) -> str:
 
 
 def printable(text: str) -> str:
-    """Replace control characters, which a terminal would interpret, by question marks."""
+    """Replace control characters, which a terminal would interpret, with question marks."""
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
@@ -158,17 +158,17 @@ def bind_units(text: str, space: str = "\N{NO-BREAK SPACE}") -> str:
 
 
 def with_minus(text: str) -> str:
-    """Replace the hyphens of negative numbers and directions by the minus sign U+2212."""
+    """Replace the hyphens of negative numbers and directions with the minus sign U+2212."""
     return _MINUS.sub("\N{MINUS SIGN}", text)
 
 
 def typeset(text: str) -> str:
-    """Format a text for a page, with bound units and minus signs."""
+    """Format a text for a page: bind units to their numbers, and use minus signs."""
     return with_minus(bind_units(text))
 
 
 def joined(names: Iterable[object], most: int = 4) -> str:
-    """Join names by commas and "and"; names after the first ``most`` are only counted.
+    """Join names with commas and "and"; names after the first ``most`` are only counted.
 
     Examples
     --------
@@ -189,7 +189,7 @@ def closest(name: str, known: Iterable[str], otherwise: str = "") -> str:
 
 
 def plain(value: Any) -> Any:
-    """Convert a value to types of JSON; NaN and infinity become None."""
+    """Convert a value to JSON types; NaN and infinity become None."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

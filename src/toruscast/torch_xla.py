@@ -1,4 +1,4 @@
-"""Meshes for PyTorch/XLA whose layout is fast for the traffic of a step."""
+"""PyTorch/XLA meshes with a layout that is fast for the traffic of a step."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def real_number(value: object, what: str, low: float, high: float = math.inf) ->
 def job_count(value: object) -> int:
     """Return the number of parallel jobs, with joblib's meaning of ``n_jobs``.
 
-    -1 is one job per core. None is the number set by `joblib.parallel_config`, by default 1.
+    -1 means one job per core. None means the number set by `joblib.parallel_config`, by default 1.
     """
     is_count = isinstance(value, Integral) and not isinstance(value, bool)
     number = int(value) if isinstance(value, Integral) else 1
@@ -77,13 +77,13 @@ Progress = Callable[[str, int, int], object]
 
 
 def progress_of(progress: Progress | None, stage: str) -> Callable[[int, int], object] | None:
-    """Return a progress function for one stage, called with the finished and all steps."""
+    """Return a progress function for one stage, called with (finished steps, all steps)."""
     check_type(progress, "progress", Callable | None, "a function")
     return None if progress is None else partial(progress, stage)
 
 
 Seed: TypeAlias = "int | np.random.Generator"
-"""A whole number, or a generator from which one is drawn."""
+"""A whole number, or a generator that draws one."""
 SEED = 1
 """The default seed in Python and on the command line."""
 
@@ -124,7 +124,7 @@ def whole_sizes(values: object, what: str) -> tuple[int, ...]:
 
 
 def as_array(values: ArrayLike, what: str, expected: str) -> NDArray[Any]:
-    """Return an array of any shape and type."""
+    """Convert values to an array of any shape and type."""
     try:
         return np.asarray(values)
     except ValueError:
@@ -148,7 +148,7 @@ def whole_array(values: ArrayLike, what: str) -> NDArray[np.int64]:
 
 
 def check_below(values: NDArray[Any], what: str, size: int) -> None:
-    """Raise `InputError` unless whole numbers are from 0 to ``size`` - 1.
+    """Raise `InputError` unless all values are in the range from 0 to ``size`` - 1.
 
     The message starts with ``what``, such as "node of task", and the index of the first bad value.
     """

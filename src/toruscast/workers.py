@@ -1,10 +1,10 @@
 """Parallel calls of a function in threads, processes or a cluster.
 
 Threads are the default; `joblib.parallel_config` selects other backends, as in scikit-learn. This
-module repeats the calls of lost processes, returns log records with the results, and ends processes
-with their parent. Processes are those of joblib's loky, which supports functions that are defined
-in scripts and notebooks. Clusters are used directly through `dask.distributed`, because joblib's
-backend waits forever if a call ends its workers.
+module repeats calls whose process was lost, returns log records with the results, and ends
+processes when their parent ends. Processes come from joblib's loky, which supports functions that
+are defined in scripts and notebooks. Clusters are used directly through `dask.distributed`, because
+joblib's backend waits forever if a call makes its workers exit.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ _cached_calls: dict[str, _Call] = {}
 class SingleBlasThread(ContextDecorator):
     """Context manager and decorator that limits BLAS to one thread, for small matrices.
 
-    BLAS threads wait in busy loops: for matrices of 84 x 84 they take fifty times the processor
-    time of a single thread. The limit applies to the whole process until the last exit.
+    BLAS threads wait in busy loops: for matrices of 84 x 84, they take fifty times the processor
+    time of a single thread. The limit applies to the whole process until the last context is left.
     """
 
     _lock = threading.Lock()
@@ -80,7 +80,7 @@ def _find_blas() -> Any:
 
 
 class Task(Generic[R]):
-    """A function with inputs that all calls share, and that each worker receives only once.
+    """A function and the inputs shared by all its calls, which each worker receives only once.
 
     Calls must be deterministic, because the calls of lost workers are repeated.
     """
@@ -189,11 +189,12 @@ class Task(Generic[R]):
         from joblib.executor import get_memmapping_executor
         from joblib.externals.loky.backend.resource_tracker import ensure_running
 
-        # The tracker starts slowly. A signal during its start in the pool would leak a lock.
+        # Start the tracker now: it starts slowly, and a signal during a start in the pool would
+        # leak a lock.
         ensure_running()
         share = str(max(joblib.cpu_count() // n_jobs, 1))
         limits = {name: os.environ.get(name, share) for name in _THREADS}
-        # A process has one joblib pool, which scikit-learn may use next. Therefore it must be
+        # A process has one joblib pool, which scikit-learn may use next. Therefore the pool must be
         # of joblib's own class. With max_nbytes=None nothing is written to temporary files.
         settings = {"timeout": _IDLE, "env": limits, "initializer": _end_with_parent}
         settings |= {"initargs": (os.getpid(),), "max_nbytes": None}
@@ -233,7 +234,7 @@ def _run_in_pool(
 ) -> Iterator[tuple[int, Any]]:
     """Yield the index of each item and its result, from a pool that may lose workers.
 
-    ``start`` returns a new pool, and ``count`` the number of its workers, which may change.
+    ``start`` returns a new pool. ``count`` returns its number of workers, which may change.
     """
     source: Iterator[tuple[int, Any]] = enumerate(items)
     sent: dict[int, Any] = {}
@@ -274,7 +275,7 @@ def _run_in_pool(
 
 
 def _iterate_until_error(items: Iterable[Any], errors: list[Exception]) -> Iterator[Any]:
-    """Yield items until an error, which is stored because another thread may take the items."""
+    """Yield items until an error; store the error, because another thread may take the items."""
     try:
         yield from items
     except Exception as error:
