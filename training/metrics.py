@@ -19,9 +19,9 @@ from toruscast.validation import whole_number
 def wrong_pairs(observed: ArrayLike, predicted: ArrayLike) -> int:
     """Return the number of pairs of mappings whose observed and predicted orders differ.
 
-    Let x be the observed and y the predicted times. The orders of a pair ``j < i`` agree if ``x_i
-    >= x_j and y_i >= y_j`` or ``x_i < x_j and y_i < y_j``. Whether a pair tied in only one of x and
-    y is right therefore depends on which mapping is listed first; a pair tied in both is right.
+    With observed times x and predicted times y, the order of a pair ``j < i`` is the same if either
+    ``x_i >= x_j and y_i >= y_j`` or ``x_i < x_j and y_i < y_j``. Whether a pair tied in only one of
+    x and y is right therefore depends on which mapping is first; a pair tied in both is right.
 
     Examples
     --------
