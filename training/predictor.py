@@ -247,7 +247,7 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
 def _score_held_out(
     X: Any, y: Floats, held_out: Floats, groups: ArrayLike | None
 ) -> dict[str, Any]:
-    """Return the RCC of held-out predictions and, if known, of the bound, averaged over groups."""
+    """Return group-mean RCCs of held-out predictions and the bound; empty if there is no bound."""
     if feature_sets.BOUND not in getattr(X, "columns", ()):
         return {}
     bound = X[feature_sets.BOUND].to_numpy()

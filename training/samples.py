@@ -74,7 +74,7 @@ def build_samples(
         If they lack features of level 1, these are added without another simulation. A registered
         metric's values are removed if its function has changed.
     n_jobs : int, optional
-        Number of threads, or of workers of `joblib.parallel_config`; -1 for one per core.
+        Number of threads, or of workers if `joblib.parallel_config` is used; -1 for one per core.
     level : {1, 2}
         1 for analytic features only; 2 also includes features from the simulator.
     features : sequence of str, optional

@@ -53,7 +53,7 @@ def _list_curves(placement: Placement) -> list[str]:
     parameters=f"TASKS and NODES: {_CURVE_LIST}, as the curve along the task grid and the torus",
 )
 def curve(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
-    """Take the tasks along a curve through their grid, and place them along one through the torus.
+    """Place the tasks, along a curve through their grid, on nodes along a curve through the torus.
 
     The curves are row, zigzag, zorder and hilbert.
     """
