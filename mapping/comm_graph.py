@@ -36,7 +36,7 @@ from .task_mapping import TaskMapping
 MAX_TASKS = 2**31 - 1
 MAX_AMOUNT = 1e300
 COLUMNS = ("src", "dst", "nbytes", "n_messages")
-# NetworkX's names of the first three columns in an edge list.
+# NetworkX's names for the first three columns of an edge list.
 _EDGE_LIST = ("source", "target", "weight")
 
 
@@ -116,7 +116,7 @@ class CommGraph(NotebookCard, PickledByFields):
 
     @lazy
     def whole_messages(self) -> Floats:
-        """Messages per edge in a simulation, rounded half to even, shape ``(n_edges,)``."""
+        """Messages that a simulation sends per edge, rounded half to even, shape ``(n_edges,)``."""
         return np.rint(self.n_messages)
 
     @lazy
@@ -137,10 +137,10 @@ class CommGraph(NotebookCard, PickledByFields):
     def scaled(self, factor: float) -> CommGraph:
         """Return the graph with bytes and messages multiplied by ``factor``.
 
-        A capture over 100 time steps, scaled by 1/100, is the traffic of one step.
+        For example, scale a capture of 100 time steps by 1/100 to get the traffic of one step.
         """
         factor = real_number(factor, "factor", 0)
-        # The constructor refuses overflows.
+        # The constructor rejects values that overflow.
         with np.errstate(over="ignore"):
             return replace(self, nbytes=self.nbytes * factor, n_messages=self.n_messages * factor)
 
@@ -150,7 +150,7 @@ class CommGraph(NotebookCard, PickledByFields):
         return replace(self, **{f: getattr(self, f)[others] for f in COLUMNS})
 
     def renamed(self, name: str, grid: tuple[int, ...] | None = None) -> CommGraph:
-        """Return the graph under another name and, if given, with a logical task grid."""
+        """Return the graph with another name and, if given, another logical task grid."""
         grid = self.grid if grid is None else grid
         # An unchanged graph keeps its cached values.
         if (name, grid) == (self.name, self.grid):
@@ -191,7 +191,7 @@ class CommGraph(NotebookCard, PickledByFields):
         )
 
     def _card_facts(self) -> list[tuple[str, object]]:
-        """Return the facts that a notebook displays, as pairs of a label and a value."""
+        """Return the facts that a notebook displays, as (label, value) pairs."""
         facts: list[tuple[str, object]] = [
             ("tasks", f"{self.n_tasks:,}"),
             ("edges", f"{self.n_edges:,}"),
@@ -213,7 +213,7 @@ def sum_edges(
     grid: tuple[int, ...] | None = None,
     name: str = "",
 ) -> CommGraph:
-    """Return the graph of a list of edges, adding up the bytes and messages of repeated pairs.
+    """Build a graph from a list of edges, adding up bytes and messages of repeated pairs.
 
     Parameters and errors are those of `CommGraph`.
 
@@ -230,7 +230,7 @@ def sum_edges(
 
 def _sum_groups(group: NDArray[np.intp], amounts: Floats, n_groups: int) -> Floats:
     """Return the sum of the amounts in each group, ``(n,) (n,) -> (n_groups,)``."""
-    # Sort amounts whose sum needs rounding, so that it does not depend on the order of the edges.
+    # If the sum must be rounded, sort the amounts, so that it does not depend on the edges' order.
     if (amounts % 1).any() or amounts.sum() >= 2**53:
         order = np.argsort(amounts)
         group, amounts = group[order], amounts[order]
@@ -275,13 +275,13 @@ def _are_sorted(src: Int32s, dst: Int32s) -> bool:
 
 
 def _check_amounts(values: ArrayLike, name: str) -> Floats:
-    """Return a number per edge, from 0 to the maximum amount."""
+    """Return an array of one number per edge, each from 0 to the maximum amount."""
     array = as_array(values, name, "one number per edge")
     if array.size == 0:
         return np.zeros(0)
     if array.ndim != 1 or array.dtype.kind not in "iufb":
         raise InputError(f"bad {name}", found=array.dtype, expected="one number per edge")
-    # Broadcast arrays (stride 0) save the memory of a value per edge.
+    # Keep broadcast arrays (stride 0), which save the memory for a value per edge.
     if array.strides != (0,) or array.dtype != np.float64:
         array = array.astype(np.float64)
     # The limit keeps sums over many edges finite.
@@ -294,13 +294,13 @@ def _check_amounts(values: ArrayLike, name: str) -> Floats:
 
 
 def from_networkx(graph: nx.Graph[Any], weight: str = "nbytes", **options: Any) -> CommGraph:
-    """Return the communication graph of a NetworkX graph.
+    """Convert a NetworkX graph to a communication graph.
 
     Parameters
     ----------
     graph : networkx.Graph or DiGraph
-        Nodes 0 to n - 1 are the tasks with these numbers. Nodes of other types, such as strings or
-        coordinates, become tasks in the order of ``graph.nodes``. An undirected edge becomes two
+        Nodes 0 to n - 1 become the tasks with these numbers. Nodes of other types, such as strings
+        or coordinates, become tasks in the order of ``graph.nodes``. An undirected edge becomes two
         directed edges.
     weight : str
         Edge attribute with the bytes. The attribute ``n_messages`` is 1 if missing.
@@ -319,7 +319,7 @@ def from_networkx(graph: nx.Graph[Any], weight: str = "nbytes", **options: Any) 
     check_type(weight, "weight", str, "the name of an attribute")
     numbers = {node: number for number, node in enumerate(graph.nodes)}
     if all(isinstance(node, Integral) for node in numbers):
-        # With other numbers, tasks that send and receive nothing may be missing.
+        # If nodes have other numbers, tasks without traffic may be missing.
         if numbers.keys() != set(range(len(numbers))):
             expected = "0 to n - 1, as networkx.convert_node_labels_to_integers makes them"
             raise InputError("bad node labels", found=list(graph.nodes)[:5], expected=expected)
@@ -342,10 +342,10 @@ def from_scipy(
     n_messages: sparse.sparray | sparse.spmatrix | None = None,
     **options: Any,
 ) -> CommGraph:
-    """Return the communication graph of a square sparse matrix of bytes, source by destination.
+    """Convert a square sparse matrix of bytes, source by destination, to a communication graph.
 
     Duplicate entries of a COO matrix are added up, as in SciPy. Every stored entry of either matrix
-    is an edge.
+    becomes an edge.
 
     Examples
     --------
@@ -374,7 +374,7 @@ def from_scipy(
 
 
 def _as_coo(matrix: Any) -> Any:
-    """Return a matrix of numbers in coordinate format."""
+    """Convert a matrix of numbers to coordinate format."""
     try:
         array = sparse.coo_array(matrix)
     except (TypeError, ValueError):
@@ -386,10 +386,10 @@ def _as_coo(matrix: Any) -> Any:
 
 
 def from_pandas(table: pd.DataFrame, n_tasks: int | None = None, **options: Any) -> CommGraph:
-    """Return the communication graph of a table with an edge in each row.
+    """Convert a table with an edge in each row to a communication graph.
 
-    The columns are ``src``, ``dst``, ``nbytes`` and, optionally, ``n_messages``; or ``source``,
-    ``target`` and ``weight``, as in a table of `networkx.to_pandas_edgelist`.
+    The columns are either ``src``, ``dst``, ``nbytes`` and, optionally, ``n_messages``, or
+    ``source``, ``target`` and ``weight``, as in a table from `networkx.to_pandas_edgelist`.
 
     Examples
     --------
@@ -426,7 +426,7 @@ class UnrolledGraph(NamedTuple):
         return np.repeat(np.arange(self.begin.size - 1), np.diff(self.begin))
 
     def placed(self, mapping: TaskMapping) -> TaskMapping:
-        """Return the mapping of the tasks of `comm`."""
+        """Return the mapping for the tasks of `comm`, given the mapping of the workload's tasks."""
         if self.begin.size == 2:
             return mapping
         capacity = mapping.tasks_per_node * (self.begin.size - 1)
@@ -434,7 +434,7 @@ class UnrolledGraph(NamedTuple):
 
 
 class Partners(NamedTuple):
-    """Bytes between pairs of tasks, with both directions added."""
+    """Bytes that pairs of tasks exchange, summed over both directions."""
 
     first: Ints  # entries of task t are `first[t]:first[t + 1]`
     partner: Ints
@@ -453,10 +453,11 @@ class Workload(NotebookCard, PickledByFields):
         A label for reports; the name of the first phase if not given.
     dependent : bool, default False
         Whether the phases are rounds without barriers, such as the steps of a collective. A task
-        starts round r + 1 when it has received all its messages of round r and sent its own. With
-        rendezvous, its receivers must have accepted them.
+        starts round r + 1 when it has received and sent all its messages of round r. With
+        rendezvous, receivers must also have accepted the messages it sent.
     summed : bool, default False
-        Whether the graph is the sum of a whole run, as in profiles without the order of messages.
+        Whether the traffic is the sum over a whole run, as in profiles that lack the order of
+        messages.
     omitted : sequence of Omission
         Parts of the file that these phases omit or count only once.
 
@@ -518,7 +519,7 @@ class Workload(NotebookCard, PickledByFields):
         """The traffic of all phases in one graph."""
         if len(self.phases) == 1:
             return self.phases[0].renamed(self.name)
-        # The rounds of an algorithm often repeat the same object, which is multiplied instead.
+        # The rounds of an algorithm often repeat one object, so multiply it by its repetitions.
         repeats = Counter(map(id, self.phases))
         phases = list({id(phase): phase for phase in self.phases}.values())
         return sum_edges(
@@ -533,7 +534,7 @@ class Workload(NotebookCard, PickledByFields):
 
     @lazy
     def unrolled(self) -> UnrolledGraph:
-        """All phases as one graph, without the tasks that have no traffic in a phase."""
+        """All phases as one graph; each phase has only tasks that send or receive in it."""
         sizes = [phase.n_edges for phase in self.phases]
         begin = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         if len(self.phases) == 1:
@@ -567,7 +568,7 @@ def as_workload(traffic: Traffic) -> Workload:
         return traffic
     if isinstance(traffic, CommGraph):
         return Workload([traffic])
-    # Attributes identify the type without importing its package.
+    # Identify the type by its attributes, without importing its package.
     other: Any = traffic
     if hasattr(other, "adj"):
         return Workload([from_networkx(other)])

@@ -20,7 +20,7 @@ Arbitration = Literal["first_come", "round_robin"]
 Feeding = Literal["tasks", "messages", "packets"]
 Escape = Literal["returns", "stays"]
 
-# The maxima exceed those of any machine, and keep array sizes and sums manageable.
+# The maxima exceed the values of any machine, but keep array sizes and sums manageable.
 _RANGES: dict[str, tuple[int, float]] = {
     **dict.fromkeys(("header", "hop_latency", "overhead", "start", "short_overhead"), (0, 10**9)),
     **dict.fromkeys(("fifos", "reception_ports"), (1, 1024)),
@@ -55,78 +55,80 @@ class Network:
     hop_latency : float
         Seconds from a packet's head entering a link until the head can leave the next router.
     buffer_packets : int
-        Full packets in each virtual channel of a link's input buffer, at least 2 with the bubble
-        rule and 1 with datelines, and at most 2^30 bytes. More short packets fit, except with the
-        bubble rule, where every packet occupies the space of the longest.
+        Number of full packets that fit in each virtual channel of a link's input buffer: at least 2
+        with the bubble rule, at least 1 with datelines, and at most 2^30 bytes. More packets fit if
+        short, except with the bubble rule, where each takes the longest packet's space.
     fifos : int
-        Torus injection FIFOs of a node.
+        Number of torus injection FIFOs per node.
     fifo_rule : {"bluegene_q", "first_dimension", "round_robin", "first_free"}
         How a message selects its injection FIFO. With ``first_free`` a node has one queue of
         messages, from which each active FIFO takes the next packet when it is free. A new message
-        activates one idle FIFO. Static counts assign such messages in turn. ``round_robin``
-        restarts in every phase and round.
+        activates one idle FIFO. Analyses without a simulation assign these messages to the FIFOs in
+        turn. ``round_robin`` restarts in every phase and round.
     fifo_packets : int
-        Packets of an injection FIFO that can wait at the router for their links at once.
+        Number of packets from an injection FIFO that can wait at the router for links at once.
     overhead : float
         Seconds of software time that a task spends on each message it sends.
     memory_bandwidth : float
-        Bytes per second that a node receives from the network. It is also the bandwidth of each
-        message within a node, independent of other messages.
+        Bytes per second that a node can receive from the network. Each message within a node also
+        has this bandwidth, regardless of other messages.
     deadlock : {"bubble", "dateline"}
         How rings avoid deadlock. ``bubble``: a packet enters a ring only if this leaves room for
-        one more packet. ``dateline``: two virtual channels. A packet that crosses the ring's edge
-        takes the second, a packet that crosses its middle the first, others a random one.
+        one more packet. ``dateline``: there are two virtual channels. A packet that crosses the
+        ring's edge takes the second, a packet that crosses the ring's middle takes the first, and
+        other packets take a random one.
     arbitration : {"first_come", "round_robin"}
-        Which waiting packet a link sends next: the one with the longest wait, or that of the next
-        input in turn (at most 21 inputs; additional FIFOs share one).
+        Which waiting packet a link sends next: the packet that has waited longest, or the packet of
+        the next input in turn (at most 21 inputs; additional FIFOs share an input).
     feeding : {"tasks", "messages", "packets"}
         Order in which the messages of a node's tasks enter its injection FIFOs. ``tasks``: the
         first message of each task, the second of each, and so on. ``messages``: all messages of the
-        first task, then all of the second. ``packets``: as ``tasks``, but a FIFO sends one packet
-        of each of its messages in turn.
+        first task, then all messages of the second, and so on. ``packets``: as ``tasks``, but each
+        FIFO sends one packet of each of its messages in turn.
     escape : {"returns", "stays"}
         Whether an adaptive packet that left a full adaptive channel for the escape channel can
-        return to it, or stays in dimension order.
+        return to the adaptive channel, or stays in the escape channel, in dimension order.
     deterministic_limit : float
         With routing ``by_size``, a phase is routed in dimension order if its longest message has at
         most this many bytes. Otherwise the whole phase is adaptive.
     reception_ports : int
-        Ports that receive packets at a node; they share ``memory_bandwidth``.
+        Number of ports through which a node receives packets; they share ``memory_bandwidth``.
     short_limit : int
         Maximum bytes of a short message; 0 if there are no short messages.
     short_overhead : float
         Seconds of software time for a short message, instead of ``overhead``.
     eager_limit : float
-        Maximum bytes of a message that is sent without rendezvous. In dependent rounds a receiver
-        answers a request once it has started that round. Infinite to disable rendezvous.
+        Maximum bytes of a message that is sent without rendezvous; infinity disables rendezvous. In
+        dependent rounds, a receiver answers a request once it has started the message's round.
     start : float
-        Seconds before the first messages of a phase, once for all dependent rounds, such as the
-        time of a compiled program to start a collective.
+        Seconds before the first messages of a phase, such as the time that a compiled program takes
+        to start a collective. It occurs only once for all dependent rounds.
     unknown_rules : tuple of str
         Which of `RULES` (``fifo_rule``, ``feeding``, ``arbitration`` and the torus's ``tie_break``)
-        nobody stated: all by default, none for a named machine. `rank`, `search` and `plan` average
-        over several plausible networks, while `simulate` uses the values of the fields. A rule that
-        differs from its default is stated.
+        are not known: all by default, none for a named machine. For unknown rules, `rank`, `search`
+        and `plan` average over several plausible networks, while `simulate` uses the values of the
+        fields. A rule that differs from its default counts as known.
 
     Notes
     -----
     Packet sizes, the number of FIFOs and the 40 ns per hop are Blue Gene/Q's (Chen et al., "The IBM
     Blue Gene/Q interconnection network and message unit", SC'11), and so is the limit of 64 KiB
     above which its messaging library routes dynamically. The overhead has the order of magnitude of
-    an MPI send on its cores. The memory bandwidth is that of STREAM on a node. Vendors rarely
-    publish the buffer sizes of torus routers, so 32 packets is an assumption. With smaller buffers,
-    packets for a hot link block others, and the time depends more on chance (figures in
-    `benchmarks/measurements.md`).
+    an MPI send on a Blue Gene/Q core. The memory bandwidth is what STREAM measures on a node.
+    Vendors rarely publish the buffer sizes of torus routers, so 32 packets is an assumption. With
+    smaller buffers, packets for a hot link block others, and the time depends more on chance
+    (figures in `benchmarks/measurements.md`).
 
     Blue Gene's routers follow the bubble rule (Puente et al., "The adaptive bubble router", J.
     Parallel Distrib. Comput. 61, 2001). Datelines are due to Dally and Seitz ("Deadlock-free
-    message routing in multiprocessor interconnection networks", IEEE Trans. Comput. 36, 1987). Two
-    datelines, which balance the channels, are the Cray T3D's (Scott and Thorson, "Optimized routing
-    in the Cray T3D", PCRCW'94). Short and rendezvous messages are common to MPI libraries. Their
-    limits are settings of the library and off by default. The short overhead is an assumption.
-    Packets return from the escape channel in Duato's theory ("A new theory of deadlock-free
-    adaptive routing in wormhole networks", IEEE Trans. Parallel Distrib. Syst. 4, 1993) and in the
-    adaptive bubble router. BookSim 2's minimal adaptive packets stay.
+    message routing in multiprocessor interconnection networks", IEEE Trans. Comput. 36, 1987). The
+    use of two datelines, to balance the channels, comes from the Cray T3D (Scott and Thorson,
+    "Optimized routing in the Cray T3D", PCRCW'94). MPI libraries commonly have short and rendezvous
+    messages. Their size limits are library settings, and are off by default here. The short
+    overhead is an assumption. Packets return from the escape channel in Duato's theory ("A new
+    theory of deadlock-free adaptive routing in wormhole networks", IEEE Trans. Parallel Distrib.
+    Syst. 4, 1993) and in the adaptive bubble router. With BookSim 2's minimal adaptive routing,
+    they stay there.
 
     Examples
     --------
@@ -161,7 +163,7 @@ class Network:
         check_type(self.unknown_rules, "unknown_rules", list | tuple, "names of rules")
         for name in self.unknown_rules:
             one_of(name, "unknown rule", RULES)
-        # The user stated the rules that differ from their defaults.
+        # Rules that differ from their defaults were stated by the user.
         stated = {n for n in _CHOICES if getattr(self, n) != getattr(type(self), n)}
         unknown = tuple(name for name in self.unknown_rules if name not in stated)
         object.__setattr__(self, "unknown_rules", unknown)
@@ -187,8 +189,8 @@ class Network:
 
 Groups = tuple[tuple[int, ...], ...]
 
-# The library's defaults: minimum nodes of a block, limits of flexibility between which a message is
-# flexible, and the zones of flexible messages and of all others.
+# The messaging library's defaults by minimum number of nodes of a block: the limits of flexibility
+# between which a message counts as flexible, and the zones of flexible and of other messages.
 _ZONE_DEFAULTS = (
     (0, (1.5, 3.5), (3, 3)),
     (1024, (1.5, 3.5), (2, 0)),
@@ -204,8 +206,8 @@ def routing_order(shape: Sequence[int], wrap: Sequence[bool]) -> tuple[int, ...]
     """Return the order in which a block routes its dimensions, the longest first."""
     length, mesh = _find_lengths(shape, wrap), _find_meshes(shape, wrap)
     order = list(range(5))
-    # The firmware's exchange sort determines the order of equal dimensions. It tests for a mesh at
-    # index j rather than at order[j]. Routes recorded on six blocks confirm these orders.
+    # The firmware's exchange sort determines the order of dimensions of equal length. It tests
+    # mesh[j] rather than mesh[order[j]]. Routes recorded on six blocks confirm these orders.
     for i in range(5):
         for j in range(i + 1, 5):
             first, second = length[order[i]], length[order[j]]
@@ -217,7 +219,7 @@ def routing_order(shape: Sequence[int], wrap: Sequence[bool]) -> tuple[int, ...]
 def zone_sets(
     shape: Sequence[int], wrap: Sequence[bool], order: Sequence[int]
 ) -> tuple[Groups, ...]:
-    """Return the zones of flexible messages, of others, and no zones for messages along a line."""
+    """Return the zones of flexible messages and of others; messages along a line have none."""
     length = _find_lengths(shape, wrap)
     longest_first = sorted(order, key=lambda d: -length[d])
     by_length = tuple(tuple(equal) for _, equal in groupby(longest_first, lambda d: length[d]))
@@ -233,9 +235,9 @@ def zone_sets(
 def zone_numbers(
     shape: Sequence[int], coords: Int32s, src: Int32s, dst: Int32s
 ) -> NDArray[np.int8]:
-    """Return the index in `zone_sets` of messages between nodes; (N, 5) (n,) (n,) -> (n,).
+    """Return each message's index in `zone_sets`, given its nodes; (N, 5) (n,) (n,) -> (n,).
 
-    Hops around the ring also count on meshes, because the library only knows the sizes.
+    Distances include hops around a ring even on meshes, because the library knows only the sizes.
     """
     flexibility = np.zeros(src.size)
     differ = np.zeros(src.size, dtype=np.int8)
@@ -250,7 +252,7 @@ def zone_numbers(
 
 
 def _find_zone_defaults(shape: Sequence[int]) -> tuple[tuple[float, float], tuple[int, int]]:
-    """Return the range of flexibility and the zones for the number of nodes of a block."""
+    """Return the limits of flexibility and the zones for a block with this number of nodes."""
     n_nodes = int(np.prod(shape))
     rows = [(limits, zones) for start, limits, zones in _ZONE_DEFAULTS if n_nodes >= start]
     return rows[-1]
@@ -263,6 +265,6 @@ def _find_meshes(shape: Sequence[int], wrap: Sequence[bool]) -> list[bool]:
 
 
 def _find_lengths(shape: Sequence[int], wrap: Sequence[bool]) -> list[int]:
-    """Return the length of each dimension, halved for rings, by which the firmware sorts."""
+    """Return the lengths by which the firmware sorts dimensions; rings have half their size."""
     meshes = _find_meshes(shape, wrap)
     return [k if is_mesh else k // 2 for k, is_mesh in zip(shape, meshes, strict=True)]

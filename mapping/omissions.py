@@ -12,7 +12,7 @@ from toruscast.text import printable
 from toruscast.validation import one_of, real_number, whole_number
 
 Effect = Literal["not counted", "counted once"]
-# Maximum kinds and places in a message; JSON lists all of them.
+# Maximum number of kinds and places that a message names; JSON output lists all of them.
 _MAX_KINDS, _MAX_PLACES = 6, 3
 
 
@@ -25,14 +25,14 @@ class Omission:
     what : str
         Kind of the part, such as "ragged-all-to-all".
     where : str
-        Its name or line in the file.
+        Name or line of the part in the file.
     times : int
         Number of occurrences.
     nbytes : float, optional
-        Its bytes; None if unknown.
+        Total bytes of the occurrences; None if unknown.
     effect : {"not counted", "counted once"}
     reason : str
-        The reason, or the option that adds the missing information.
+        The reason for the omission, or the option that adds the missing information.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class Omission:
 
 
 def merge_omissions(omitted: Iterable[Omission]) -> tuple[Omission, ...]:
-    """Return the omissions, added up by kind, reason and place."""
+    """Merge omissions that have the same kind, reason and place."""
     times: Counter[Omission] = Counter()
     nbytes: dict[Omission, float | None] = {}
     for omission in omitted:
@@ -67,7 +67,7 @@ def merge_omissions(omitted: Iterable[Omission]) -> tuple[Omission, ...]:
 
 
 def describe_omissions(omitted: Sequence[Omission]) -> str:
-    """Return a sentence for each effect, or empty text without omissions."""
+    """Return a sentence for each effect; empty if there are no omissions."""
     sentences = []
     for effect in get_args(Effect):
         kinds: dict[tuple[str, str], list[Omission]] = defaultdict(list)
@@ -83,7 +83,7 @@ def describe_omissions(omitted: Sequence[Omission]) -> str:
 
 
 def _describe_kind(group: list[Omission]) -> str:
-    """Return the number, kind, first places and total size of omissions with one reason."""
+    """Describe omissions of one kind and reason: number, kind, first places and total size."""
     first, times = group[0], sum(each.times for each in group)
     places = list(dict.fromkeys(printable(each.where) for each in group if each.where))
     more = ", ..." if len(places) > _MAX_PLACES else ""

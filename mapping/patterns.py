@@ -158,7 +158,7 @@ def xor_exchange(
 
 
 def _check_group(n_tasks: int, group: int | None, min_size: int = 2) -> tuple[int, int]:
-    """Return the number of groups and the tasks in a group."""
+    """Return the number of groups and the number of tasks in each."""
     size = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
     members = size if group is None else whole_number(group, "group", 1, MAX_TASKS)
     if members < min_size or size % members:
@@ -170,7 +170,7 @@ def _check_group(n_tasks: int, group: int | None, min_size: int = 2) -> tuple[in
 def _build_rounds(
     kind: str, grid: tuple[int, int], partners: Iterable[Ints], nbytes: float, n_messages: float
 ) -> Workload:
-    """Return a round for each array of ``partners``, the task that each task sends to."""
+    """Return a round for each array in ``partners``, which has the receiver for each sender."""
     n_tasks = math.prod(grid)
     src = np.arange(n_tasks)
     phases = [
@@ -227,7 +227,7 @@ def random_pairs(
     degree = whole_number(degree, "degree", 0, size - 1)
     rng = np.random.default_rng(seed_number(seed))
     # Floyd's sampling without replacement, for all tasks at once. Each draw extends the range by
-    # one, and the new end of the range replaces a repeated draw.
+    # one; if a draw repeats an earlier one, the new end of the range replaces it.
     chosen = np.full((size, degree), -1, dtype=np.int64)
     for i in range(degree):
         last = size - 1 - degree + i
@@ -282,7 +282,7 @@ def _build_halo(
     check_type(periodic, "periodic", bool | np.bool_, "True or False")
     _check_amounts(*nbytes, n_messages)
     n_tasks = math.prod(grid)
-    # With sorted offsets a task's destinations are sorted too, unless neighbours are periodic.
+    # Sorting the offsets also sorts each task's destinations, unless neighbours are periodic.
     pairs = sorted(zip(offsets, nbytes, strict=True))
     coords, sizes = np.indices(grid).reshape(len(grid), -1), np.array(grid)[:, None]
     src = np.repeat(np.arange(n_tasks)[:, None], len(pairs), axis=1)

@@ -75,13 +75,13 @@ class MappingProblem(PickledByFields):
 
     @property
     def phases(self) -> tuple[MappingProblem, ...]:
-        """A problem for each phase; identical phases share one and its derived values.
+        """A problem for each phase; identical phases share a problem and its cached values.
 
         With routing ``by_size``, a phase whose longest message exceeds
-        ``torus.network.deterministic_limit`` bytes is adaptive, and others are deterministic. If a
-        round of a dependent workload is adaptive, all its rounds are.
+        ``torus.network.deterministic_limit`` bytes is adaptive, and other phases are deterministic.
+        If any round of a dependent workload is adaptive, all of its rounds are.
         """
-        # A problem that caches itself would stay in memory until garbage collection.
+        # If a problem cached itself, it would stay in memory until garbage collection.
         is_phase = len(self.workload) == 1 and self.routing != "by_size"
         return (self,) if is_phase else self._phases
 
@@ -92,7 +92,7 @@ class MappingProblem(PickledByFields):
 
     @property
     def total(self) -> MappingProblem:
-        """The sum of the phases as a problem of one phase."""
+        """A problem with a single phase, which is the sum of all phases."""
         return self.phases[0] if len(self.workload) == 1 else self._total
 
     @property
@@ -101,7 +101,7 @@ class MappingProblem(PickledByFields):
         return self.phases[0] if len(self.workload) == 1 else self._unrolled
 
     def placed(self, mapping: TaskMapping) -> TaskMapping:
-        """Return the mapping of the tasks of `unrolled`."""
+        """Return the mapping for the tasks of `unrolled`."""
         return self.workload.unrolled.placed(mapping)
 
     @lazy
@@ -117,7 +117,7 @@ class MappingProblem(PickledByFields):
         return tuple(problems[id(phase)] for phase in self.workload)
 
     def _select_routing(self, phase: CommGraph) -> Routing:
-        """Return the routing of a phase, with ``by_size`` by its longest message."""
+        """Return the routing of a phase; with ``by_size``, its longest message determines it."""
         if self.routing != "by_size":
             return self.routing
         sent = phase.whole_messages > 0
@@ -147,7 +147,7 @@ class MappingProblem(PickledByFields):
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Return the cached result of a function of the problem and hashable arguments."""
+        """Call a function of the problem and hashable arguments, and cache its result."""
         key = (function, args, tuple(kwargs.items()))
         if key not in self._derived:
             self._derived[key] = function(self, *args, **kwargs)
@@ -171,7 +171,7 @@ class MappingProblem(PickledByFields):
         """Return several mappings, each validated.
 
         The argument is a sequence, a dictionary of mappings by name, or a DataFrame with the nodes
-        of a mapping in each column. A single mapping is a sequence of one.
+        of a mapping in each column. A single mapping counts as a sequence of one mapping.
         """
         return tuple(map(self.mapping, as_mappings(mappings, self.torus, self.n_tasks)))
 
@@ -179,7 +179,7 @@ class MappingProblem(PickledByFields):
 def as_problem(
     comm: ProblemLike, torus: TorusLike | None, routing: Routing = "deterministic"
 ) -> MappingProblem:
-    """Return a problem unchanged, with its own torus and routing, or build it from its parts."""
+    """Return a given problem unchanged, or build one from traffic, a torus and a routing."""
     if not isinstance(comm, MappingProblem):
         if torus is None:
             raise InputError("no torus", expected="torus=, or a MappingProblem as the traffic")

@@ -29,21 +29,22 @@ from .residuals import (
     TargetTransform,
 )
 
-# Relative increase of intervals per doubling of the nodes beyond the training sizes. Chosen for
-# models of 64 and 128 nodes that predict times on 1,024; not confirmed on other applications.
+# Relative widening of the intervals each time the number of nodes doubles beyond the training
+# sizes. Chosen for models trained on 64 and 128 nodes that predict times on 1,024 nodes; not
+# confirmed on other applications.
 _WIDENING = 1 / 2
-# Times are within a factor of about 10 of coarse times and lower bounds, but a wrong unit changes
-# them by a factor of 1000.
+# Correct times are within a factor of about 10 of the coarse times and lower bounds; a wrong unit
+# changes times by a factor of 1000.
 _UNIT_RATIO = 100
-# A feature is far from the training values if it exceeds them by this factor and, if dimensionless,
-# also by this difference.
+# A feature is far from its training values if it is outside their range by more than this factor
+# and, if dimensionless, also by more than this difference.
 _FAR_FACTOR, _FAR_DIFFERENCE = 2.0, 0.05
 
 
 class FittedModel:
-    """The part of a fitted `TimePredictor` that predictions need, without scikit-learn.
+    """The part of a fitted `TimePredictor` that makes predictions, without scikit-learn.
 
-    It has the same parameters and fitted attributes.
+    Its parameters and fitted attributes are those of `TimePredictor`.
     """
 
     features: str | Sequence[str] | None
@@ -84,36 +85,37 @@ class FittedModel:
 
     @property
     def required_columns(self) -> tuple[str, ...]:
-        """Columns of the tables for predictions; empty if the model was fitted on an array."""
+        """Columns that a table needs for predictions; empty if the model was fitted on an array."""
         names = tuple(str(name) for name in getattr(self, "feature_names_in_", ()))
         reference = (self.reference,) if self.target == "measured" else ()
         return tuple(dict.fromkeys((*names, *feature_sets.TARGET_COLUMNS[self.target], *reference)))
 
     def predict(self, X: pd.DataFrame | ArrayLike) -> Floats:
-        """Return the expected times, seconds, shape ``(n_samples,)``."""
+        """Return the expected times in seconds, shape ``(n_samples,)``."""
         return self.prior_prediction(X).times()
 
     def predict_interval(self, X: pd.DataFrame | ArrayLike, coverage: float = 0.9) -> Floats:
-        """Return intervals (low, high) of the times, seconds, shape ``(n_samples, 2)``.
+        """Return an interval (low, high) for each time, in seconds, shape ``(n_samples, 2)``.
 
-        They contain the time with probability ``coverage`` on average, without the guarantee of
-        conformal prediction. The half width is a quantile of the cross-validated residuals, scaled
-        for each mapping by the standard deviation over the trees. 90 % needs at least 9 samples,
-        and 95 % 19. Intervals of relative times are clipped at the lower bound if no sample was
-        faster than its bound.
+        An interval contains the time with probability ``coverage`` on average, but without the
+        guarantee of conformal prediction. Its half width is a quantile of the cross-validated
+        residuals, scaled for each mapping by the standard deviation over the trees. A coverage of
+        90 % needs at least 9 samples, and 95 % needs 19. Unless the target is ``time``, intervals
+        are clipped at the lower bound if no training sample was faster than its bound.
         """
         return self.prior_prediction(X).interval(coverage)
 
     def draw(self, X: pd.DataFrame | ArrayLike, n_draws: int = 1000, seed: int = 0) -> Floats:
-        """Draw times of each mapping, shape ``(n_draws, n_samples)``, seconds.
+        """Draw times for each mapping, in seconds, shape ``(n_draws, n_samples)``.
 
-        Each draw adds a cross-validated residual to the prediction. Residuals of mappings are
-        independent; if the model was fitted with ``groups``, they have a part in common.
+        Each draw adds a cross-validated residual to the prediction. The residuals of different
+        mappings are independent, unless the model was fitted with ``groups``: then all residuals of
+        a draw share a part.
         """
         return self.prior_prediction(X).draw(n_draws, seed)
 
     def prior_prediction(self, X: pd.DataFrame | ArrayLike) -> PriorPrediction:
-        """Return the predicted distribution of the times of mappings, a row of ``X`` each."""
+        """Return the predicted distribution of each mapping's time; each row is a mapping."""
         matrix = self._normalise(self._feature_matrix(X))
         centre, scale = self._average_trees(self.trees_, matrix)
         if self.calibration_ is not None:
@@ -127,25 +129,25 @@ class FittedModel:
         nodes = feature_sets.node_counts(X)
         if self.nodes_ is not None and nodes.size:
             smallest, largest = self.nodes_
-            # Factor to the nearest training size; 1 within the training sizes.
+            # Factor between the number of nodes and the nearest training size; 1 within the range.
             ratio = np.maximum(nodes, largest) / largest * smallest / np.minimum(nodes, smallest)
             scale = scale * (1 + _WIDENING * np.log2(ratio))
         return PriorPrediction(matrix, centre, scale, self.calibration_, min_times, self.log_)
 
     def _feature_matrix(self, X: Any) -> Floats:
-        """Return the features of the model, from columns of a table or from an array."""
+        """Return the model's features, taken from the columns of a table or from an array."""
         names = getattr(self, "feature_names_in_", None)
         if names is not None:
             X = feature_sets.check_finite(feature_sets.columns_of(X, names))
         return np.asarray(X, dtype=np.float64)
 
     def _target_reference(self, X: Any) -> TargetReference:
-        """Return the reference times and bounds in the columns of a table."""
+        """Return the reference times and bounds, taken from the columns of a table."""
         reference = feature_sets.REFERENCE.get(self.target, self.reference)
         return TargetReference.from_table(X, self.target, reference)
 
     def _average_trees(self, trees: Forest, matrix: Floats) -> tuple[Floats, Floats]:
-        """Return mean and standard deviation over the trees, in the unit of the residuals."""
+        """Return mean and standard deviation of the trees' predictions, in the residuals' unit."""
         values = trees.predict(matrix)
         mean = values.mean(axis=0) * self.target_scale_ + self.target_shift_
         std = values.std(axis=0) * self.target_scale_
@@ -154,7 +156,7 @@ class FittedModel:
         return mean, std
 
     def _normalise(self, matrix: Floats) -> Floats:
-        """Return features in the normalised units of the trees."""
+        """Return features in the normalised units that the trees use."""
         # Trees use single precision, in which larger values would overflow.
         return np.clip((matrix - self.feature_shift_) / self.feature_scale_, -1e30, 1e30)
 
@@ -163,7 +165,7 @@ Model = DefaultModel | FittedModel
 
 
 def check_model(model: Model) -> None:
-    """Raise `InputError` unless this is a model of registered features."""
+    """Raise `InputError` unless this is a model whose features are all registered."""
     if isinstance(model, DefaultModel):
         return
     check_type(model, "model", FittedModel, "a TimePredictor, such as load_predictor()")
@@ -185,7 +187,7 @@ def check_traffic(workload: Workload) -> None:
 
 
 def check_size(model: FittedModel, n_nodes: int) -> None:
-    """Raise `InputError` if a model of plain seconds was trained on other sizes of tori."""
+    """Raise `InputError` if a model of plain seconds was trained only on larger or smaller tori."""
     if model.target != "time" or model.nodes_ is None:
         return
     smallest, largest = model.nodes_
@@ -197,7 +199,7 @@ def check_size(model: FittedModel, n_nodes: int) -> None:
 
 
 def warn_of_routing(model: FittedModel, problem: MappingProblem) -> None:
-    """Warn if a model was trained with a routing that treats these messages differently."""
+    """Warn if a model was trained with a routing that would route these messages differently."""
     trained = model.provenance_.get("routing", problem.routing)
     trained = [trained] if isinstance(trained, str) else trained
     by_phase = [phase.routing for phase in problem.phases]
@@ -211,7 +213,7 @@ def warn_of_routing(model: FittedModel, problem: MappingProblem) -> None:
 def warn_of_distance(
     model: FittedModel, table: pd.DataFrame, unseen_traffic: Sequence[str] = ()
 ) -> None:
-    """Warn of unseen kinds of traffic, and of features far beyond their training values."""
+    """Warn of kinds of traffic not seen in training, and of features far from training values."""
     if unseen_traffic:
         kinds = " or ".join(unseen_traffic)
         message = f"the model was not trained on {kinds}; its intervals are not valid there"
@@ -223,7 +225,7 @@ def warn_of_distance(
     is_far |= values > np.maximum(high, high * _FAR_FACTOR)
     has_units = model.target in feature_sets.SCALE_DEPENDENT_TARGETS
     if not has_units:
-        # Dimensionless features are about 1, so a large ratio of small values is not far.
+        # Dimensionless features are about 1, so small values with a large ratio are not far apart.
         is_far &= (values < low - _FAR_DIFFERENCE) | (values > high + _FAR_DIFFERENCE)
     far = [name for name, share in zip(names, is_far.mean(axis=0), strict=True) if share > 0.5]
     if far:
@@ -234,18 +236,18 @@ def warn_of_distance(
 
 
 def warn_of_unit(times: Floats, reference: Floats, name: str) -> None:
-    """Warn if the median ratio of times to reference times suggests different units."""
+    """Warn if the median ratio of times to reference times suggests that their units differ."""
     is_sent = reference > 0
     ratio = float(np.median(times[is_sent] / reference[is_sent])) if is_sent.any() else 1.0
     if 1 / _UNIT_RATIO < ratio < _UNIT_RATIO:
         return
     text = f"the median time is {factor(ratio)} {name}: are the times in seconds?"
-    # The warning points to the caller of `fit` or `rank`.
+    # Attribute the warning to the caller of `fit` or `rank`.
     warnings.warn(InputWarning(text), stacklevel=3)
 
 
 def check_parameters(given: Mapping[str, Any]) -> None:
-    """Raise `InputError` for bad parameters of a predictor, except ``features``."""
+    """Raise `InputError` if a parameter is invalid; ``features`` is not checked here."""
     one_of(given["target"], "target", get_args(feature_sets.Target))
     check_type(given["reference"], "reference", str, "a column's name")
     whole_number(given["n_estimators"], "number of trees", 1)
@@ -262,9 +264,9 @@ def check_parameters(given: Mapping[str, Any]) -> None:
 def predict_prior(
     model: Model, features: pd.DataFrame, problem: MappingProblem, mappings: Sequence[TaskMapping]
 ) -> tuple[PriorPrediction, tuple[str, ...]]:
-    """Return a model's prediction, and the kinds of traffic that it was not trained on.
+    """Return a model's prediction, and the kinds of traffic on which the model was not trained.
 
-    ``features`` needs the column `ROUNDS_APART` and those of the model.
+    ``features`` needs the column `ROUNDS_APART` and the model's columns.
     """
     kinds = classify_traffic(problem, mappings)
     if isinstance(model, DefaultModel):

@@ -19,9 +19,9 @@ from toruscast.validation import whole_number
 def wrong_pairs(observed: ArrayLike, predicted: ArrayLike) -> int:
     """Return the number of pairs of mappings whose observed and predicted orders differ.
 
-    Over the pairs ``j < i``, the order is the same if ``x_i >= x_j and y_i >= y_j`` or
-    ``x_i < x_j and y_i < y_j``. Whether a pair that is tied in only one of the two counts as wrong
-    therefore depends on the order of the arguments; a pair tied in both is right.
+    With observed times x and predicted times y, the order of a pair ``j < i`` is the same if either
+    ``x_i >= x_j and y_i >= y_j`` or ``x_i < x_j and y_i < y_j``. Whether a pair tied in only one of
+    x and y is right therefore depends on which mapping is first; a pair tied in both is right.
 
     Examples
     --------
@@ -29,9 +29,10 @@ def wrong_pairs(observed: ArrayLike, predicted: ArrayLike) -> int:
     1
     """
     x, y = _check_pair(observed, predicted)
-    # After a stable sort by x, wrong pairs that are not tied in y are inversions of y. After a
-    # stable sort by y, wrong pairs that are not tied in x are inversions of x. So pairs that are
-    # tied in neither are counted twice; only these are inversions after a sort by x and then y.
+    # After a stable sort by x, the inversions of y are the wrong pairs that are not tied in y.
+    # After a stable sort by y, the inversions of x are the wrong pairs that are not tied in x.
+    # Wrong pairs tied in neither are in both counts; only they are inversions of y after a sort by
+    # x, then y.
     by_x, by_y = np.argsort(x, kind="stable"), np.argsort(y, kind="stable")
     n_untied = _count_inversions(y[np.lexsort((y, x))])
     return _count_inversions(y[by_x]) + _count_inversions(x[by_y]) - n_untied
@@ -40,9 +41,9 @@ def wrong_pairs(observed: ArrayLike, predicted: ArrayLike) -> int:
 def rcc(observed: ArrayLike, predicted: ArrayLike) -> float:
     """Return the rank correlation coefficient: the share of pairs in the same order.
 
-    1 for a perfect ranking, about 0.5 for a random and 0 for a reversed one (Jain, Bhatele, Robson,
-    Gamblin and Kale, SC'13, section 4.4). Ties count as in `wrong_pairs`; NaN if all observed times
-    are equal.
+    It is 1 for a perfect ranking, about 0.5 for a random one and 0 for a reversed one (Jain,
+    Bhatele, Robson, Gamblin and Kale, SC'13, section 4.4). Ties count as in `wrong_pairs`. It is
+    NaN if all observed times are equal.
 
     Examples
     --------
@@ -57,10 +58,10 @@ def rcc(observed: ArrayLike, predicted: ArrayLike) -> float:
 
 
 def rcc_ties_halved(observed: ArrayLike, predicted: ArrayLike) -> float:
-    """Return `rcc`, but count half a pair that is tied in only one of the two.
+    """Return `rcc`, but with pairs that are tied in only one argument counted as half right.
 
-    Unlike `rcc`, it does not depend on the order of the arguments. This matters for predictions
-    with many ties, such as a single feature.
+    Unlike `rcc`, it does not depend on the order of the mappings. This matters for predictions with
+    many ties, such as a single feature.
     """
     x, y = _check_pair(observed, predicted)
     return (rcc(x, y) + rcc(x[::-1], y[::-1])) / 2
@@ -69,8 +70,8 @@ def rcc_ties_halved(observed: ArrayLike, predicted: ArrayLike) -> float:
 def rcc_told_apart(observed: ArrayLike, predicted: ArrayLike, apart: float = 0.0) -> float:
     """Return the share of pairs in the same order, among those whose observed times differ.
 
-    Only pairs count whose longer time exceeds the shorter by more than the share ``apart``. Pairs
-    of equal predicted times count half. NaN if no pair differs enough.
+    A pair counts only if its longer observed time exceeds the shorter one by more than the share
+    ``apart``. Pairs with equal predicted times count as half right. NaN if no pair differs enough.
 
     Examples
     --------
@@ -82,7 +83,7 @@ def rcc_told_apart(observed: ArrayLike, predicted: ArrayLike, apart: float = 0.0
         raise InputError("bad observed time", found=x.min(), expected="positive seconds")
     order = np.argsort(x, kind="stable")
     x, y = x[order], y[order]
-    # For each mapping, the index of the first one whose time is longer by more than the share.
+    # For each mapping, the index of the first one whose time is longer by more than ``apart``.
     first_apart = np.searchsorted(x, x * (1 + apart), side="right")
     n_right = n_pairs = 0.0
     for i in range(x.size):
@@ -115,7 +116,7 @@ def r2(observed: ArrayLike, predicted: ArrayLike) -> float:
     0.5
     """
     x, y = _check_pair(observed, predicted)
-    # The common scale prevents an overflow or underflow of the squares.
+    # Scale both by the same unit, so that their squares neither overflow nor underflow.
     unit = max(np.abs(x).max(), np.abs(y).max()) or 1.0
     x, y = x / unit, y / unit
     total, error = float(((x - x.mean()) ** 2).sum()), float(((x - y) ** 2).sum())
@@ -127,7 +128,8 @@ def r2(observed: ArrayLike, predicted: ArrayLike) -> float:
 def regret(observed: ArrayLike, predicted: ArrayLike, k: int = 1) -> float:
     """Return the regret of running the ``k`` mappings predicted best and using the fastest.
 
-    This is the minimum observed time among the ``k`` over the minimum of all, minus 1; 0 at best.
+    It is the shortest observed time of these ``k`` mappings, divided by the shortest of all
+    mappings, minus 1; 0 at best.
 
     Examples
     --------
@@ -169,7 +171,7 @@ def score_answer(table: pd.DataFrame, bound: Floats) -> dict[str, float]:
 
 
 def _count_inversions(values: Floats) -> int:
-    """Count the pairs ``j < i`` with ``values[j] > values[i]``, from Kendall's tau-b."""
+    """Count the pairs ``j < i`` with ``values[j] > values[i]``, using Kendall's tau-b."""
     n_pairs = values.size * (values.size - 1) / 2
     counts = np.unique(values, return_counts=True)[1]
     n_untied = float(n_pairs - (counts * (counts - 1)).sum() / 2)
@@ -181,7 +183,7 @@ def _count_inversions(values: Floats) -> int:
 
 
 def _check_pair(observed: ArrayLike, predicted: ArrayLike) -> tuple[Floats, Floats]:
-    """Return both as arrays; raise `InputError` unless they are n finite numbers each, n > 1."""
+    """Return both as arrays; raise `InputError` unless each contains n finite numbers, n > 1."""
     arrays = []
     for name, values in (("observed", observed), ("predicted", predicted)):
         try:

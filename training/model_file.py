@@ -36,7 +36,8 @@ MAX_BYTES = 256 * 2**20
 """Maximum number of bytes that a model file may unpack to."""
 _MAX_TEXT = 2**20
 _MAX_FEATURES = 10_000
-# Models of 10 to 20,000 samples unpack to 2 to 5 times their size, because trees compress poorly.
+# Files of models with 10 to 20,000 samples unpack to only 2 to 5 times their size, because trees
+# compress poorly.
 _MAX_RATIO = 10
 
 # Maximum absolute values, which keep predictions and their products finite.
@@ -53,7 +54,7 @@ _TARGET_ARRAYS = ("target_shift", "target_scale")
 class ArraySchema(NamedTuple):
     """Type, size and range of an array in a model file.
 
-    ``size`` is a number, or a name that arrays of equal size share.
+    ``size`` is a number, or a name shared by all arrays that must have the same size.
     """
 
     dtype: str
@@ -67,8 +68,8 @@ def model_file_schema(
 ) -> dict[str, ArraySchema]:
     """Return the schema of each array in a model file, except ``metadata``.
 
-    ``is_log`` is true if the residuals are those of logarithms of times, ``is_calibrated`` if the
-    file contains a calibration of the intervals.
+    ``is_log`` is true if the residuals are differences of logarithms of times; ``is_calibrated`` is
+    true if the file contains a calibration of the intervals.
     """
     max_target = _MAX_TIME if target == "time" else _MAX_LOG
     max_score = _MAX_LOG if is_log else _MAX_TIME
@@ -167,15 +168,16 @@ def save_predictor(
 
 
 def load_model(path: str | os.PathLike[str]) -> Model:
-    """Read a model; ``"default"`` is the one that comes with toruscast."""
+    """Read a model; ``"default"`` is the model that comes with toruscast."""
     return load_default() if path == "default" else load_fitted(path)
 
 
 def load_predictor(path: str | os.PathLike[str]) -> TimePredictor:
-    """Read a predictor from a file of `save_predictor`.
+    """Read a predictor from a file written by `save_predictor`.
 
     Nothing in the file is executed or imported. The file may contain only a text and arrays of
-    numbers, which are all checked, including every tree node. Any version of scikit-learn reads it.
+    numbers; all are checked, including every tree node. It can be read with any version of
+    scikit-learn.
     """
     from .predictor import TimePredictor
 
@@ -183,7 +185,7 @@ def load_predictor(path: str | os.PathLike[str]) -> TimePredictor:
 
 
 def load_fitted(path: str | os.PathLike[str]) -> FittedModel:
-    """Read a model without importing scikit-learn, which takes a second."""
+    """Read a model without importing scikit-learn, because the import takes a second."""
     start = time.perf_counter()
     with files.as_damaged(path, "model file"):
         model = _build_model(*_read_content(Path(path)))
@@ -192,13 +194,13 @@ def load_fitted(path: str | os.PathLike[str]) -> FittedModel:
 
 
 def _read_content(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return metadata and arrays of a model file, after a check of its format and features."""
+    """Return the metadata and arrays of a model file after checking its format and features."""
     data = files.read_limited(file, MAX_BYTES)
     if not data.startswith(_ZIP):
         raise InputError("not a model file", expected="an .npz file of toruscast train")
     arrays = files.arrays_of_npz(data, file, files.max_unpacked(file, MAX_BYTES, _MAX_RATIO))
     text = arrays.pop("metadata", np.array(0))
-    # NumPy stores four bytes a character.
+    # NumPy stores four bytes per character.
     is_text = text.dtype.kind == "U" and not text.ndim and text.nbytes <= 4 * _MAX_TEXT
     metadata = json.loads(text.item()) if is_text else None
     if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
@@ -217,7 +219,7 @@ def _read_content(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _replace_former_names(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Return metadata with the current names of features that have been renamed."""
+    """Return metadata in which former names of features are replaced by their current names."""
     names, parameters = metadata["features"], metadata["parameters"]
     if isinstance(names, list):
         names = [FORMER_NAMES.get(str(name), name) for name in names]
@@ -230,7 +232,7 @@ def _replace_former_names(metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 def _build_model(metadata: dict[str, Any], arrays: dict[str, Any]) -> FittedModel:
-    """Return the model in the content of a file, after a check of every value."""
+    """Build the model from the content of a file, after checking every value."""
     parameters = metadata["parameters"]
     if not isinstance(parameters, dict) or set(parameters) != set(FittedModel.PARAMETERS):
         expected = ", ".join(FittedModel.PARAMETERS)
@@ -310,7 +312,7 @@ def _check_trees(trees: Forest) -> None:
     left, right = trees.left, trees.right
     start = np.repeat(np.cumsum(size) - size, size)
     node, end = np.arange(n_nodes) - start, np.repeat(size, size)
-    # If children follow their parent, paths have no cycles.
+    # Paths have no cycles if all children come after their parents.
     is_inner = (left > node) & (left < end) & (right > node) & (right < end)
     bad = np.flatnonzero(~(is_inner | ((left == -1) & (right == -1))))
     if bad.size:

@@ -23,29 +23,30 @@ from .fitted import FittedModel, check_parameters, warn_of_unit
 from .metrics import rcc
 from .residuals import Forest, TargetTransform, cross_validate
 
-# Minimum leaf size for corrections, because those of single mappings are mostly noise.
+# Minimum leaf size for corrections, because a single mapping's correction is mostly noise.
 _CORRECTION_LEAF = 5
-# Unit, in standard deviations, to which targets of measured times are rounded.
+# Targets of measured times are rounded to multiples of this (in standard deviations).
 _TARGET_STEP = 2.0**-20
 
 
 class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Regressor of mapping times on features, with calibrated intervals; a scikit-learn estimator.
+    """A scikit-learn estimator that predicts mapping times, with calibrated intervals.
 
     Extremely randomised trees learn from normalised features and a normalised target [1]_.
-    Residuals of a cross-validation calibrate the intervals [2]_.
+    Cross-validated residuals calibrate the intervals [2]_.
 
     Parameters
     ----------
     features : str or sequence of str, optional
-        A named set of `FEATURE_SETS`, or columns of the tables. Default: all columns except
-        ``time`` and the labels of samples.
+        The name of a set in `FEATURE_SETS`, or column names. Default: all columns except ``time``
+        and the labels of samples.
     target : {"time", "slowdown", "correction", "measured"}
-        Quantity that the trees learn. ``time``: the time, as published. ``slowdown``: the logarithm
-        of time over ``lower_bound``, which transfers to other sizes, graphs and machines if the
-        features are dimensionless. ``correction``: the logarithm of time over ``coarse_time``,
-        scaled down near ``lower_bound`` if the samples support that. ``measured``: the logarithm of
-        a time on a machine over a line in ``reference``. Tables need these columns.
+        Quantity that the trees learn. ``time``: the time, as in [1]_. ``slowdown``: the logarithm
+        of time / ``lower_bound``, which transfers to other sizes, graphs and machines if the
+        features are dimensionless. ``correction``: the logarithm of time / ``coarse_time``, scaled
+        down near ``lower_bound`` if the samples support that. ``measured``: for times measured on a
+        machine, the logarithm of time / a linear function of ``reference``. Tables need the columns
+        named here.
     reference : str
         Column of the reference time for the target ``measured``.
     min_samples_leaf : int, optional
@@ -53,10 +54,10 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
     max_leaf_nodes : int, optional
         Maximum number of leaves of a tree. No limit by default.
     calibration_folds : int
-        Folds of the cross-validation that calibrates the intervals; 0 for none, and a faster fit.
-        Each fold fits a sixth of the trees, but at least 50. With few folds, the models of the
-        folds have fewer samples than the final one, and intervals are too wide. With few samples,
-        intervals are too narrow.
+        Number of folds of the cross-validation that calibrates the intervals. With 0, the fit is
+        faster but there are no intervals. Each fold fits a sixth of the trees, but at least 50. Few
+        folds make the intervals too wide, because each fold's model has fewer samples than the
+        final model. Few samples make the intervals too narrow.
     n_jobs : int, optional
         Number of threads that fit trees; one by default.
 
@@ -65,18 +66,19 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
     forest_ : ExtraTreesRegressor
         The fitted forest in normalised units; not in model files.
     trees_ : Forest
-        Arrays of its trees, for predictions.
+        The forest's trees as arrays, for predictions.
     feature_importances_ : ndarray, shape (n_features,)
-        Share of each feature in the reduction of variance. They sum to 1, or are 0 if no tree
-        splits, such as for corrections with fewer than ten samples.
+        Each feature's share of the reduction in variance. The shares sum to 1, or are all 0 if no
+        tree splits, as for corrections with fewer than ten samples.
     feature_least_, feature_most_ : ndarray, shape (n_features,)
         Minimum and maximum of each feature in the training samples.
     nodes_ : tuple of int or None
         Minimum and maximum number of nodes of the training tori, if the table has a column
-        ``torus``. Intervals are wider for other sizes.
+        ``torus``. Intervals are wider for tori outside this range.
     provenance_ : dict
-        Provenance of the samples: routing, seed, command. ``held_out_rcc``: RCC within groups of
-        the cross-validated predictions and of the release bound, if that is a column.
+        Provenance of the samples: routing, seed, command. If the release bound is a column,
+        ``held_out_rcc`` has the mean RCC within groups, for the cross-validated predictions and for
+        this bound.
 
     References
     ----------
@@ -120,7 +122,7 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
 
     @classmethod
     def from_fitted(cls, model: FittedModel) -> Self:
-        """Return a fitted model as an estimator of scikit-learn."""
+        """Return a fitted model as a scikit-learn estimator."""
         if isinstance(model, cls):
             return model
         predictor = cls()
@@ -137,9 +139,9 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
         y : array-like of float, shape (n_samples,)
             Observed times, seconds.
         groups : array-like, shape (n_samples,), optional
-            Application and machine of each sample. Folds keep groups together, so that the
-            intervals apply to an unseen application or machine, given about ten groups; with two
-            or three, intervals are too narrow.
+            Application and machine of each sample. All samples of a group are in the same fold, so
+            intervals also apply to an unseen application or machine. This takes about ten groups;
+            with two or three, intervals are too narrow.
         """
         check_parameters(self.get_params(deep=False))
         feature_sets.check_order(X, times=y, groups=groups)
@@ -172,11 +174,11 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=2)
         normalised = (target - self.target_shift_) / self.target_scale_
         if self.target == "measured":
-            # Sums of rounded targets are exact. Otherwise, rounding errors would decide between
-            # features that split a few runs equally.
+            # Round the targets, so that their sums are exact. Otherwise, rounding errors would
+            # decide between features that split a few runs equally well.
             normalised = np.rint(normalised / _TARGET_STEP) * _TARGET_STEP
         scores = np.log(y) if self.log_ and not is_relative else target
-        # Fits of trees are too short for the overhead of processes.
+        # Fitting a tree is too fast to be worth the overhead of processes.
         with parallel_config("threading", n_jobs=self.n_jobs or 1):
             self.forest_ = self._make_forest(self.n_estimators, int(seeds[0]))
             self.forest_.fit(matrix, normalised)
@@ -201,7 +203,7 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
         return self
 
     def _make_forest(self, n_estimators: int, seed: int) -> ExtraTreesRegressor:
-        """Return an unfitted forest with the leaf size of the target."""
+        """Return an unfitted forest; the target determines the default leaf size."""
         leaf = self.min_samples_leaf
         if leaf is None:
             leaf = _CORRECTION_LEAF if self.target == "correction" else 1
@@ -214,7 +216,7 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
         )
 
     def _check_samples(self, X: Any, y: ArrayLike) -> tuple[Floats, Floats]:
-        """Return the features, (n_samples, n_features), and times of training samples."""
+        """Return the features, (n_samples, n_features), and the times of the training samples."""
         if self.features is not None:
             if not isinstance(X, pd.DataFrame):
                 message, found = "named features need a table", type(X).__name__
@@ -245,7 +247,7 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
 def _score_held_out(
     X: Any, y: Floats, held_out: Floats, groups: ArrayLike | None
 ) -> dict[str, Any]:
-    """Return the mean RCC over groups of held-out predictions and of the bound, if it is known."""
+    """Return group-mean RCCs of held-out predictions and the bound; empty if there is no bound."""
     if feature_sets.BOUND not in getattr(X, "columns", ()):
         return {}
     bound = X[feature_sets.BOUND].to_numpy()

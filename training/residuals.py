@@ -23,25 +23,25 @@ if TYPE_CHECKING:
     from sklearn.ensemble import ExtraTreesRegressor
 
 
-# The discrete clock of the simulator may give times below a bound by this factor.
+# The simulator's clock is discrete, so its times may be as low as this factor times a bound.
 BOUND_TOLERANCE = 0.999
-# Relative excess of a coarse time over the lower bound at which corrections have half their full
-# scale, and a minimum excess, which limits the weight of a residual to 11.
+# Corrections have half their full scale if a coarse time exceeds the lower bound by the first
+# share. The second share is added to every excess, which limits the weight of a residual to 11.
 _HALF_EXCESS, _MIN_EXCESS = 0.1, 0.01
 # Candidate exponents of the correction scale.
 _POWERS = np.linspace(0.0, 1.0, 11)
-# Outliers of the line exceed the median relative residual by this factor, and this residual.
+# A run is an outlier if its relative residual exceeds this factor times the median and this value.
 _OUTLIER_RATIO, _OUTLIER_SHARE = 12.0, 0.3
 
 
 def correction_scale(times: Floats, bounds: Floats) -> Floats:
-    """Return the scale of coarse times' errors, at most 1, which shrink towards the bounds."""
+    """Return the scale of errors in coarse times: at most 1, and smaller near the bounds."""
     excess = np.abs(times / bounds - 1) + _MIN_EXCESS
     return np.asarray(excess / (excess + _HALF_EXCESS))
 
 
 class TargetReference(NamedTuple):
-    """Reference times and lower bounds of the mappings in a table, seconds."""
+    """Reference times and lower bounds, in seconds, of the mappings in a table."""
 
     target: Target
     times: Floats
@@ -60,7 +60,7 @@ class TargetReference(NamedTuple):
 
     @property
     def min_times(self) -> Floats:
-        """Lower bounds of the times, seconds; 0 where the reference time is below the bound."""
+        """Lower bounds of the times, in seconds; 0 where the reference time is below the bound."""
         if self.target == "measured":
             return self.bounds
         bounds = BOUND_TOLERANCE * self.bounds
@@ -72,10 +72,11 @@ class TargetTransform(NamedTuple):
 
     ``log(time) = log(constant + slope * reference) + common + score * correction_scale**power``
 
-    Measured times follow a line in the reference time: the constant is the part that does not
-    depend on the mapping, such as computation, and the slope corrects the modelled network. Coarse
+    Measured times are a linear function of the reference time: the constant is the part that does
+    not depend on the mapping, such as computation, and the slope corrects the network model. Coarse
     times are wrong only where messages wait, so corrections shrink towards the lower bound. Not all
-    samples follow this rule, so ``power`` is fitted. ``common`` is the correction of all samples.
+    samples follow this rule, so ``power`` is fitted. ``common`` is the correction that all samples
+    share.
     """
 
     constant: float = 0.0
@@ -89,8 +90,8 @@ class TargetTransform(NamedTuple):
     def fit(cls, reference: TargetReference, y: Floats) -> Self:
         """Fit the target's parameters to observed times.
 
-        The power maximises the likelihood of Laplace residuals with this scale, or is 0 if the
-        Bayesian information criterion prefers that.
+        The power maximises the likelihood of Laplace residuals with scale
+        ``correction_scale**power``, or is 0 if the Bayesian information criterion prefers that.
         """
         if reference.target == "measured":
             return cls(*fit_line(reference.times, y))
@@ -105,12 +106,12 @@ class TargetTransform(NamedTuple):
         return cls(common=common, power=power)
 
     def scores(self, reference: TargetReference, times: Floats) -> Floats:
-        """Return the scores to learn for times."""
+        """Convert times to the scores that the trees learn."""
         logs = np.log(times / self.line(reference.times)) - self.common
         return np.asarray(logs / reference.correction_scale**self.power)
 
     def logs(self, reference: TargetReference, scores: Floats) -> Floats:
-        """Return the logarithms of the times that belong to scores."""
+        """Convert scores to the logarithms of times."""
         logs = self.common + scores * reference.correction_scale**self.power
         return np.asarray(logs + np.log(self.line(reference.times)))
 
@@ -136,8 +137,8 @@ def fit_line(reference: Floats, times: Floats) -> tuple[float, float]:
 
 
 def _fit_laplace(logs: Floats, scale: Floats) -> tuple[float, float]:
-    """Return the mean negative log-likelihood, up to a constant, and location of a Laplace fit."""
-    # The location of Laplace residuals is the median, weighted by their inverse scales.
+    """Return a Laplace fit's mean negative log-likelihood, up to a constant, and its location."""
+    # The best location is the median of the residuals, weighted by their inverse scales.
     order = np.argsort(logs, kind="stable")
     weights = np.cumsum(1 / scale[order])
     location = float(logs[order][np.searchsorted(weights, weights[-1] / 2)])
@@ -148,9 +149,9 @@ def _fit_laplace(logs: Floats, scale: Floats) -> tuple[float, float]:
 class Forest(NamedTuple):
     """Binary regression trees, with the nodes of all trees concatenated.
 
-    ``size`` is the number of nodes of each tree. ``left`` and ``right`` are indices of children,
-    counted from the first node of the tree, or -1 in a leaf. Rows whose ``feature`` is at most the
-    ``threshold`` go left.
+    ``size`` is the number of nodes of each tree. ``left`` and ``right`` are the indices of a node's
+    children, counted from the first node of the tree, or -1 in a leaf. A row goes left if its
+    ``feature`` is at most the ``threshold``.
     """
 
     size: NDArray[np.int64]
@@ -162,7 +163,7 @@ class Forest(NamedTuple):
 
     @classmethod
     def from_estimator(cls, forest: ExtraTreesRegressor) -> Self:
-        """Return the trees of a fitted forest of scikit-learn."""
+        """Return the trees of a fitted scikit-learn forest."""
         trees = [estimator.tree_ for estimator in forest.estimators_]
         return cls(
             np.array([tree.node_count for tree in trees], dtype=np.int64),
@@ -195,7 +196,8 @@ def _predict_trees(
 ) -> None:
     """Write the prediction of each tree for each row of ``matrix`` to ``values``.
 
-    Each row is followed from the root of a tree to a leaf. The first arrays are those of `Forest`.
+    Each row descends from the root of a tree to a leaf. The first six arrays are the fields of
+    `Forest`.
     """
     root = 0
     for tree in range(size.size):
@@ -210,11 +212,11 @@ def _predict_trees(
 
 @dataclass(frozen=True)
 class ResidualCalibration:
-    """Cross-validated residuals, divided by the standard deviation over the trees plus a floor.
+    """Cross-validated residuals, each divided by the trees' standard deviation plus a floor.
 
-    A residual is the sum of the mean of its group, ``common`` (0 without groups), and a deviation.
-    ``deviations`` are multiplied by sqrt(m / (m - 1)) for a group of m, because deviations from a
-    sample mean are too small.
+    A residual is its group's mean in ``common`` (0 without groups) plus a deviation. In a group of
+    m residuals, ``deviations`` are multiplied by sqrt(m / (m - 1)), because deviations from the
+    mean of a sample are too small.
     """
 
     floor: float
@@ -226,7 +228,7 @@ class ResidualCalibration:
     def from_residuals(
         cls, floor: float, residuals: Floats, members: NDArray[np.intp] | None
     ) -> Self:
-        """Return the calibration of residuals; ``members`` is the index of each one's group."""
+        """Return the calibration of residuals; ``members`` has the group index of each residual."""
         if members is None:
             return cls(floor, residuals, np.zeros(1), residuals)
         size = np.bincount(members)
@@ -240,9 +242,9 @@ class ResidualCalibration:
     def quantile(self, coverage: float) -> float:
         """Return the half width of an interval with this coverage, in units of the scale.
 
-        It contains this share of the residuals of a group, for this share of the groups. Ranks are
-        interpolated to meet the coverage on average. Conformal prediction, which guarantees it for
-        finite samples, would use the next whole rank.
+        For a share ``coverage`` of the groups, it contains the same share of the group's residuals.
+        Ranks are interpolated to meet the coverage on average. Conformal prediction would use the
+        next whole rank, which guarantees the coverage for finite samples.
         """
         widths = [
             np.quantile(np.abs(common + self.deviations), coverage, method="weibull")
@@ -253,10 +255,10 @@ class ResidualCalibration:
 
 @dataclass(frozen=True, eq=False)
 class PriorPrediction:
-    """Predicted distribution of the times of mappings before any is observed.
+    """Predicted distribution of mapping times before any of them is observed.
 
-    ``centre`` and ``scale`` are in logarithms of seconds, or in seconds unless ``is_log``.
-    ``min_times`` are lower bounds in seconds, or minus infinity.
+    ``centre`` and ``scale`` are in logarithms of seconds if ``is_log``, else in seconds.
+    ``min_times`` are lower bounds in seconds, or minus infinity if there are none.
     """
 
     features: Floats
@@ -267,12 +269,12 @@ class PriorPrediction:
     is_log: bool = True
 
     def times(self, centre: Floats | None = None) -> Floats:
-        """Return the predicted times (s), by default of `centre`; mappings are the last axis."""
+        """Return the times (s) for centres, by default for `centre`; the last axis is mappings."""
         centre = self.centre if centre is None else centre
         return np.maximum(np.exp(centre) if self.is_log else centre, self.min_times)
 
     def logs(self) -> tuple[Floats, Floats]:
-        """Return centre and scale in logarithms of seconds."""
+        """Return the centre and the scale in logarithms of seconds."""
         if self.is_log:
             return self.centre, self.scale
         centre = np.maximum(self.centre, 1e-300)
@@ -293,7 +295,7 @@ class PriorPrediction:
         return np.stack([self.times(self.centre - half), self.times(self.centre + half)], axis=1)
 
     def draw(self, n_draws: int, seed: int) -> Floats:
-        """Draw times (s) with residuals of the calibration, shape ``(n_draws, n_mappings)``."""
+        """Draw times (s) by adding calibration residuals, shape ``(n_draws, n_mappings)``."""
         whole_number(n_draws, "number of draws", 1)
         rng = np.random.default_rng(whole_number(seed, "seed", 0))
         calibration = self.require_calibration()
@@ -345,7 +347,7 @@ def cross_validate(
     for train, test in folds.split(matrix, groups=members):
         fitted = type(forest)(**forest.get_params()).fit(matrix[train], target[train])
         mean[test], std[test] = average(Forest.from_estimator(fitted), matrix[test])
-    # Trees fitted to few samples often agree by chance, so add a floor to their deviation.
+    # Trees fitted to few samples often agree by chance, so add a floor to their standard deviation.
     root = np.sqrt(np.mean((scores - mean) ** 2) / scores.size)
     floor = float(max(np.median(std), 2 * root)) or 1.0
     residuals = (scores - mean) / (std + floor)

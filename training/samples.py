@@ -1,4 +1,4 @@
-"""Training samples: features and simulated times of mappings; metrics added to stored samples."""
+"""Training samples: compute features and times of mappings, or add metrics to stored samples."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from . import store
 from .default_model import classify_traffic
 
 logger = logging.getLogger(__name__)
-# Minimum time between parts, in seconds and relative to the run time, to limit their number.
+# Minimum time between parts, in seconds and as a share of the run time; it limits their number.
 _PART_SECONDS, _PART_SHARE = 5.0, 0.01
 _BATCH_SIZE = 8
 Case = tuple[Workload | CommGraph, Torus, TaskMapping | Sequence[TaskMapping]]
@@ -63,44 +63,44 @@ def build_samples(
     """Compute the features and simulate the time of every case.
 
     With ``store_path``, finished samples are written to parts in the folder ``<store_path>.parts``
-    every few seconds, and joined into a Parquet table at the end. An interrupted run continues from
-    there, and only missing samples are computed. Several processes may write to one table.
+    every few seconds, and joined into a Parquet table at the end. A run that continues an
+    interrupted one computes only the missing samples. Several processes may write to one table.
 
     Parameters
     ----------
     cases : iterable of (workload, torus, mapping or mappings)
     store_path : path-like, optional
-        The table; not written by default. Its samples are kept and not computed again. New features
-        of level 1 are added to stored samples without another simulation. Values of registered
-        metrics whose function has changed are removed.
+        The table to write; none by default. Samples already in it are kept and not computed again.
+        If they lack features of level 1, these are added without another simulation. A registered
+        metric's values are removed if its function has changed.
     n_jobs : int, optional
-        Number of threads, or of workers of `joblib.parallel_config`; -1 for one per core.
+        Number of threads, or of workers if `joblib.parallel_config` is used; -1 for one per core.
     level : {1, 2}
-        1 for analytic features, 2 for those of the simulator too.
+        1 for analytic features only; 2 also includes features from the simulator.
     features : sequence of str, optional
         By default, all features of the level.
     coarsening : int, optional
-        Real packets in one simulated packet; by default, as in `RoutedTraffic`.
+        Number of real packets per simulated packet; the default is that of `RoutedTraffic`.
     iterations : int
-        Number of times that the phases are simulated, as in `simulate`; ``time`` is the mean of all
-        but the first.
+        Number of times that the phases are simulated, as in `simulate`; ``time`` is the mean over
+        all iterations but the first.
     progress : callable, optional
-        Called with "samples", the number of finished samples and of all samples.
+        Called with "samples", the number of finished samples and the number of all samples.
     provenance : dict, optional
-        JSON data, such as seeds, to store with the table. Graphs, tori, the highest level, routing
-        and coarsening (or lists of them) are added, and the versions, command and date of the last
-        run that added samples.
+        JSON data, such as seeds, to store with the table. These are added: the graphs, tori,
+        highest level, routing and coarsening (lists, if there are several), and the versions,
+        command and date of the last run that added samples.
 
     Returns
     -------
     DataFrame
-        A row per case and mapping, in their order: ``workload``, ``torus``, ``mapping``, ``key`` (a
-        hash of all inputs of the simulation), the features, and ``time`` in seconds.
+        A row per mapping of each case, in their order: ``workload``, ``torus``, ``mapping``,
+        ``key`` (a hash of all inputs of the simulation), the features, and ``time`` in seconds.
 
     Notes
     -----
-    A registered metric counts as changed if its own source changes. Changes of functions that it
-    calls are not noticed.
+    A registered metric counts as changed if its own source changes. Changes in the functions that
+    it calls go unnoticed.
     """
     whole_number(level, "feature level", 1, 2)
     report = progress_of(progress, "samples") or (lambda done, total: None)
@@ -138,7 +138,7 @@ def build_samples(
     try:
         for _, values in task.each(batches, n_jobs):
             unwritten.append(values)
-            # The first table takes precedence, so a new simulation replaces a stored time.
+            # The first table takes precedence, so insert new values there to replace stored times.
             tables.insert(0, values)
             n_done += len(values)
             seconds = time.perf_counter() - start
@@ -164,7 +164,7 @@ def build_samples(
 
 
 class SampleBatch(NamedTuple):
-    """Mappings of one problem with the same missing features."""
+    """Mappings of one problem that lack the same features."""
 
     problem: int
     """Index of the problem."""
@@ -178,7 +178,7 @@ class SampleBatch(NamedTuple):
 def split_batches(
     sets: Iterable[store.SampleSet], options: store.SampleOptions, stored: pd.DataFrame
 ) -> list[SampleBatch]:
-    """Return batches of the samples with values missing from ``stored``, a table by key."""
+    """Return batches of the samples that lack values in ``stored``, a table indexed by key."""
     columns = [*(feature.name for feature in options.features), "time"]
     planned: set[str] = set()
     batches = []
@@ -192,7 +192,7 @@ def split_batches(
             by_missing.setdefault(missing, []).append(key)
         for missing, rows in by_missing.items():
             features = tuple(compress(options.features, missing))
-            # Features of the simulator come with the time of the same simulation.
+            # A simulation that computes features also gives the time.
             timed = missing[-1] or any(feature.level > 1 for feature in features)
             if not (features or timed):
                 continue
@@ -206,7 +206,7 @@ def split_batches(
 def compute_batch(
     problems: Sequence[MappingProblem], options: store.SampleOptions, batch: SampleBatch
 ) -> pd.DataFrame:
-    """Return labels and features of a batch, and times if the batch is timed."""
+    """Return a batch's labels and features, and its times if the batch is timed."""
     problem = problems[batch.problem]
     routed = (
         RoutedTraffic(problem, mapping, options.coarsening, options.iterations)
@@ -219,7 +219,7 @@ def compute_batch(
 
 @dataclass(frozen=True, eq=False)
 class SampleBlock:
-    """The samples of one problem in a table, with the placement that reproduces their mappings."""
+    """A problem's samples in a table, and the placement that reproduces the mappings."""
 
     name: str
     problem: MappingProblem
@@ -227,7 +227,7 @@ class SampleBlock:
     placement: Placement
 
     def select_rows(self, max_messages: int | None) -> NDArray[np.intp]:
-        """Return evenly spaced rows with at most this many messages in total, by default all."""
+        """Return all rows, or evenly spaced ones with at most ``max_messages`` in total."""
         if max_messages is None:
             return self.rows
         n_rows = max(_MIN_ROWS, max_messages // max(self.problem.comm.n_edges, 1))
@@ -249,7 +249,7 @@ def add_metrics(
     """Add metrics of level 1 to stored samples, without another simulation.
 
     Mappings are reproduced from their names and checked against the hops in the table. With
-    ``max_messages``, only some samples of large blocks are returned.
+    ``max_messages``, only some samples from large blocks are returned.
     """
     if not names:
         raise InputError("no metric to add")
@@ -286,9 +286,9 @@ def split_blocks(
     workloads: Mapping[str, Workload | CommGraph] | None = None,
     torus: TorusLike | None = None,
 ) -> Iterator[SampleBlock]:
-    """Yield the samples of each workload and torus, reproduced from the table's provenance.
+    """Yield a block of samples for each workload and torus, reproduced from the provenance.
 
-    ``workloads`` by name and ``torus`` take precedence over those in the provenance.
+    ``workloads``, by name, and ``torus`` take precedence over those in the provenance.
     """
     provenance = table.attrs.get("provenance", {})
     recipes, capacity = provenance.get("workloads", {}), provenance.get("tasks_per_node")
@@ -311,7 +311,7 @@ def split_blocks(
 
 
 def _parse_torus(text: str) -> Torus:
-    """Return the torus of a label; raise `InputError` if it cannot be read."""
+    """Return the torus that a label describes; raise `InputError` if it cannot be read."""
     try:
         return readers.torus(text)
     except InputError:
@@ -322,9 +322,10 @@ def _parse_torus(text: str) -> Torus:
 def _compute_metrics(
     block: SampleBlock, check: str, seed: int, features: Sequence[Feature], row: tuple[str, float]
 ) -> list[float]:
-    """Return the features of a mapping, given (name, stored value of the feature ``check``).
+    """Return a mapping's features, given its name and stored value of the feature ``check``.
 
-    The mapping is reproduced from its name. `InputError` is raised if its ``check`` differs.
+    The mapping is reproduced from its name. `InputError` is raised if its value of ``check``
+    differs from the stored one.
     """
     problem, placement, (name, stored) = block.problem, block.placement, row
     try:

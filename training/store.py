@@ -48,7 +48,7 @@ CHANGED: dict[str, int] = {
 FORMAT = "toruscast samples"
 VERSION = 1
 _KEY = b"toruscast"
-# Estimated bytes of memory for a cell; most cells are text.
+# Estimated bytes of memory per cell; most cells are text.
 _CELL_BYTES = 64
 _EXPECTED = "a file of toruscast train, evaluate or python -m studies build"
 LABELS = ("workload", "torus", "mapping", "key")
@@ -80,14 +80,14 @@ class SampleSet(NamedTuple):
         return cls(problem, checked, tuple(keys))
 
     def labels(self) -> pd.DataFrame:
-        """Return the columns of `LABELS` for the samples."""
+        """Return a table of the samples with the columns `LABELS`."""
         names = [mapping.name for mapping in self.mappings]
         values = [self.problem.workload.name, str(self.problem.torus), names, self.keys]
         return pd.DataFrame(dict(zip(LABELS, values, strict=True)), index=range(len(names)))
 
 
 def _problem_key(problem: MappingProblem, options: SampleOptions) -> str:
-    """Return a hash of the inputs of a simulation, except the mapping, that affect the result."""
+    """Hash all inputs that affect the result of a simulation, except the mapping."""
     workload, torus = problem.workload, problem.torus
     arrays = [
         getattr(phase, field)
@@ -97,7 +97,7 @@ def _problem_key(problem: MappingProblem, options: SampleOptions) -> str:
     # Zones affect only adaptive routing, and registered metrics that read them.
     adaptive = problem.common_routing != "deterministic"
     zones = torus.zones if adaptive or not all(f.is_built_in for f in options.features) else ()
-    # In dimension order, both tie rules give the same routes.
+    # With dimension-order routing, these two tie rules give the same routes.
     is_equal = torus.tie_break == "bluegene" and not adaptive
     tie = "source_parity" if is_equal else torus.tie_break
     sizes = torus.shape, torus.wrap, torus.bandwidth
@@ -111,7 +111,7 @@ def _problem_key(problem: MappingProblem, options: SampleOptions) -> str:
         problem.routing,
         options.coarsening,
         host,
-        # Which rules are unknown does not affect a simulation.
+        # A simulation does not depend on which rules are unknown.
         {key: value for key, value in asdict(torus.network).items() if key != "unknown_rules"},
         workload.n_tasks,
         workload.dependent,
@@ -121,7 +121,7 @@ def _problem_key(problem: MappingProblem, options: SampleOptions) -> str:
 
 
 def feature_mark(feature: Feature) -> str:
-    """Return the name of a feature with a version or hash, which changes with its definition."""
+    """Return a feature's name with a version or hash that changes when its definition changes."""
     function = feature.function
     if feature.is_built_in or not isinstance(function, FunctionType):
         changed = CHANGED.get(feature.name)
@@ -144,8 +144,8 @@ def feature_marks(features: Iterable[Feature]) -> dict[str, str]:
 def changed_features(names: Iterable[str], marks: Mapping[str, str]) -> list[str]:
     """Return the features whose marks differ from those in a file.
 
-    A file has no marks for built-in features without changes. Registered metrics without marks, in
-    files of old versions, are not compared.
+    A file has no marks for built-in features that have never changed. Registered metrics without a
+    mark, as in old files, are not compared.
     """
     registered = [FEATURES[name] for name in names if name in FEATURES]
     return [
@@ -179,7 +179,7 @@ def write_samples(
     table : DataFrame
         A row per sample, with the columns ``workload``, ``torus``, ``mapping`` and ``key``.
     provenance : dict, optional
-        JSON data; by default, that of ``table.attrs``.
+        JSON data; by default, the provenance in ``table.attrs``.
 
     Examples
     --------
@@ -217,11 +217,11 @@ def read_samples(
 ) -> pd.DataFrame:
     r"""Read a table of samples; its provenance is in ``attrs["provenance"]``.
 
-    A CSV or Parquet file made elsewhere needs a column ``time`` (s). Its other columns of numbers
-    are features. The columns ``workload``, ``torus`` and ``mapping`` are optional.
+    A CSV or Parquet file from another program needs a column ``time`` (s). Its other numeric
+    columns are features. The columns ``workload``, ``torus`` and ``mapping`` are optional.
 
-    Features whose definitions have changed since the file was written raise `InputError`, unless
-    ``changed`` is "keep".
+    If the definition of a feature has changed since the file was written, `InputError` is raised,
+    unless ``changed`` is "keep".
 
     Examples
     --------
@@ -246,11 +246,11 @@ def read_samples(
 
 
 def _read_parquet(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """Read samples from a Parquet file, which may be a table made by another program."""
+    """Read samples from a Parquet file, which another program may have written."""
     files.check_regular(path)
     with files.at_file(path):
         stream = open(path, "rb")  # noqa: PTH123, SIM115
-    # Damaged metadata can raise nearly any error in the libraries.
+    # Damaged metadata can make the libraries raise nearly any error.
     with stream, files.as_damaged(path, "Parquet file"):
         # Threads that read ahead could outlive the interpreter and crash it.
         file = parquet.ParquetFile(pa.PythonFile(stream), pre_buffer=False)
@@ -271,7 +271,7 @@ def _read_parquet(path: str | os.PathLike[str]) -> pd.DataFrame:
 
 
 def _read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """Read a CSV table of another program; columns must have only numbers, or none."""
+    """Read another program's CSV table; each column must have only numbers or no numbers."""
     text = read_text(path)
     names, rows = read_words(text, text.lines("#"), lambda names: names)
     if twice := repeated(names):
@@ -292,7 +292,7 @@ def _read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
 def _label_samples(
     table: pd.DataFrame, path: str | os.PathLike[str], lines: Sequence[int | None] = ()
 ) -> pd.DataFrame:
-    """Check a table of another program, add missing labels, and drop other columns of text."""
+    """Check another program's table, add missing labels, and drop all other text columns."""
     numbers = table.select_dtypes("number")
     if "time" not in numbers:
         expected = f"a column time of seconds, or {_EXPECTED}"
@@ -313,10 +313,10 @@ def _label_samples(
 
 
 class SampleFiles:
-    """A file of samples, and a folder of parts that unfinished runs wrote.
+    """A file of samples, and a folder with the parts that unfinished runs wrote.
 
-    Several processes may use them concurrently: a lock serialises changes, and every sample is in
-    the file or in a part at any time.
+    Several processes may use them concurrently: a lock serialises changes, and at any time every
+    sample is in the file or in a part.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -326,15 +326,15 @@ class SampleFiles:
         self._folder = self._table.with_name(f"{self._table.name}.parts")
 
     def read(self) -> list[pd.DataFrame]:
-        """Return the existing parts, the newest first, and then the table."""
+        """Return the existing parts, newest first, followed by the table."""
         if self._table.parent.is_dir():
             files.check_target(self._path)
         return list(self._read_by_path().values())
 
     def join(self, combine: Callable[[list[pd.DataFrame]], pd.DataFrame]) -> pd.DataFrame:
-        """Combine the table and all parts, and write and return the result as the new table.
+        """Combine the table and all parts; write the result as the new table, and return it.
 
-        Without locks, parts are kept, because another run may write a table without them.
+        If locks are not supported, keep the parts: another run may write a table that lacks them.
         """
         with self._lock() as is_locked:
             tables = self._read_by_path()
@@ -349,16 +349,16 @@ class SampleFiles:
         return table
 
     def add(self, table: pd.DataFrame, provenance: Mapping[str, Any]) -> None:
-        """Write samples as a part, which later runs read if this one is killed."""
+        """Write samples as a part, which later runs can read if this run is killed."""
         content = _encode_table(table, provenance)
         with self._lock(), files.temporary_beside(self._table) as temporary:
             parquet.write_table(content, temporary)
             self._folder.mkdir(exist_ok=True)
-            # Names are sorted by time.
+            # Sorting these names sorts the parts by time.
             temporary.rename(self._folder / f"{time.time_ns():020}-{temporary.stem[1:9]}.parquet")
 
     def _read_by_path(self) -> dict[Path, pd.DataFrame]:
-        """Return the parts, the newest first, and the table by their paths."""
+        """Return the parts, newest first, and then the table, each by its path."""
         tables = {}
         for path in (*sorted(self._folder.glob("*.parquet"), reverse=True), self._table):
             # Another run may have joined and removed the part meanwhile.
@@ -371,7 +371,7 @@ class SampleFiles:
     def _lock(self) -> Iterator[bool]:
         """Lock the files against other runs, and yield whether the file system supports locks.
 
-        Each holder removes the lock file, so a lock on a removed file is not valid.
+        A run removes the lock file when it unlocks, so a lock on a removed file is not valid.
         """
         lock = self._folder.with_suffix(".lock")
         with files.folder_to_fill(lock.parent), ExitStack() as stack:
@@ -394,8 +394,8 @@ def drop_changed_features(
 ) -> tuple[list[pd.DataFrame], dict[str, str]]:
     """Return tables without outdated features, and the marks that differ from feature names.
 
-    A feature is outdated if its mark differs from its mark in ``features``. The marks of other
-    features are compared with the first table that has the feature.
+    A feature is outdated in a table if its mark there differs from its mark in ``features`` or, if
+    it is not in ``features``, from its mark in the first table that has it.
     """
     tables = list(tables)
     marks: dict[str, str] = {}
@@ -414,7 +414,7 @@ def drop_changed_features(
 
 
 def merge_values(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
-    """Return the values of each sample by key, from the first table that has a value."""
+    """Return samples by key; each value comes from the first table that has this value."""
     filled = [table for table in tables if len(table)]
     if not filled:
         return pd.DataFrame()
@@ -424,8 +424,8 @@ def merge_values(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
 def join_tables(tables: Sequence[pd.DataFrame], features: Iterable[Feature] = ()) -> pd.DataFrame:
     """Join tables of samples, given newest first.
 
-    Rows with equal labels are the same sample, and the newest is kept. Its missing features come
-    from older tables. The provenance of the result combines those of the tables.
+    Rows with equal labels are the same sample; the newest row is kept, and features that it lacks
+    come from older tables. The provenance of all tables is combined.
     """
     current, marks = drop_changed_features(tables, features)
     # Keep the rows of the newest table together, in its order.
@@ -460,7 +460,7 @@ def _merge_provenance(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[st
 def make_provenance(
     samples: pd.DataFrame, options: SampleOptions, provenance: Mapping[str, Any], *, is_new: bool
 ) -> dict[str, Any]:
-    """Return the provenance of a run's samples, with command and versions if some are new."""
+    """Return the provenance of a run's samples; if some are new, it has command and versions."""
     origin = {
         "toruscast": toruscast.__version__,
         "numpy": np.__version__,
@@ -493,7 +493,7 @@ def _check_provenance(provenance: Any, n_samples: int) -> None:
     """Raise `InputError` unless the format, version and number of samples are as expected."""
     if not isinstance(provenance, dict) or provenance.get("format") != FORMAT:
         raise InputError("not a table of samples", expected=_EXPECTED)
-    # Old files of version 1 have no version.
+    # Old files of version 1 do not state a version.
     if provenance.get("version", 1) != VERSION:
         found = f"version {provenance['version']}, written by {provenance.get('toruscast')}"
         expected = f"version {VERSION}; a newer toruscast reads it"
@@ -510,7 +510,7 @@ def _check_labels(table: pd.DataFrame) -> None:
 
 
 def _check_values(table: pd.DataFrame) -> None:
-    """Raise `InputError` unless labels are text, values numbers, and rows of one key equal."""
+    """Raise `InputError` unless labels are text, values numbers, and rows with equal keys equal."""
     for name in LABELS:
         bad = [value for value in table[name] if not isinstance(value, str)]
         if bad:

@@ -3,14 +3,14 @@
 Sources: Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in
 MPICH", Int. J. High Perform. Comput. Appl. 19, 2005; for the bine family see `butterfly_partners`.
 
-An algorithm returns a lane for each port of a node that it uses: the rounds in which the port's
-share of the buffer is sent. In step k = 0, 1, ... of a butterfly every task exchanges data with a
-partner, and after log2(p) steps all p tasks have exchanged data.
+An algorithm returns a lane for each port that it uses on a node: the rounds that send the port's
+share of the buffer. In step k = 0, 1, ... of a butterfly, every task exchanges data with a partner;
+after log2(p) steps, all p tasks have exchanged data with each other.
 
 Butterflies fold the task grid onto powers of two. With ``n`` tasks along a dimension and ``p`` the
 largest power of two up to ``n``, each of the first ``n - p`` odd tasks sends its data to the even
-task before it. The remaining ``p`` tasks run the butterfly and return the result (section 4.1 of
-Thakur et al., where the even tasks send).
+task before it. The remaining ``p`` tasks run the butterfly and send the result back (section 4.1 of
+Thakur et al., except that their even tasks send).
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ def butterfly_partners(shape: Sequence[int], *, family: Family = "bine", port: i
     shape : sequence of int
         Tasks along each dimension, each a power of two; ranks are in C order.
     family : {"bine", "binary"}
-        Distance of step k along its dimension. ``binary``: the coordinates differ in bit k.
-        ``bine``: the alternating sum 1 - 2 + 4 - ... of k + 1 terms (1, -1, 3, -5, 11, ...) from an
-        even coordinate and its negative from an odd one, so far steps are a third shorter.
+        Distance between partners in step k along its dimension. ``binary``: the coordinates differ
+        in bit k. ``bine``: 1, -1, 3, -5, 11, ... from an even coordinate (the sum of k + 1 terms of
+        1 - 2 + 4 - ...), and its negative from an odd one. This makes far steps a third shorter.
     port : int
         Port of the node. Steps cycle through the dimensions, starting with dimension ``port``. The
-        second half of the ports of a torus uses mirrored partners.
+        second half of a torus's ports use mirrored partners.
 
     Returns
     -------
@@ -64,10 +64,10 @@ def butterfly_partners(shape: Sequence[int], *, family: Family = "bine", port: i
 
     Notes
     -----
-    De Sensi et al., "Bine trees: enhancing collective operations by optimizing communication
-    locality", SC'25, for a ring; for tori and several ports De Sensi et al., "Swing:
-    short-cutting rings for higher bandwidth allreduce", NSDI'24. In two dimensions ports 2 and 3
-    are the mirrored ones and 4 and 5 repeat 0 and 1, as in the authors' port to Fugaku
+    Rings follow De Sensi et al., "Bine trees: enhancing collective operations by optimizing
+    communication locality", SC'25; tori and several ports follow De Sensi et al., "Swing:
+    short-cutting rings for higher bandwidth allreduce", NSDI'24. In two dimensions, ports 2 and 3
+    use mirrored partners, and ports 4 and 5 repeat ports 0 and 1, as in the authors' port to Fugaku
     (HLC-Lab/bine_trees_fugaku).
 
     Examples
@@ -95,12 +95,12 @@ def butterfly_partners(shape: Sequence[int], *, family: Family = "bine", port: i
 
 
 def is_mirrored(port: int, ndim: int) -> bool:
-    """Whether a port uses mirrored partners, and so the links in the other direction."""
+    """Whether a port uses mirrored partners, and therefore links in the opposite direction."""
     return {1: port % 2 == 1, 2: port in (2, 3)}.get(ndim, port >= ndim)
 
 
 def _list_steps(sizes: tuple[int, ...], port: int) -> list[tuple[int, int]]:
-    """Return (dimension, step) pairs: the first step of each dimension, the second of each, ..."""
+    """Return (dimension, step) pairs: first step 0 of each dimension, then step 1 of each, ..."""
     ndim = len(sizes)
     dims = [(port + i) % ndim for i in range(ndim)]
     max_steps = max(size.bit_length() for size in sizes)
@@ -110,19 +110,19 @@ def _list_steps(sizes: tuple[int, ...], port: int) -> list[tuple[int, int]]:
 class FoldedGrid(NamedTuple):
     """A task grid folded onto powers of two: active tasks run the algorithm for all others."""
 
-    sizes: tuple[int, ...]  # of the grid of active tasks, powers of two
-    rank: Ranks  # of each active task among all tasks, in C order
+    sizes: tuple[int, ...]  # sizes of the grid of active tasks, powers of two
+    rank: Ranks  # rank of each active task among all tasks, in C order
     weight: Floats  # number of tasks that each active task represents
     folds: tuple[tuple[Ranks, Ranks], ...]  # senders and receivers for each folded dimension
 
     def inner_call(self, call: CollectiveCall) -> CollectiveCall:
-        """Return the arguments of the algorithm among the active tasks."""
+        """Return the arguments for running the algorithm among the active tasks."""
         return call._replace(n_tasks=self.rank.size, shape=self.sizes)
 
     def lane(self, inner: Lane, before: Lane = (), after: Lane = ()) -> Lane:
-        """Return the rounds ``inner``, numbered by active task, with ranks among all tasks.
+        """Renumber the rounds ``inner`` from ranks among active tasks to ranks among all tasks.
 
-        The rounds ``before`` and ``after`` have ranks among all tasks already.
+        The rounds ``before`` and ``after``, which already have ranks among all tasks, are added.
         """
         rounds = (replace(r, src=self.rank[r.src], dst=self.rank[r.dst]) for r in inner)
         return (*before, *rounds, *after)
@@ -130,8 +130,8 @@ class FoldedGrid(NamedTuple):
     def fold_blocks(self, block: float) -> tuple[Lane, Lane]:
         """Return the rounds before and after an allgather of ``block`` bytes per task.
 
-        The rounds before it collect the blocks of other tasks at active tasks. The rounds after it
-        send back the blocks that the other tasks lack.
+        The rounds before it collect the blocks of inactive tasks at active tasks. The rounds after
+        it send the inactive tasks the blocks that they lack.
         """
         n_tasks = int(self.weight.sum())
         n_blocks = np.ones(n_tasks)
@@ -164,10 +164,10 @@ def fold(shape: Sequence[int]) -> FoldedGrid:
 def _run_folded(
     folded: FoldedGrid, inner: Lanes, nbytes: float, *, before: bool = False, after: bool = False
 ) -> Lanes:
-    """Return the lanes ``inner`` of active tasks with the rounds of all other tasks.
+    """Return the lanes ``inner`` of the active tasks, with the rounds of inactive tasks added.
 
-    Other tasks send their buffer to an active task ``before`` the algorithm, or receive it
-    ``after`` the algorithm.
+    Inactive tasks send their buffers to active tasks ``before`` the algorithm, or receive the
+    buffers ``after`` it.
     """
     share = nbytes / len(inner)
     send = tuple(Round(src, dst, share, reduces=True) for src, dst in folded.folds)
@@ -189,9 +189,9 @@ def _allgather(
     by_block: bool = False,
     sorted_first: bool = False,
 ) -> Lanes:
-    """Allgather by doubling: in step k partners exchange the 2**k blocks that each has.
+    """Allgather by doubling: in step k, partners exchange the 2**k blocks that each of them has.
 
-    With ``by_block`` each block is a separate message. With ``sorted_first`` the blocks are moved
+    With ``by_block``, each block is a separate message. With ``sorted_first``, blocks are moved
     before the first step, so that all received blocks are consecutive.
     """
     lanes = []
@@ -214,7 +214,7 @@ def _allgather(
 
 
 def _find_tree_positions(partners: Ranks) -> Ranks:
-    """Return each task's position in a depth-first traversal of the tree of task 0."""
+    """Return each task's position in a depth-first traversal of the tree rooted at task 0."""
     position = np.zeros(partners.shape[1], dtype=np.int64)
     for step, (src, dst) in enumerate(_list_tree_edges(partners, far_first=False), 1):
         position[dst] = position[src] + position.size // 2**step
@@ -235,7 +235,7 @@ def _allreduce(family: Family, call: CollectiveCall) -> Lanes:
 
 
 def _rabenseifner(family: Family, call: CollectiveCall) -> Lanes:
-    """Allreduce as a reduce-scatter by halving and the reverse allgather by doubling."""
+    """Allreduce: a reduce-scatter by halving, then its reverse, an allgather by doubling."""
     folded = fold(call.shape)
     reduce_scatter = _reduce_scatter(family, folded.inner_call(call))
     inner = concatenate_lanes(reduce_scatter, reverse_lanes(reduce_scatter))
@@ -249,7 +249,7 @@ def _alltoall(family: Family, call: CollectiveCall) -> Lanes:
 
 
 def _list_tree_edges(partners: Ranks, *, far_first: bool) -> list[tuple[Ranks, Ranks]]:
-    """Return the edges that each step adds to the tree of task 0."""
+    """Return the edges that each step adds to the tree rooted at task 0."""
     reached = np.zeros(1, dtype=np.int64)
     edges = []
     for row in partners[::-1] if far_first else partners:
@@ -305,7 +305,7 @@ def flat_parents(n_tasks: int) -> Ranks:
 
 
 def chain_parents(n_tasks: int, fanout: int = 1) -> Ranks:
-    """Return ``fanout`` chains of consecutive tasks with balanced lengths."""
+    """Return ``fanout`` chains of consecutive tasks, with lengths as equal as possible."""
     parent = np.arange(n_tasks, dtype=np.int64) - 1
     for chain in np.array_split(np.arange(1, n_tasks), max(1, min(fanout, n_tasks - 1))):
         parent[chain[:1]] = 0
@@ -347,11 +347,11 @@ def in_order_binary_parents(n_tasks: int) -> Ranks:
 
 
 def dimension_chain_parents(shape: Sequence[int], port: int) -> Ranks:
-    """Return chains along dimension ``port``, from their tasks along the next dimension, and so on.
+    """Return a tree: a chain along dimension ``port``, from its tasks chains along the next, ...
 
-    Tasks with the root's coordinate in the first of these dimensions are reached last, over its
-    wraparound links. Therefore the trees of ports 0 to d - 1 of a d-dimensional torus share no
-    directed link. The trees of ports d to 2d - 1 are their mirror images.
+    Tasks that have the root's coordinate in the first dimension are reached last, over the
+    wraparound links of this dimension. Therefore the trees of ports 0 to d - 1 of a d-dimensional
+    torus share no directed link. The trees of ports d to 2d - 1 are their mirror images.
     """
     ndim = len(shape)
     dims = [d for i in range(ndim) if shape[d := (port + i) % ndim] > 1]
@@ -378,7 +378,7 @@ def binomial_parents(n_tasks: int) -> Ranks:
 
 
 def tree_depths(parent: Ranks) -> Ranks:
-    """Return the number of edges between each task and the root."""
+    """Return the number of edges from the root to each task."""
     depth = np.zeros(parent.size, dtype=np.int64)
     ancestor = parent
     while (ancestor >= 0).any():
@@ -390,8 +390,8 @@ def tree_depths(parent: Ranks) -> Ranks:
 def _broadcast_down_tree(parent: Ranks, nbytes: float, segment: float = 0.0) -> Lane:
     """Return the rounds that send ``nbytes`` from the root of a tree to all tasks.
 
-    The data are sent in segments of at most ``segment`` bytes, or all at once if that is 0. A task
-    forwards a segment in the round after it received it.
+    The data are sent in segments of at most ``segment`` bytes, or all at once if ``segment`` is 0.
+    A task forwards a segment in the round after receiving it.
     """
     depth = tree_depths(parent)
     max_depth = int(depth.max())
@@ -399,7 +399,7 @@ def _broadcast_down_tree(parent: Ranks, nbytes: float, segment: float = 0.0) -> 
         return ()
     n_segments = whole_number(max(1, np.ceil(nbytes / segment)), "segments", 1) if segment else 1
     lane = []
-    # In round r an edge to depth d carries segment r - d + 1. Equal rounds become one Round.
+    # In round r, edges to depth d carry segment r - d + 1. Equal rounds become one `Round`.
     number = 0
     while number < max_depth + n_segments - 1:
         first, last = max(1, number - n_segments + 2), min(max_depth, number + 1)
@@ -424,7 +424,7 @@ def _split_binary(call: CollectiveCall) -> Lanes:
     """Broadcast half of the data in each half of a binary tree, then exchange the halves."""
     parent = binary_parents(call.n_tasks)
     broadcast = _broadcast_down_tree(parent, call.nbytes / 2)
-    # The ancestor of each task among the children of the root, which are tasks 1 and 2.
+    # For each task, its ancestor at depth 1, which is task 1 or task 2.
     ancestor = np.arange(call.n_tasks)
     while (parent[ancestor] > 0).any():
         ancestor = np.where(parent[ancestor] > 0, parent[ancestor], ancestor)
@@ -444,7 +444,7 @@ def _linear_scatter(call: CollectiveCall) -> Lanes:
 
 
 def _scatter_binomially(call: CollectiveCall) -> Lanes:
-    """Scatter down a binomial tree of any number of tasks, the farthest ranks first."""
+    """Scatter down a binomial tree of any number of tasks, to the farthest ranks first."""
     n, lane = call.n_tasks, []
     for step in reversed(range(max(0, n - 1).bit_length())):
         src = np.arange(0, n, 2 ** (step + 1))
@@ -504,14 +504,14 @@ def _neighbor_exchange(call: CollectiveCall) -> Lanes:
         expected = "an even number of tasks"
         raise InputError("bad number of tasks for neighbour exchange", found=n, expected=expected)
     ranks, block = np.arange(n), call.nbytes / n
-    # Even tasks exchange with the task after or, in rounds 1, 3, ..., before them.
+    # In rounds 0, 2, ..., even tasks exchange with the next task; in others, with the previous.
     partners = [(ranks + direction * (-1) ** ranks) % n for direction in (1, -1)]
     rounds = range(n // 2)
     return (tuple(Round(ranks, partners[r % 2], block * (2 if r else 1)) for r in rounds),)
 
 
 def _shifted_exchange(call: CollectiveCall) -> Lanes:
-    """All-to-all: in round r task a sends to task a + r and receives from task a - r."""
+    """All-to-all: in round r, task a sends to task a + r and receives from task a - r."""
     ranks, n = np.arange(call.n_tasks), call.n_tasks
     return (tuple(Round(ranks, (ranks + r) % n, call.nbytes / n) for r in range(1, n)),)
 
@@ -519,8 +519,8 @@ def _shifted_exchange(call: CollectiveCall) -> Lanes:
 def _bruck_rounds(call: CollectiveCall, *, gathers: bool) -> Lanes:
     """Send blocks over a distance of 2**k ranks in round k = 0, 1, ... (Bruck's algorithm).
 
-    In an all-to-all a task sends the blocks whose distance has bit k set. In an allgather it sends
-    all blocks that it has.
+    In an all-to-all, a task sends the blocks whose distance to travel has bit k set. In an
+    allgather, it sends all blocks that it has.
     """
     ranks, n, lane = np.arange(call.n_tasks), call.n_tasks, []
     for step in range((n - 1).bit_length()):
@@ -539,7 +539,7 @@ def _chain(first: Algorithm, second: Algorithm) -> Algorithm:
 
 
 def _run_over_ranks(algorithm: Callable[[Family, CollectiveCall], Lanes]) -> Algorithm:
-    """Return a binary butterfly over the ranks in one dimension, independent of the torus."""
+    """Return a binary butterfly over the ranks as one dimension, regardless of the torus."""
     return lambda call: algorithm("binary", call._replace(shape=(call.n_tasks,)))
 
 

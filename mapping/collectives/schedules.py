@@ -33,14 +33,14 @@ COLLECTIVES = {
     "pipeline": (),
     "exchange": (),
 }
-# Maximum tasks of a collective and of an all-to-all, to limit the number of edges.
+# Maximum number of tasks of a collective, and of an all-to-all, to limit the number of edges.
 MAX_TASKS = 2**16
 MAX_ALL_TO_ALL_TASKS = 2**12
 # Algorithms in which each task sends directly to every other task.
 ALL_PAIRS = ("alltoall/pairwise", "alltoall/linear")
-# Graphs with more edges keep constant columns as broadcast arrays.
+# Graphs with at least this many edges store constant columns as broadcast arrays.
 _MAX_COPIED_EDGES = 2**22
-# Tasks per block, to limit temporary arrays.
+# Number of tasks per block, which limits the size of temporary arrays.
 _BLOCK_SIZE = 2**8
 
 
@@ -113,8 +113,8 @@ class Schedule:
     at_once: bool = False
 
     def rounds(self) -> Iterator[tuple[int, tuple[Round, ...]]]:
-        """Yield each set of simultaneous rounds with the number of its repetitions."""
-        # If all lanes have the same numbers of repetitions, they need not be expanded.
+        """Yield the number of repetitions and the rounds of each set of simultaneous rounds."""
+        # If rounds repeat equally often in all lanes, the repetitions need not be expanded.
         if len({tuple(step.times for step in lane) for lane in self.lanes}) == 1:
             yield from ((steps[0].times, steps) for steps in zip(*self.lanes, strict=True))
             return
@@ -126,7 +126,7 @@ class Schedule:
             yield 1 + len(others), first
 
     def workload(self) -> Workload:
-        """Return the dependent rounds of all lanes together; with ``at_once``, as one phase."""
+        """Return the rounds of all lanes as one workload; with ``at_once``, as a single phase."""
         phases: list[CommGraph] = []
         for times, steps in self.rounds():
             phases += [merged(self.n_tasks, steps, self.name)] * times
@@ -174,7 +174,7 @@ def concatenate_lanes(first: Lanes, second: Lanes) -> Lanes:
 
 
 def find_collective(word: str) -> str | None:
-    """Return the registry's name of a collective such as "All-Reduce"; None if it is unknown."""
+    """Return the registered name of a collective such as "All-Reduce"; None if it is unknown."""
     plain = re.sub("[-_]", "", word.lower())
     matches = (n for n, others in COLLECTIVES.items() if plain in (n.replace("_", ""), *others))
     return next(matches, None)
@@ -216,8 +216,8 @@ def schedule(
     segment : float
         Maximum bytes of a segment, for algorithms that send segments; 0 for a single segment.
     element : float
-        Bytes of an element. An allreduce around a ring with fewer elements than tasks runs as
-        recursive doubling, as in Open MPI (coll_base_allreduce.c).
+        Bytes of an element. With fewer elements than tasks, a ring allreduce runs as recursive
+        doubling, as in Open MPI (coll_base_allreduce.c).
 
     Examples
     --------
@@ -246,7 +246,7 @@ def schedule(
 
 
 def merged(n_tasks: int, steps: Sequence[Round], name: str = "") -> CommGraph:
-    """Return the graph of all messages of several rounds."""
+    """Combine the messages of several rounds in one graph."""
     src = np.concatenate([step.src for step in steps])
     dst = np.concatenate([step.dst for step in steps])
     nbytes = np.concatenate([step.nbytes for step in steps])
@@ -264,7 +264,7 @@ def check_size(name: str, n: int) -> None:
 def collective_total(
     name: str, groups: Ints, nbytes: float, n_tasks: int, times: int = 1
 ) -> CommGraph:
-    """Return the traffic of all rounds of a collective within each group, ``(n_groups, n)``."""
+    """Return the total traffic of a collective that runs in each group, ``(n_groups, n)``."""
     n = groups.shape[1]
     check_size(name, n)
     if name in ALL_PAIRS:
@@ -277,7 +277,7 @@ def collective_total(
 
 
 def copy_to_groups(graph: CommGraph, groups: Ints, n_tasks: int) -> CommGraph:
-    """Return the sum of copies of a graph, one for the tasks of each group, ``(n_groups, n)``."""
+    """Copy a graph to the tasks of each group, ``(n_groups, n)``, and sum the copies."""
     src, dst = groups[:, graph.src].ravel(), groups[:, graph.dst].ravel()
     amounts = (np.tile(column, len(groups)) for column in (graph.nbytes, graph.n_messages))
     return sum_edges(n_tasks, src, dst, *amounts)
@@ -291,10 +291,10 @@ def estimate_edges(name: str, groups: Ints) -> int:
 
 
 def _connect_all_pairs(groups: Ints, nbytes: float, n_messages: float, n_tasks: int) -> CommGraph:
-    """Return equal edges between all pairs of tasks within each group, ``(n_groups, n)``."""
+    """Return a graph of equal edges between all tasks of each group, ``(n_groups, n)``."""
     n = groups.shape[1]
     members = np.sort(groups, axis=1).astype(np.int32)
-    # Tasks in ascending order, each with the other members of its group.
+    # List the tasks in ascending order, each with the other members of its group.
     order = np.argsort(members, axis=None)
     src, dst = members.ravel()[order], np.empty((members.size, n - 1), np.int32)
     for start in range(0, src.size, _BLOCK_SIZE):

@@ -1,6 +1,6 @@
-"""Machines with a torus network, each a TOML file with the sources of its numbers.
+"""Machines with a torus network, each a TOML file that cites the sources of its numbers.
 
-`Machine.from_name` returns a machine, and calling it with a shape returns a torus:
+`Machine.from_name` returns a machine, and calling a machine with a shape returns a torus:
 ``machines.tpu_v4((4, 4, 8))``. A file contains the parameters of the torus and rules for shapes.
 """
 
@@ -61,8 +61,8 @@ class ShapeRules:
     nodes: int = 0  # maximum number of nodes, without `inner`
     ring_from: int = 0  # minimum nodes of a dimension that is a ring
     rings_if_multiples_of: int = 0  # all dimensions are rings if all sizes are multiples, else none
-    # Dimensions inside a chip or a unit of nodes, after the given dimensions. Their bandwidth
-    # defaults to that of the first dimension.
+    # Dimensions inside a chip or a unit of nodes, which follow the given dimensions. By default,
+    # they have the bandwidth of the first dimension.
     inner: Sizes = ()
     inner_wrap: tuple[bool, ...] = ()
     inner_bandwidth: tuple[float, ...] = ()
@@ -83,7 +83,7 @@ class ShapeRules:
 
     @property
     def decide_wrap(self) -> bool:
-        """Whether the sizes determine the rings, rather than the site or the job."""
+        """Whether the sizes, not the site or the job, determine which dimensions are rings."""
         return bool(self.ring_from or self.rings_if_multiples_of)
 
 
@@ -134,11 +134,11 @@ class Machine:
         wrap: bool | Sequence[bool] | None = None,
         twisted: bool | None = None,
     ) -> Torus:
-        """Return the torus of a partition of the machine, by default of its usual shape.
+        """Return the torus of a partition of the machine; the default shape is the usual one.
 
-        ``nodes`` replaces the shape on machines with blocks. ``wrap`` selects the rings, unless the
-        sizes determine them. ``twisted`` selects a twisted or an ordinary torus if a slice can be
-        either; twisted if not given.
+        On machines with blocks, ``nodes`` can replace the shape. ``wrap`` selects which dimensions
+        are rings, unless the sizes determine them. If a slice can be a twisted or an ordinary
+        torus, ``twisted`` selects one of them, by default the twisted torus.
         """
         if shape is not None and nodes is not None:
             raise InputError("both a shape and a number of nodes given", found=(shape, nodes))
@@ -186,7 +186,7 @@ class Machine:
         return blocks[number]
 
     def _describe_sizes(self) -> str:
-        """Return the valid numbers of sizes, for error messages."""
+        """Describe how many sizes a shape may have, for error messages."""
         rules = self.shapes
         text = " or ".join(map(str, rules.dimensions)) + " sizes"
         if not rules.inner:
@@ -223,7 +223,7 @@ class Machine:
         return rings
 
     def _list_bandwidths(self, outer: Sizes, inner: Sizes) -> tuple[float, ...]:
-        """Return the bytes per second of a link in each outer and inner dimension."""
+        """Return the bandwidth (bytes/s) of a link in each outer and inner dimension."""
         rules, bandwidth = self.shapes, self.content.get("bandwidth", 2e9)
         rates = list(bandwidth) if isinstance(bandwidth, list | tuple) else [bandwidth]
         if len(rates) == 1:
@@ -235,7 +235,7 @@ class Machine:
         return (*rates, *inner_rates[: len(inner)])
 
     def _select_twist(self, sizes: Sizes, rings: tuple[bool, ...], twisted: bool | None) -> Twist:
-        """Return the default twist of the sizes, or none if it is not possible or not wanted."""
+        """Return the sizes' default twist, or none if twisting is impossible or not wanted."""
         default = default_twist(sizes) if all(rings) else ()
         if twisted and not default:
             expected = CAN_BE_TWISTED
@@ -248,8 +248,8 @@ class Machine:
 def read_machine(content: dict[str, Any], name: str) -> Machine:
     """Return the machine described by the content of a file.
 
-    The keys are the parameters of `Torus`, with those of `Network` in a table ``network`` and those
-    of `ShapeRules` in a table ``shapes``. ``title``, ``about``, ``called`` and the
+    The keys are the parameters of `Torus`. A table ``network`` has the parameters of `Network`, and
+    a table ``shapes`` has the parameters of `ShapeRules`. ``title``, ``about``, ``called`` and the
     ``[[sources]]`` tables describe the machine.
     """
     content = dict(content)
@@ -296,7 +296,7 @@ def pop_table(content: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _as_tuples(value: Any) -> Any:
-    """Return a value of a TOML file with its lists as tuples."""
+    """Convert all lists in a value of a TOML file to tuples."""
     if isinstance(value, dict):
         return {key: _as_tuples(item) for key, item in value.items()}
     return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
@@ -310,7 +310,7 @@ def check_keys(content: dict[str, Any], known: Sequence[str], label: str) -> Non
 
 
 _FOLDER = Path(__file__).parent
-# A text of only these characters is a shape, perhaps with an error, rather than a machine name.
+# A text of only these characters is a shape (perhaps an invalid one), not a machine name.
 SIZE_LETTERS = frozenset("0123456789xm ")
 _FIXED_WRAP = "the sizes determine which dimensions of this machine wrap"
 _ALIASES = {"fugaku": "tofu_d"}
@@ -336,7 +336,7 @@ def names() -> tuple[str, ...]:
 def _read_packaged(name: str) -> Machine:
     path = _FOLDER / f"{name}.toml"
     content = parse_toml(path.read_bytes(), path)
-    # The file of a named machine states all its rules.
+    # A named machine's file states all rules, so none is unknown.
     content.setdefault("network", {})["unknown_rules"] = []
     return read_machine(content, name)
 
@@ -366,7 +366,7 @@ def _parse_machine(text: str) -> Torus:
         raise InputError("machine that is not twisted", found=text, expected=f"{name}:{plain}")
     try:
         outer, _ = machine.split_sizes(requested.shape)
-        # Sizes without an m do not specify the rings.
+        # If no size has an m, the text does not specify which dimensions are rings.
         specifies_wrap = not (machine.shapes.decide_wrap or all(requested.wrap))
         wrap = requested.wrap[: len(outer)] if specifies_wrap else None
         torus = machine(requested.shape, wrap=wrap, twisted=twisted)
@@ -379,12 +379,13 @@ def _parse_machine(text: str) -> Torus:
 
 
 def torus_from_text(text: str) -> Torus:
-    """Return the torus of sizes such as ``8x8x8m``, or of a machine.
+    """Return the torus that a text describes by sizes such as ``8x8x8m``, or by a machine.
 
-    A machine is ``name``, ``name:shape`` or ``bluegene_q:nodes``. An ``m`` after a size makes that
-    dimension a mesh if sites or jobs configure the rings (Blue Gene/Q, Cray, Fujitsu, Galaxy). On
-    other machines the shape determines the rings. ``:untwisted`` after the sizes of a TPU v4 or v5p
-    slice selects an ordinary torus if the slice can be twisted. ``str(torus)`` is also valid.
+    A machine is written ``name``, ``name:shape`` or ``bluegene_q:nodes``. If the site or the job
+    configures a machine's rings (Blue Gene/Q, Cray, Fujitsu, Galaxy), an ``m`` after a size makes
+    that dimension a mesh. On other machines, the shape determines the rings. For a TPU v4 or v5p
+    slice that can be twisted, ``:untwisted`` after the sizes selects an ordinary torus. The text
+    ``str(torus)`` is also valid.
 
     Examples
     --------

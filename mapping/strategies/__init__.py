@@ -23,7 +23,7 @@ __all__ = [
     "variants",
 ]
 
-# The order in which `sample` takes them.
+# Put the strategies in the order in which `sample` uses them.
 for _family in (
     *("identity", "permute", "zigzag", "tilt", "stride", "bisect", "curve", "tile", "blocked"),
     *("greedy", "random", "swap", "nth", "spectral", "reflect", "nested"),

@@ -1,4 +1,4 @@
-"""Placements of nested blocks and along curves, as in Rubik."""
+"""Placements along curves and in nested blocks, as in Rubik."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _CURVE_LIST = f"{', '.join(list(CURVES)[:-1])} or {list(CURVES)[-1]}"
 def _list_curves(placement: Placement) -> list[str]:
     same = [f"{name}-{name}" for name in CURVES]
     mixed = [f"{a}-{b}" for a, b in itertools.permutations(CURVES, 2)]
-    # row-row and row-zigzag equal the strategies identity and zigzag.
+    # row-row and row-zigzag are the same as the strategies identity and zigzag.
     return [name for name in reversed(same + mixed) if name not in ("row-row", "row-zigzag")]
 
 
@@ -53,7 +53,7 @@ def _list_curves(placement: Placement) -> list[str]:
     parameters=f"TASKS and NODES: {_CURVE_LIST}, as the curve along the task grid and the torus",
 )
 def curve(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
-    """Place the tasks along a curve over their grid on the nodes along a curve over the torus.
+    """Place the tasks, along a curve through their grid, on nodes along a curve through the torus.
 
     The curves are row, zigzag, zorder and hilbert.
     """
@@ -127,7 +127,7 @@ def blocked(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
 
 
 def _place_in_order(tasks: NDArray[Any], nodes: NDArray[Any]) -> NDArray[Any]:
-    """Return the node of each task, with the i-th of ``tasks`` on the i-th of ``nodes``."""
+    """Place the i-th of ``tasks`` on the i-th of ``nodes``; return the node of each task."""
     node = np.empty(tasks.size, dtype=np.int64)
     node[tasks] = nodes
     return node
@@ -142,13 +142,13 @@ def _parse_tile(placement: Placement, text: str) -> tuple[int, ...]:
 
 
 SPLITS = ("tile", "divide", "mod")
-# Probabilities of the splits, the orders and a second level in drawn names.
+# Probabilities with which names are drawn: of each split, of each order, and of a second level.
 _SPLIT_SHARES = (0.6, 0.2, 0.2)
 _ORDERS = ("row", "zigzag", "zorder", "hilbert", "order", "tilt")
 _ORDER_SHARES = (0.4, 0.15, 0.05, 0.05, 0.2, 0.15)
 _SECOND_LEVEL = 1 / 3
 _MAX_NAMES = 600
-# Some draws repeat, especially on small tori.
+# More draws than names, because some draws repeat, especially on small tori.
 _DRAWS = 2 * _MAX_NAMES
 
 DIGITS = "0123456789"
@@ -158,7 +158,7 @@ _TILT = re.compile(r"tilt(\w)(\w)([1-9][0-9]{0,8})?")
 _PERMUTED = re.compile(r"order(\w+)")
 
 
-# Sizes of the task grid or its blocks, and of the torus with its slots or its blocks.
+# The shapes of the task grid and of the torus with its slots, or of blocks of both.
 ShapePair = tuple[tuple[int, ...], tuple[int, ...]]
 
 
@@ -183,10 +183,10 @@ def _find_simplest_name(shapes: ShapePair) -> str:
 
 
 def _draw_name(rng: Rng, shapes: ShapePair, letters: tuple[str, str]) -> str:
-    """Draw a variant of one or two levels of blocks.
+    """Draw the name of a variant with one or two levels of blocks.
 
-    The text is empty if no blocks of tasks and nodes have the same volume. ``letters`` are the
-    names of the axes of the task grid and of the torus.
+    The name is empty if no block of tasks has the same volume as a block of nodes. ``letters`` name
+    the axes of the task grid and of the torus.
     """
     words: list[list[str]] = [[], []]
     for _ in range(1 + int(rng.random() < _SECOND_LEVEL)):
@@ -207,7 +207,7 @@ def _draw_name(rng: Rng, shapes: ShapePair, letters: tuple[str, str]) -> str:
 
 
 def _draw_blocks(rng: Rng, shapes: ShapePair) -> ShapePair | None:
-    """Draw blocks of tasks and nodes with the same volume."""
+    """Draw a block of tasks and a block of nodes that have the same volume."""
     for volume in rng.permutation(divisors(math.prod(shapes[0]))[1:-1]).tolist():
         tasks, nodes = (list_boxes(shape, volume) for shape in shapes)
         if tasks and nodes:
@@ -216,7 +216,7 @@ def _draw_blocks(rng: Rng, shapes: ShapePair) -> ShapePair | None:
 
 
 def _draw_order(rng: Rng, shape: Sequence[int], letters: str) -> str:
-    """Draw the order of the cells of a shape, as a word of a name."""
+    """Draw an order for a shape's cells; return the word that denotes it in names."""
     long = [axis for axis, size in enumerate(shape) if size > 1]
     word = str(rng.choice(_ORDERS, p=_ORDER_SHARES))
     if len(long) < 2:
@@ -256,8 +256,8 @@ def nested(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
 def _order_cells(shape: Sequence[int], text: str, letters: str) -> tuple[Ints, list[int]]:
     """Return the cells of a shape in nested order, and the volume of a block at each level.
 
-    The words of ``text`` are alternately the order of the blocks and the split into these blocks.
-    The last word is the order of the cells in the smallest blocks.
+    The words of ``text`` are alternately an order of blocks and the split into these blocks. The
+    last word is the order of cells within the smallest blocks.
     """
     words = text.split("_")
     if len(words) < 3 or len(words) % 2 == 0:

@@ -37,10 +37,10 @@ def walk_snake(sizes: Sequence[int]) -> Ints:
 def walk_loop(sizes: Sequence[int]) -> Ints | None:
     """Return the coordinates of a closed path through all cells, ``(n_cells, ndim)``.
 
-    None if the first size is odd or all others are 1.
+    The result is None if the first size is odd or all other sizes are 1.
     """
-    # A snake through the other dimensions makes the grid a plane. The path zigzags through the
-    # plane without its first column, and returns over this column.
+    # A snake through all dimensions but the first turns the grid into a plane. The path zigzags
+    # through all columns of the plane except the first, and returns along the first.
     if len(sizes) < 2 or sizes[0] % 2:
         return None
     line = walk_snake(sizes[1:])
@@ -54,7 +54,7 @@ def walk_loop(sizes: Sequence[int]) -> Ints | None:
 
 
 def order_by_tile(shape: Sequence[int], tile: Sequence[int]) -> Ints:
-    """Return the cells tile by tile, with tiles and the cells of a tile in C order."""
+    """Return the cells tile by tile; the tiles, and the cells of each tile, are in C order."""
     return np.argsort(number_tiles(shape, tile), kind="stable")
 
 
@@ -88,8 +88,8 @@ def order_hilbert(shape: Sequence[int]) -> Ints:
         low = bit - 1
         for axis, c in enumerate(coords):
             is_set = (c & bit) > 0
-            # A set bit inverts the lower bits of the first axis. A clear bit exchanges the lower
-            # bits of this axis and the first one.
+            # If the bit is set, invert the lower bits of the first axis. If it is clear, exchange
+            # the lower bits of this axis and the first.
             exchange = np.where(is_set, 0, (coords[0] ^ c) & low)
             coords[0] = coords[0] ^ np.where(is_set, low, exchange)
             if axis:
@@ -106,7 +106,7 @@ def order_hilbert(shape: Sequence[int]) -> Ints:
 
 
 def _sort_by_bits(coords: Sequence[NDArray[Any]]) -> Ints:
-    """Sort cells by the interleaved bits of their coordinates, highest first."""
+    """Sort cells by the interleaved bits of their coordinates, highest bits first."""
     digits = []
     for bit in range(max(int(c.max()) for c in coords).bit_length()):
         digit = np.zeros_like(coords[0])
@@ -150,7 +150,7 @@ def find_block_shape(shape: Sequence[int], volume: int) -> tuple[int, ...]:
 
 
 def list_boxes(shape: Sequence[int], volume: int) -> list[tuple[int, ...]]:
-    """Return all boxes of a volume whose sizes divide those of the shape."""
+    """Return all boxes with a given volume whose sizes divide the sizes of the shape."""
     if not shape:
         return [()] if volume == 1 else []
     edges = [e for e in range(1, min(shape[0], volume) + 1) if shape[0] % e == volume % e == 0]

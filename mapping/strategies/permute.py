@@ -42,12 +42,12 @@ def identity(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
 
 
 def _list_long_letters(placement: Placement) -> list[str]:
-    """Return the letters of dimensions and slots with a size above 1."""
+    """Return the letters of the dimensions and the slots, if their size is above 1."""
     return [a for a, size in zip(placement.letters, placement.shape, strict=True) if size > 1]
 
 
 def _list_letter_orders(placement: Placement) -> list[str]:
-    """Return all orders of up to four letters; for more, rotations with T at three positions."""
+    """Return all orders of up to four letters; for more, rotations with T in three positions."""
     letters = _list_long_letters(placement)
     if len(letters) <= 4:
         return ["".join(order) for order in itertools.permutations(letters)][1:]
@@ -105,7 +105,7 @@ def zigzag(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
 
 
 def _list_tilts(placement: Placement) -> list[str]:
-    """Return variants such as "XY-1" with one shear, small shifts first, then with two shears."""
+    """Return variants with one shear, such as "XY-1", small shifts first, then with two shears."""
     torus, letters = placement.torus, placement.letters
     long = [d for d, size in enumerate(torus.shape) if size > 1]
     steps = sorted({1, 2, 3, *(torus.shape[d] // 2 for d in long)})
@@ -154,7 +154,7 @@ def _list_strides(placement: Placement) -> list[str]:
     """Return up to eleven strides, evenly spaced on a logarithmic scale."""
     n = placement.n_places
     targets = {round(n ** (k / 12)) for k in range(1, 12)}
-    # The first number from each target that is coprime to the number of slots.
+    # For each target, the first number from there on that is coprime to the number of slots.
     steps = {next((k for k in range(target, n) if math.gcd(k, n) == 1), 1) for target in targets}
     return [str(step) for step in sorted(steps) if 1 < step < n]
 
@@ -175,7 +175,7 @@ def stride(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
 
 
 def parse_axes(word: str, letters: str, shape: Sequence[int]) -> list[int]:
-    """Return the axes of the letters in a word, after omitted axes, which must have size 1."""
+    """Return the axes of a word's letters, preceded by omitted axes, which must have size 1."""
     absent = [axis for axis, letter in enumerate(letters) if letter not in word]
     is_known = len(set(word)) == len(word) and set(word) <= set(letters)
     if not is_known or any(shape[axis] > 1 for axis in absent):
@@ -190,7 +190,7 @@ _RANK_MAP = re.compile(r"rank-map-(bynode|bychip)[=:]([A-Za-z]+)")
 
 
 def parse_rank_order(word: str, torus: Torus) -> str | None:
-    """Return a launcher's rank order as letters, the last varying fastest; None for other words."""
+    """Convert a launcher's rank order to letters, last varying fastest; None for other words."""
     match = _RANK_MAP.fullmatch(word)
     if match and torus.name in _FUJITSU and sorted(match[2]) == sorted(torus.axes):
         letters = match[2][::-1]
@@ -205,7 +205,7 @@ def parse_rank_order(word: str, torus: Torus) -> str | None:
 def map_ranks(
     word: str, torus: Torus, n_tasks: int | None = None, tasks_per_node: int | None = None
 ) -> TaskMapping:
-    """Return the mapping of a launcher's rank order."""
+    """Return the mapping that a launcher's rank order defines."""
     letters = parse_rank_order(word, torus)
     if letters is None:
         expected = _describe_rank_orders(torus)
@@ -231,7 +231,7 @@ def explain_letters(name: str, torus: Torus) -> str:
 
 
 def _describe_rank_orders(torus: Torus) -> str:
-    """Return the form of the machine's rank orders, for error messages."""
+    """Describe the form of the machine's rank orders, for error messages."""
     word = f"{torus.axes}T"
     if torus.name in _FUJITSU:
         return f"rank-map-bynode={torus.axes} or rank-map-bychip:{torus.axes}, in any order"
@@ -242,17 +242,17 @@ def _describe_rank_orders(torus: Torus) -> str:
     return f"a strategy such as permute-{word}, because {torus} has no named rank orders"
 
 
-# Candidates for a vcoordfile on Fugaku, in addition to walks over the shape of the job.
+# Strategies to try for a vcoordfile on Fugaku, in addition to walks over the job's shape.
 _JOB_STRATEGIES = ("bisect-refined", "greedy-heaviest")
 _TOFU_UNIT = (2, 3, 2)
 
 
 def job_torus(shape: Sequence[int], coords: Ints | None = None) -> tuple[Torus, Int32s]:
-    """Return the torus of a Fugaku job, and the torus's node of each node of the job.
+    """Return the torus of a Fugaku job, and the torus node that hosts each job node.
 
-    Without coordinates it is the requested torus; dimensions of one or two nodes are meshes. With
-    the machine coordinates of the job's nodes, ``(n_nodes, 6)`` in C order of the shape, it is
-    their bounding box, in which X, Y and Z do not wrap.
+    Without ``coords``, the torus is the requested one; its dimensions of one or two nodes are
+    meshes. If ``coords`` has the machine coordinates of the job's nodes, ``(n_nodes, 6)`` in C
+    order of the shape, the torus is their bounding box, in which X, Y and Z do not wrap.
     """
     sizes = whole_sizes(shape, "torus shape")
     if not 1 <= len(sizes) <= 3:
@@ -279,10 +279,10 @@ def job_torus(shape: Sequence[int], coords: Ints | None = None) -> tuple[Torus, 
 def job_mappings(
     traffic: Workload | CommGraph, shape: Sequence[int], coords: Ints | None = None
 ) -> tuple[list[TaskMapping], dict[str, TaskMapping]]:
-    """Return the candidate mappings of a Fugaku job on its torus and, by name, in its own shape.
+    """Return a Fugaku job's candidate mappings onto its torus and, by name, onto its shape.
 
     The candidates are all rank orders, walks over the shape and, if the job has the requested
-    torus, mappings by the traffic.
+    torus, mappings that depend on the traffic.
     """
     torus, torus_node = job_torus(shape, coords)
     requested, _ = job_torus(shape)
@@ -299,7 +299,7 @@ def job_mappings(
 
 
 def _walk_shape(job: Torus, n_tasks: int) -> dict[str, Ints]:
-    """Return the node of each rank along a zigzag path and, if one exists, along a closed path."""
+    """Return the ranks' nodes along a zigzag path and, if one exists, along a closed path."""
     shape = job.shape
     long = [d for d, size in enumerate(shape) if size > 1]
     # A loop requires an even first size.

@@ -1,8 +1,8 @@
 """Kernels for hop-bytes, greedy placement and dual recursive bisection.
 
-Hop-bytes are the sum over all edges of bytes times hops. ``traffic`` lists the partners of each
-task, with the bytes exchanged with each; task t has entries ``first[t]`` to ``first[t + 1]``.
-Letters in shapes: N nodes, D torus dimensions, T tasks, G dimensions of the task grid.
+Hop-bytes are bytes times hops, summed over all edges. ``traffic`` lists each task's partners and
+the bytes exchanged with them; the entries of task t are ``first[t]:first[t + 1]``. Letters in
+shapes: N nodes, D torus dimensions, T tasks, G dimensions of the task grid.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ def place_greedily(
     first_task: int,
     first_node: int,
 ) -> Ints:
-    """Return the node of each task by greedy growth. (N, D) (N, 2 * D) -> (T,).
+    """Place tasks one by one, greedily; return the node of each. (N, D) (N, 2 * D) -> (T,).
 
-    The next task is always the one with the most bytes to placed tasks. It takes the node with the
-    lowest hop-bytes among the free nodes nearest to its heaviest partner.
+    The next task is always the one that exchanges the most bytes with placed tasks. Of the free
+    nodes nearest to its heaviest placed partner, it takes the one with the lowest hop-bytes.
     """
     first, partner, nbytes = traffic
     n_tasks, n_nodes = first.size - 1, coords.shape[0]
@@ -87,7 +87,7 @@ def place_greedily(
         t = -1
         while len(heap) > 0:
             priority, t = heapq.heappop(heap)
-            # Skip entries whose task is placed or has more bytes to placed tasks by now.
+            # Skip outdated entries: the task is placed, or has more bytes to placed tasks by now.
             if node[t] < 0 and -priority == placed_bytes[t]:
                 break
             t = -1
@@ -153,8 +153,8 @@ def bisect_torus_and_tasks(
     """Return the node of each task by dual recursive bisection. (T, G) -> (T,).
 
     The torus and its tasks are halved repeatedly, in breadth-first order, down to single nodes. A
-    box of nodes is cut across its longest dimension. Its tasks are sorted by a coordinate of their
-    ``grid`` or by the graph, in the order that gives the cut with the lowest hop-bytes.
+    box of nodes is cut across its longest dimension. Its tasks are sorted by a coordinate in their
+    ``grid`` or by the graph, whichever gives the cut with the lowest hop-bytes.
     """
     first, partner, nbytes = traffic
     shape = metric.shape
@@ -163,8 +163,7 @@ def bisect_torus_and_tasks(
     for size in shape:
         n_nodes *= size
     n_boxes = 2 * n_nodes - 1
-    # Begin and end of each box along each dimension, its centre, and the range of its tasks in
-    # `tasks`.
+    # For each box: start and end along each dimension, centre, and range of its tasks in `tasks`.
     low = np.zeros((n_boxes, ndim), np.int64)
     high = np.zeros((n_boxes, ndim), np.int64)
     centre = np.zeros((n_boxes, ndim))
@@ -177,7 +176,7 @@ def bisect_torus_and_tasks(
     side = np.full(n_tasks, OUTSIDE, np.int8)
     node = np.zeros(n_tasks, np.int64)
     bias = np.zeros(n_tasks)
-    # Grid dimensions that were cut together with a dimension of the torus.
+    # Whether a grid dimension has been cut together with a torus dimension.
     paired = np.zeros((grid.shape[1], ndim), np.bool_)
     n_used = 1
     for box in range(n_boxes):
@@ -209,12 +208,12 @@ def bisect_torus_and_tasks(
             centre[left, d] = (low[left, d] + high[left, d] - 1) / 2
             centre[right, d] = (low[right, d] + high[right, d] - 1) / 2
         members = tasks[start:stop].copy()
-        # The left half gets its share of the tasks, rounded, within the slots of both halves.
+        # The left half gets its rounded share of the tasks, if both halves have enough slots.
         total = left_slots + right_slots
         share = (2 * members.size * left_slots + total) // (2 * total)
         n_left = min(max(share, members.size - right_slots), left_slots)
         gap = torus_distance(centre[left], centre[right], metric)
-        # The bias of a task is the additional hop-bytes to tasks outside the box if it goes left.
+        # A task's bias: hop-bytes to tasks outside the box if it goes left, minus those if right.
         for t in members:
             side[t] = 0
             bias[t] = 0.0
@@ -226,7 +225,7 @@ def bisect_torus_and_tasks(
                         torus_distance(centre[left], other, metric)
                         - torus_distance(centre[right], other, metric)
                     )
-        # Prefer the grid dimensions that were cut with this dimension before, then uncut ones.
+        # Prefer grid dimensions cut with this torus dimension before, then those never cut.
         preferred = np.empty(grid.shape[1] if by_grid else 0, np.int64)
         n_preferred = 0
         for priority in range(3):
@@ -273,11 +272,11 @@ def _find_best_order(
     preferred: Ints,
     by_graph: bool,
 ) -> tuple[Ints, int]:
-    """Return the order of ``members`` with the cheapest cut after ``n_left``, and its dimension.
+    """Return the order of ``members`` whose cut after ``n_left`` is cheapest, and its dimension.
 
     Candidates are the orders by the ``preferred`` dimensions of the task grid and, with
-    ``by_graph``, breadth-first and by bias (dimension -1), each in both directions. The cost of a
-    cut is the bias of the left tasks, plus the bytes between both sides times the distance ``gap``.
+    ``by_graph``, a breadth-first order and an order by bias (dimension -1), all in both directions.
+    A cut costs the left tasks' bias, plus the distance ``gap`` times the bytes cut.
     """
     first, partner, nbytes = traffic
     best_order, best_dimension = members, -1
@@ -320,8 +319,8 @@ def _find_best_order(
 def _order_breadth_first(traffic: Partners, members: Ints, side: NDArray[np.int8]) -> Ints:
     """Return the breadth-first order of ``members`` from a task at the periphery of the graph.
 
-    The first search starts anywhere. Its last task is far from its start, so the second search,
-    whose order is returned, starts there.
+    A first search starts anywhere, and ends at a task that is far from its start. A second search
+    starts at this task, and its order is returned.
     """
     first, partner, _ = traffic
     for t in members:
@@ -359,10 +358,10 @@ _MAX_PASSES = 4
 def _refine_halves(
     traffic: Partners, members: Ints, bias: Floats, gap: float, side: NDArray[np.int8]
 ) -> None:
-    """Improve ``side``, the half of each of the ``members``, by the method of Kernighan and Lin.
+    """Improve ``side``, the half that each of the ``members`` is in, by Kernighan and Lin's method.
 
-    A pass exchanges pairs of tasks, one from each half, in the order of their gains, even if these
-    are negative. It then undoes all exchanges that it made after the total cost was lowest.
+    A pass exchanges pairs of tasks, one from each half, in the order of their gains, even if the
+    gains are negative. It then undoes all exchanges after the lowest total cost.
     """
     first, partner, nbytes = traffic
     patience = max(16, members.size // 50)  # exchanges without a new lowest cost before a pass ends
@@ -397,7 +396,7 @@ def _refine_halves(
                 t = -1
                 while len(heap) > 0:
                     g, t = heapq.heappop(heap)
-                    # Entries of moved tasks and of old gains are stale.
+                    # Entries are stale if their task has moved or its gain has changed.
                     if t >= 0 and not locked[t] and side[t] == source and -g == gain[t]:
                         break
                     t = -1

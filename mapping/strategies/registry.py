@@ -43,9 +43,9 @@ class Placement:
     problem : MappingProblem
         Traffic without a task grid gets a near-cubic one of three dimensions.
     tasks_per_node : int, optional
-        The ``capacity`` of a node; the minimum for all tasks to fit if not given.
+        The ``capacity`` of a node; by default, the minimum with which all tasks fit.
     is_late : callable
-        Returns whether strategies that compare several mappings should return the best so far.
+        Returns whether strategies that compare several mappings should stop and return the best.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class Placement:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Sizes of the torus, and the number of slots of a node."""
+        """Sizes of the torus, and the number of slots per node."""
         return (*self.torus.shape, self.capacity)
 
     @lazy
@@ -103,7 +103,7 @@ class Placement:
 
     @lazy
     def partners(self) -> Partners:
-        """Bytes between pairs of tasks, both directions added."""
+        """Bytes that pairs of tasks exchange, summed over both directions."""
         comm = self.problem.comm
         is_sent = (comm.src != comm.dst) & (comm.nbytes > 0)
         pairs = np.array([comm.src[is_sent], comm.dst[is_sent]])
@@ -122,7 +122,7 @@ class Placement:
         return TaskMapping(node, self.torus, tasks_per_node=self.capacity, name=name)
 
     def hop_bytes(self, node: NDArray[Any]) -> float:
-        """Return the sum of bytes times hops over all edges, given the node of each task."""
+        """Return bytes times hops, summed over all edges, given the node of each task."""
         edges = self.problem.comm
         if self.torus.twist:
             return float(self.torus.distance(node[edges.src], node[edges.dst]) @ edges.nbytes)
@@ -139,19 +139,19 @@ VariantsFunction = Callable[[Placement], list[str]]
 
 @dataclass(frozen=True)
 class Strategy:
-    """A family of mappings, whose names are the family and a variant, such as ``tilt-XY-1``."""
+    """A family of mappings; a mapping is named by family and variant, such as ``tilt-XY-1``."""
 
     family: str
-    form: str  # of the names, with parameters in capitals, such as "tilt-LETTERS-K"
+    form: str  # form of the names, with parameters in capitals: "tilt-LETTERS-K"
     place: PlaceFunction  # returns the node of each task
     variants: VariantsFunction  # returns the variants for a placement, best first
-    example: str  # of a name
-    parameters: str  # their description; empty if there are none
+    example: str  # example of a name
+    parameters: str  # description of the parameters; empty if there are none
     sampled: bool = True  # whether `sample` uses the family by default
 
 
 class VariantError(InputError):
-    """An invalid variant of a family; `place_tasks` adds the form of its names."""
+    """An invalid variant of a family; `place_tasks` adds the form of the family's names."""
 
     def __init__(self) -> None:
         super().__init__("bad strategy parameters")
@@ -170,11 +170,11 @@ def register(
 ) -> Callable[[PlaceFunction], PlaceFunction]:
     """Register a function as a strategy, under the first word of ``form``.
 
-    The arguments are fields of `Strategy`. Without ``variants``, a form without parameters has a
-    single variant, the family itself, and other forms have none. In ``parameters``, {letters} are
-    the letters of the dimensions and the slots, {dimensions} those of the dimensions, {grid} is the
-    task grid and {places} the number of slots. The function raises `VariantError` for an invalid
-    variant.
+    The arguments are fields of `Strategy`. If ``variants`` is not given, a form without parameters
+    has a single variant, the family itself; other forms have no variants. In ``parameters``,
+    {letters} stands for the letters of the dimensions and the slots, {dimensions} for the letters
+    of the dimensions only, {grid} for the task grid, and {places} for the number of slots. The
+    function must raise `VariantError` if the variant is invalid.
 
     Examples
     --------
@@ -222,7 +222,7 @@ def names() -> tuple[str, ...]:
 
 
 def select_strategies(kinds: Iterable[str] | None) -> list[Strategy]:
-    """Return the strategies of some families, in registration order; by default those sampled."""
+    """Return the strategies of these families, or all sampled ones, in registration order."""
     if kinds is None:
         return [strategy for strategy in STRATEGIES.values() if strategy.sampled]
     check_type(kinds, "kinds", Iterable, "names of strategies")
@@ -273,14 +273,14 @@ def make(
     Parameters
     ----------
     name : str
-        A strategy and its parameters, as listed by `patterns`. A suffix ``@2``, ``@3``, ... of a
-        random strategy's name selects further draws.
+        A strategy and its parameters, as listed by `patterns`. For a random strategy, a suffix
+        ``@2``, ``@3``, ... selects another draw.
     comm, torus
         Traffic and torus, in any form that `MappingProblem` accepts.
     tasks_per_node : int, optional
-        Capacity of a node; the minimum for all tasks to fit if not given.
+        Capacity of a node; by default, the minimum with which all tasks fit.
     seed : int
-        Random seed; each name has its own stream.
+        Random seed; each name has its own stream of random numbers.
 
     Examples
     --------
@@ -295,7 +295,7 @@ def make(
 
 
 def place_tasks(placement: Placement, name: str, seed: int) -> tuple[NDArray[Any], bool]:
-    """Return the node of each task under a named mapping, and whether it depends on the seed."""
+    """Return each task's node in a named mapping, and whether the mapping depends on the seed."""
     plain, at, draw = name.partition("@")
     family, _, variant = plain.partition("-")
     strategy = STRATEGIES.get(family)
@@ -337,7 +337,7 @@ def _avoid_excluded_nodes(placement: Placement, family: str, node: NDArray[Any])
 
 
 def named_rng(name: str, seed: int) -> Rng:
-    """Return a random generator with its own stream for a name."""
+    """Return a random generator whose stream is specific to the name."""
     return np.random.default_rng([seed, zlib.crc32(name.encode())])
 
 
