@@ -16,7 +16,7 @@ from toruscast.formats import (
     write_mapping,
     write_mappings,
 )
-from toruscast.mapping import Torus, machines
+from toruscast.mapping import CommGraph, TaskMapping, Torus, machines
 
 SIZES = st.integers(1, 8)
 
@@ -112,8 +112,8 @@ TORUS = Torus((2,))
         read_comm,
         lambda path: read_mapping(path, TORUS),
         lambda path: read_mappings(path, TORUS),
-        lambda path: write_comm(None, path),
-        lambda path: write_mapping(None, path, torus=TORUS),
+        lambda path: write_comm(CommGraph(2, [0], [1], [8]), path),
+        lambda path: write_mapping(TaskMapping([0, 1], TORUS), path, torus=TORUS),
         lambda path: write_mappings([], path, torus=TORUS),
     ],
 )
