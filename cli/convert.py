@@ -70,8 +70,8 @@ def command(
     Graphs are written as .txt, .edges, .csv, .npz, .mtx, .graph (METIS), .grf (Scotch) or .parquet,
     and traces with their rounds as .goal. A mapping is written as .map, .csv or a launcher's file,
     and several are written to FOLDER/. A torus is written as a machine file or for other tools.
-    'toruscast formats' lists all formats. IN is a file in any format, or a shipped dataset. The
-    traffic of a graph is divided by its iterations only if --iterations is given.
+    'toruscast formats' lists all formats. IN is a file in any format, or a shipped dataset. Traffic
+    is divided by iterations only with --iterations.
 
     \b
     toruscast convert app.prof app.npz

@@ -43,8 +43,8 @@ class _WhatIfOptions:
     interconnect: str | None = option("Only runs on this interconnect.", "NAME")
     latency: float | None = option("Add an interconnect with this latency.", "SECONDS")
     bandwidth: float | None = option(
-        "Bandwidth of the added interconnect (inf: infinite). If only --latency or only "
-        "--bandwidth is given, the other is unchanged.",
+        "Bandwidth of the added interconnect (inf: infinite). Without --latency or "
+        "--bandwidth, its value is unchanged.",
         "BYTES/S",
     )
     alpha: float | None = option("Use this constant without a fit.", "N", needs=("beta",))

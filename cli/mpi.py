@@ -55,8 +55,8 @@ class _LaunchOptions(_ProgramArguments):
     )
     seconds: float = search_time_option()
     out: str | None = option(
-        "File of the mapping.  [default: a temporary file, or with --print the usual file of the "
-        "launcher]",
+        "Mapping file to write.  [default: a temporary file; with --print, the launcher's usual "
+        "file]",
         "FILE",
         group="Output",
     )

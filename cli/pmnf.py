@@ -295,7 +295,7 @@ class _TopOptions:
 @dataclass(frozen=True)
 class _ChartOptions:
     at: Point | None = option(  # noqa: RUF009
-        "Measured values of all parameters but one, for the charts.",
+        "Measured values that fix all parameters but one in charts.",
         "NAME=VALUE,..",
         type=read_point,
     )
