@@ -390,8 +390,8 @@ def _describe_sum(result: Ranking) -> str:
     low, high = SUMMED_PROFILE_FACTORS
     return (
         "The profile is summed over a run, so times assume that all messages start at once. "
-        f"Programs with rounds take {low:.2g} to {high:.2g} times as long. 'toruscast trace' records "
-        "the rounds."
+        f"Programs with rounds take {low:.2g} to {high:.2g} times as long. 'toruscast trace' "
+        "records the rounds."
     )
 
 
