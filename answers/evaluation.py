@@ -38,7 +38,7 @@ _HELD_OUT = (
 )
 _FEATURES = Column("features", kind="name")
 _NAMES = (
-    "The release bound is a lower bound of the time with the release times of messages at links. "
+    "The release bound is a lower bound that accounts for when messages are released at links. "
     "prior and H1 to H6 are the sets of Jain et al. (SC'13); analytic and relative need no "
     "simulation. Untrained orders (-) predict no times."
 )
@@ -71,13 +71,13 @@ def answer(result: Evaluation) -> Answer:
     ]
     table = _set_table(result, gain, intervals["name"])
     singles = [_single_table(single, result.metrics)]
-    title = f"All {len(samples)} samples in the order of a single feature, without training"
+    title = f"All {len(samples)} samples ordered by a single feature, without training"
     sections_by_size = []
     if largest is not None:
         first = largest.iloc[0]
         small_to_large = (
-            f"Small to large: {first['n_train']} samples for training, the {first['n_test']} of "
-            f"{first['held_out']} for testing"
+            f"Small to large: {first['n_train']} samples for training, and the {first['n_test']} "
+            f"samples of {first['held_out']} for testing"
         )
         sections_by_size = [Section(small_to_large, [_predictor_table(largest)])]
     sections = [
@@ -271,7 +271,7 @@ def _metric_answer(result: Evaluation, metric: MetricEvaluation) -> Answer:
             notes.append(f"{name} {descriptions[base]}.")
         if row["blocks"] > 1:
             notes.append(
-                f"The mean RCC of {base} with it is {row['rcc']:.3f}; {row['higher']} of "
+                f"With it, the mean RCC of {base} is {row['rcc']:.3f}; {row['higher']} of "
                 f"{row['blocks']} workloads gain."
             )
     interval = "of the mean over all" if gains[0]["blocks"] > 1 else "over the splits"

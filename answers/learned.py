@@ -129,7 +129,7 @@ def _describe_drift(runs: Runs) -> str:
     trend = "longer" if runs.drift > 0 else "shorter"
     share = percent(abs(runs.drift), digits=2)
     advice = "Run the mappings in random order, several times."
-    return f"Runs at the end of the table take {share} {trend} than at its start. {advice}"
+    return f"Runs at the end of the table take {share} {trend} than those at its start. {advice}"
 
 
 def _describe_outliers(runs: Runs) -> str:
@@ -314,7 +314,7 @@ def importance_chart(model: TimePredictor | FittedModel) -> Chart:
     """Return a chart of the most important features."""
     frame = _importance_frame(model)
     names, values = frame["feature"].str.replace("_", " "), frame["importance"].tolist()
-    lead = "Share of the variance that splits of the trees by each feature explain, %."
+    lead = "Share of the variance explained by the trees' splits on each feature, %."
     bars = [("importance", "best", values)]
     draw = partial(svg.draw_bars, names.tolist(), bars, 1.0, "%")
     return Chart("importance", "Feature importances", lead, draw)

@@ -378,8 +378,8 @@ def _describe_release_bound(result: Ranking) -> str:
     model, bound = order.held_out["model"], order.held_out["release_bound"]
     better = "the model" if model >= bound else "the bound"
     return (
-        f"{text}. On held-out samples, the model orders {percent(model)} of pairs correctly and "
-        f"the bound {percent(bound)}, which favours {better}."
+        f"{text}. On held-out samples, the model orders {percent(model)} of pairs correctly, "
+        f"and the bound orders {percent(bound)}. This favours {better}."
     )
 
 
@@ -389,8 +389,9 @@ def _describe_sum(result: Ranking) -> str:
         return ""
     low, high = SUMMED_PROFILE_FACTORS
     return (
-        "The profile is a sum, so times assume that all messages start at once. Programs with "
-        f"rounds take {low:.2g} to {high:.2g} times as long. 'toruscast trace' records the rounds."
+        "The profile is summed over a run, so times assume that all messages start at once. "
+        f"Programs with rounds take {low:.2g} to {high:.2g} times as long. 'toruscast trace' "
+        "records the rounds."
     )
 
 
@@ -416,7 +417,7 @@ def _describe_networks(result: Ranking, networks: NetworkEnsemble) -> list[str]:
         f"{proof} A machine may differ. {certainty}" if proof else certainty,
         describe_rivals(verdict),
         f"The network's rules for {rules} are unknown, so times are means over {cost.networks} "
-        f"networks. Times of one mapping differ by {percent(networks.spread)} between them.",
+        f"networks, between which the times of a mapping differ by {percent(networks.spread)}.",
         weights,
         packets if coarsening > 1 else "",
         _describe_order(result),

@@ -84,7 +84,7 @@ _TABLES: Mapping[str, tuple[str, Sequence[Column]]] = {
             Column("fifo", "FIFO", "number", priority=0),
             Column("messages", kind="count"),
             Column("most_edges", "max edges", "count", priority=2),
-            Column("mean_stay", "mean stay of edges", "seconds"),
+            Column("mean_stay", "mean time of an edge", "seconds"),
             Column("waited", "total wait", "seconds"),
             Column("mean_wait", "mean wait", "seconds"),
         ],
@@ -299,9 +299,9 @@ def _make_notes(result: Simulation, reasons: Reasons, is_estimated: bool) -> lis
     else:
         notes += [
             f"A single iteration is {limit[0].lower()}{limit[1:]}",
-            f"The time is the mean of {result.iterations} iterations, except the first. An "
-            f"iteration alone takes {seconds(result.alone)}. All end after {seconds(result.end)}. "
-            "The tables include all iterations.",
+            f"The time is the mean of all {result.iterations} iterations except the first. A "
+            f"single iteration takes {seconds(result.alone)}. The last iteration ends after "
+            f"{seconds(result.end)}. The tables include all iterations.",
         ]
     if result.coarsening > 1:
         notes.append(f"Each simulated packet represents up to {result.coarsening} real ones.")

@@ -31,8 +31,8 @@ _NO_BREAK = "\ue000"
 # Minimum width of a column of wrapped text, and maximum lines of a heading above its unit.
 _MIN_TEXT_WIDTH, _MAX_HEADING_LINES = 24, 3
 _LEGEND = (
-    "Each character is the busiest link at a coordinate: in plus direction on the left, in minus "
-    "direction on the right. A full block is the busiest link of all."
+    "Each character shows the busiest link at a coordinate: on the left in the plus direction, on "
+    "the right in the minus direction. A full block is the busiest link of all."
 )
 _STYLES: Mapping[str, str] = {"best": "green", "yours": "yellow"}
 

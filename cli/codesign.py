@@ -135,7 +135,7 @@ class _UpgradeOptions:
         type=named_numbers_reader(2, 2),
     )
     by: Sequence[float] | None = option(
-        "Apply the default upgrades with other factors than 2, such as 2,4,8.",
+        "Apply the default upgrades with factors other than 2, such as 2,4,8.",
         "K,K,..",
         type=read_numbers,
         excludes=("upgrade",),
@@ -221,8 +221,8 @@ class _SystemOptions:
 def systems(source: _ApplicationOptions, options: _SystemOptions, output: Output) -> None:
     """Find the largest problem and the shortest wall time on each system.
 
-    The wall time is for the largest problem that fits on all systems. The requirement that takes
-    longest at the full rate of the system determines it.
+    The wall time is for the largest problem that fits on all systems. It is determined by the
+    requirement that takes longest at the system's full rate.
 
     \b
     toruscast codesign systems --app milc --system now=1e5,4e9,5e10 --system next=1e6,2e9,1e11

@@ -65,13 +65,13 @@ def command(
     graph: _ConvertGraphOptions,
     output: Output,
 ) -> None:
-    """Convert a communication graph, mappings or a torus, by OUT's suffix or --out-format.
+    """Convert a graph, mappings or a torus to the format of OUT's suffix or --out-format.
 
     Graphs are written as .txt, .edges, .csv, .npz, .mtx, .graph (METIS), .grf (Scotch) or .parquet,
     and traces with their rounds as .goal. A mapping is written as .map, .csv or a launcher's file,
     and several are written to FOLDER/. A torus is written as a machine file or for other tools.
-    'toruscast formats' lists all formats. IN is a file in any format, or a shipped dataset. A graph
-    is only divided by its iterations with --iterations.
+    'toruscast formats' lists all formats. IN is a file in any format, or a shipped dataset. Traffic
+    is divided by iterations only with --iterations.
 
     \b
     toruscast convert app.prof app.npz

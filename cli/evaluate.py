@@ -48,8 +48,8 @@ class _EvaluateOptions:
     )
     plugin: str | None = plugin_option()
     target: Literal["correction", "slowdown", "time"] | None = option(
-        "Quantity to learn.  [default: correction with features of the coarse simulation, slowdown "
-        "with the set 'relative', else time]",
+        "Quantity to learn.  [default: correction if features need the coarse simulation, slowdown "
+        "for the set 'relative', else time]",
         rare=True,
     )
     level: int | None = option(

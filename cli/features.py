@@ -51,7 +51,7 @@ class _FeatureOptions:
         type=click.IntRange(1, 2),
     )
     names: str | None = option(
-        "Compute these features or feature sets instead of a level.",
+        "Compute these features or feature sets, instead of those of a level.",
         "SET|NAME,NAME",
         "--features",
         excludes=("level",),

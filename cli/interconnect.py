@@ -43,8 +43,8 @@ class _WhatIfOptions:
     interconnect: str | None = option("Only runs on this interconnect.", "NAME")
     latency: float | None = option("Add an interconnect with this latency.", "SECONDS")
     bandwidth: float | None = option(
-        "Bandwidth of the added interconnect (inf: infinite). If only one of the two is given, "
-        "the other is unchanged.",
+        "Bandwidth of the added interconnect (inf: infinite). Without --latency or "
+        "--bandwidth, its value is unchanged.",
         "BYTES/S",
     )
     alpha: float | None = option("Use this constant without a fit.", "N", needs=("beta",))
@@ -83,7 +83,7 @@ def fit(runs: _RunFileOptions, intervals: LevelOptions, output: Output) -> None:
 
 @sub_command("what-if", command)
 def what_if(runs: _RunFileOptions, options: _WhatIfOptions, output: Output) -> None:
-    """Predict elapsed times with half and no latency, double bandwidth, and infinite speed.
+    """Predict elapsed times with half the latency, no latency, double bandwidth, or infinite speed.
 
     \b
     toruscast interconnect what-if runs.csv --latency 1e-6 --bandwidth 12e9
@@ -112,9 +112,9 @@ def what_if(runs: _RunFileOptions, options: _WhatIfOptions, output: Output) -> N
 def speed_up(runs: _RunFileOptions, output: Output) -> None:
     """Split every run into communication and computation; report its speed-up and the limit.
 
-    FILE needs a column tasks. The base of the speed-up is the run with the fewest tasks and the
-    same values in all further columns, such as precision. The limits are for an interconnect
-    without latency, and for one of infinite speed.
+    FILE needs a column tasks. The speed-up is relative to the run with the fewest tasks and
+    the same values in all other columns, such as precision. The limits are for an interconnect
+    without latency, and for one with infinite speed.
 
     \b
     toruscast interconnect speed-up lsdyna-interconnect --figures curves

@@ -39,7 +39,7 @@ _MACHINE_COLUMNS = [
     Column("nodes", kind="count", priority=2),
 ]
 _MACHINE_NOTES = (
-    "A name alone has the sizes in the table. 'toruscast machines NAME' lists the sources.",
+    "A name without sizes has those in the table. 'toruscast machines NAME' lists the sources.",
     "Any torus: --torus 8x8x8, or 8x8x8m for a mesh in the last dimension.",
 )
 
@@ -53,7 +53,7 @@ class _MachineArguments:
 def command(arguments: _MachineArguments, output: Output) -> None:
     """List the machines that --torus accepts, or describe one with its sources.
 
-    A machine is its name, alone or with sizes. On machines whose site or job decides which
+    Give a machine by its name, with or without sizes. On machines whose site or job decides which
     dimensions wrap, an m after a size makes that dimension a mesh. On others, the sizes decide.
 
     \b
@@ -136,7 +136,7 @@ class _CalibrateOptions:
     target: str | None = option("Write the machine file.", "FILE.toml", "--write", group="Output")
     comm: tuple[str, ...] = multi_option(
         "Communication graph of a program that ran with --mappings. Its times show how probable "
-        "networks with other rules are, which microbenchmarks do not show.",
+        "networks with other rules are; microbenchmarks do not show this.",
         "FILE|NAME",
         group="Input",
         needs=("mappings",),

@@ -45,8 +45,8 @@ class _ProgramArguments:
 @dataclass(frozen=True)
 class _LaunchOptions(_ProgramArguments):
     hosts: str | None = option(
-        "Table of host names and nodes of the machine, such as a CSV host,x,y,z. In a job, only "
-        "its hosts are used.",
+        "Table of the machine's host names and nodes, such as a CSV host,x,y,z. In a job, only "
+        "the job's hosts are used.",
         "FILE",
         group="Machine",
     )
@@ -55,8 +55,8 @@ class _LaunchOptions(_ProgramArguments):
     )
     seconds: float = search_time_option()
     out: str | None = option(
-        "File of the mapping.  [default: a temporary file, or with --print the usual file of the "
-        "launcher]",
+        "Mapping file to write.  [default: a temporary file; with --print, the launcher's usual "
+        "file]",
         "FILE",
         group="Output",
     )
@@ -207,12 +207,12 @@ class _TraceOptions(_ProgramArguments):
         group="Output",
     )
     region: str = option(
-        "Part of the run to use as traffic: iteration (the one that repeats), all, marked (between "
-        "MPI_Pcontrol(1) and MPI_Pcontrol(0)), or seconds such as 2.5-4.",
+        "Part of the run to use as traffic: iteration (the part that repeats), all, marked "
+        "(between MPI_Pcontrol(1) and MPI_Pcontrol(0)), or seconds such as 2.5-4.",
         default="iteration",
     )
     mpicc: str = option(
-        "Compiler of the program's MPI library, which builds the recorder.",
+        "MPI compiler for building the recorder; it must use the program's MPI library.",
         "COMPILER",
         default="mpicc",
         group="Machine",

@@ -509,7 +509,7 @@ class TorusOptions:
         "bandwidth=1e9,2e9 (one per dimension), routing_order=1,0 or buffer_packets=8. If the "
         "rules of FIFOs, ties and arbitration are unknown, as for sizes such as 8x8x8, times are "
         "means over plausible networks. 'known' uses the rules of Blue Gene/Q instead, and "
-        "'unknown' also averages for a named machine.",
+        "'unknown' uses means for a named machine too.",
         "KEY=VALUE",
         "--network",
         rare=True,
@@ -527,8 +527,8 @@ class AllocationOptions(TorusOptions):
         "FILE",
     )
     slow_links: str | None = option(
-        "Slow and missing links: a line link,bandwidth for each, in bytes per second, or 0 for a "
-        'missing link. A link is a number or a label such as "(0,2,1) +Z".',
+        "File of slow and missing links, with a line link,bandwidth for each: bytes per second, or "
+        '0 if missing. A link is a number or a label such as "(0,2,1) +Z".',
         "FILE.csv",
     )
 
@@ -558,8 +558,8 @@ class TrafficOptions(AllocationOptions, GraphFileOptions):
         "Tasks of the collective.  [default: one per node]", needs=("collective",), rare=True
     )
     dependent: bool = option(
-        "Treat the graphs as dependent rounds: instead of a barrier, a task only waits for its own "
-        "messages of the round before.",
+        "Treat the graphs as dependent rounds: there is no barrier, and a task waits only for its "
+        "own messages of the previous round.",
         default=False,
         rare=True,
     )
@@ -585,8 +585,8 @@ class MappingFileOptions(FormatOptions):
         "Maximum tasks per node.  [default: the number in the mapping file, or the minimum]", "N"
     )
     hosts: str | None = option(
-        "Table of host names and nodes, such as a CSV host,x,y,z. Mapping files need it if they "
-        "contain host names, or numbers of hosts in the order of an allocation.",
+        "Table of host names and nodes, such as a CSV host,x,y,z. Needed for mapping files "
+        "with host names, or with host numbers in the order of an allocation.",
         "FILE",
         needs=("mappings", "mapping", "against", "out", "script"),
     )
@@ -630,8 +630,8 @@ class CandidateOptions(MappingFileOptions):
         "FILE|FOLDER",
     )
     candidates: int | Literal["orders"] | None = option(
-        "Instead of --mappings: N mappings, first permutations of the dimensions and placements "
-        "by the traffic, then perturbed and random ones. Or 'orders': the rank orders of the "
+        "Instead of --mappings, N mappings: first permutations of the dimensions and placements "
+        "by traffic, then perturbed and random mappings. Or 'orders': the rank orders of the "
         "machine's launcher, such as rank-map-bynode on Fugaku.  [default: 84]",
         f"N|{ORDERS}",
         type=CANDIDATE_COUNT,

@@ -87,7 +87,7 @@ class _ScriptOptions(MappingFile):
         needs=("times",),
     )
     timeout: float = option(
-        "Seconds after which a run of --run is ended.",
+        "Stop a run of --run after this many seconds.",
         "S",
         default=3600.0,
         type=POSITIVE,

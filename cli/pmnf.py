@@ -295,7 +295,7 @@ class _TopOptions:
 @dataclass(frozen=True)
 class _ChartOptions:
     at: Point | None = option(  # noqa: RUF009
-        "Measured values of all parameters but one, for the charts.",
+        "Measured values that fix all parameters but one in charts.",
         "NAME=VALUE,..",
         type=read_point,
     )
@@ -550,8 +550,8 @@ def plan(options: _PlanOptions, output: Output) -> None:
     """Choose the runs to make.
 
     Without FILE: list sets of runs with their cost, from the minimum for a model to the whole grid,
-    and choose the largest within --budget. With FILE: list the next points to measure, first those
-    that reduce the uncertainty at --at most for their cost.
+    and choose the largest within --budget. With FILE: list the next points to measure, starting
+    with those that most reduce the uncertainty at the point of --at, relative to their cost.
 
     \b
     toruscast pmnf plan --values p=12,24,36,48,60 --values n=2e3,3e3,4e3,5e3,6e3 --cost p

@@ -159,8 +159,8 @@ class LoadedTraffic:
         unsent = sum(float(phase.nbytes[phase.whole_messages == 0].sum()) for phase in workload)
         share = unsent / max(float(comm.nbytes.sum()), 1e-300)
         if share >= _MIN_REPORTED_SHARE:
-            line += f"; {percent(share, digits=2)} of the bytes, in edges of less than half a "
-            line += "message, not simulated"
+            line += f"; {percent(share, digits=2)} of the bytes are not simulated, because they "
+            line += "are in edges of less than half a message"
         return line
 
 
@@ -185,8 +185,8 @@ def load_application(traffic: TrafficOptions, *, simulated: bool = True) -> Load
             "no edge has more than half a message per iteration",
             file=application.source,
             found=f"at most {maximum:.2g}",
-            expected="1 or more; a smaller --iterations raises it, and edges without a fourth "
-            "column have one message in all",
+            expected="1 or more; a smaller --iterations raises the number, and edges without a "
+            "fourth column have one message in total",
         )
     return application
 

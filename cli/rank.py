@@ -81,8 +81,8 @@ class _RankOptions:
     )
     top: int = top_option(10)
     coords: str | None = option(
-        "Nodes of a non-contiguous job on Fugaku: a line X Y Z a b c for each node, in the order "
-        "in which the last dimension of --torus varies fastest. The candidates are then the rank "
+        "Nodes of a non-contiguous job on Fugaku: a line X Y Z a b c for each node, ordered so "
+        "that the last dimension of --torus varies fastest. The candidates are then the rank "
         "orders of the launcher.",
         "FILE",
         group="Machine",

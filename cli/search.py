@@ -44,7 +44,7 @@ class _SearchOptions(MappingFileOptions):
         rare=True,
     )
     partitioners: tuple[str, ...] = multi_option(
-        "Start also from the mapping of this program, which must be installed.",
+        "Also start from the mapping of this program, which must be installed.",
         type=click.Choice(["scotch", "mt-kahypar"]),
         group="Answer",
         rare=True,

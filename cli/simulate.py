@@ -104,8 +104,9 @@ class _MappingOptions(CandidateOptions):
 class _PacketOptions:
     GROUP: ClassVar = "Work"
     flows: bool = option(
-        "Simulate flows that share the bandwidth of links, instead of packets. Long messages then "
-        "take no longer to simulate. Routes are in dimension order, and buffers are unlimited.",
+        "Simulate flows that share the bandwidth of links, instead of packets. Longer messages "
+        "then take no more time to simulate. Routes are in dimension order, and buffers "
+        "are unlimited.",
         default=False,
         group="Answer",
     )
@@ -116,8 +117,8 @@ class _PacketOptions:
         rare=True,
     )
     error: float | None = option(
-        "Choose N for a relative error of the time of about E, such as 0.03. With --flows: the "
-        "accepted error.  [default with --flows: 0.01]",
+        "Choose N so that the relative error of the time is about E, such as 0.03. With --flows: "
+        "the accepted error.  [default with --flows: 0.01]",
         "E",
         rare=True,
     )

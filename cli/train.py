@@ -38,7 +38,7 @@ class _TrainOptions:
     target: Literal["correction", "slowdown", "time"] | None = option(
         "Quantity to predict: the time, or its ratio to the time of a coarse simulation "
         "(correction) or to its lower bound (slowdown). The ratios also apply to other sizes.  "
-        "[default: correction with features of the coarse simulation, slowdown with the set "
+        "[default: correction if features need the coarse simulation, slowdown for the set "
         "'relative', else time]"
     )
     splits: int = splits_option()

@@ -204,7 +204,7 @@ def run_plan(
                 file.unlink(missing_ok=True)
             if _file_size(runs_file) != size:
                 message = f"{runs_file}: another program wrote to it during the run"
-                note = "its lines are kept and count in the next plan"
+                note = "the added lines are kept, and the next plan uses them"
                 warnings.warn(f"{message}; {note}", InputWarning, stacklevel=2)
             # The plan checks the time before the file is changed.
             plan.observe(name, seconds)

@@ -266,17 +266,17 @@ _add("avg_hops_per_byte", "hops", "Hop-bytes over bytes [Jain13 eq. 4].")(
 _add("sum_hops_AO", "hops", "Sum of the hops of average outliers; equal to sum_dilation_AO.")(
     lambda t: _value(t, "sum_dilation_AO")
 )
-_add("max_path_bytes", "B", "Maximum over the messages of the sum of link bytes along the route.")(
+_add("max_path_bytes", "B", "Sum of the link bytes along a route, maximum over the messages.")(
     lambda t: t.along_routes.max_sum
 )
 _add(
     "avg_path_bytes",
     "B",
-    "Sum of the link bytes along the route of a message, averaged over messages.",
+    "Sum of the link bytes along a route, mean over the messages.",
 )(lambda t: _ratio(t.along_routes.total, t.n_network_edges))
-_add(
-    "avg_bottleneck_bytes", "B", "Mean over the messages of the bytes on the route's busiest link."
-)(lambda t: _ratio(t.along_routes.sum_of_max, t.n_network_edges))
+_add("avg_bottleneck_bytes", "B", "Bytes on the busiest link of a route, mean over the messages.")(
+    lambda t: _ratio(t.along_routes.sum_of_max, t.n_network_edges)
+)
 
 
 def _add_bound(bound: str, label: str) -> None:
@@ -294,7 +294,8 @@ _add_bound("latency", "slowest message or busiest task's software")
 _add(
     "lower_bound",
     "s",
-    "Sum over phases of the largest bound; for dependent rounds the largest sum of one bound.",
+    "Sum of each phase's largest bound; for dependent rounds, the largest of the bounds summed "
+    "over the rounds.",
 )(lambda t: t.bounds.total)
 _add(
     "release_bound",

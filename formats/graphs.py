@@ -301,7 +301,7 @@ def _check_message_counts(table: TextTable, options: GraphOptions) -> None:
     if inconsistent.size:
         del table.columns["n_messages"]
         found = f"bytes in 0 messages on line {table.line(int(inconsistent[0]))}"
-        hint = "column names src,dst,nbytes,n_messages or --columns override this"
+        hint = "to read them anyway, add a line src,dst,nbytes,n_messages or use --columns"
         options.omit("column", "4", 0.0, f"{found}, so each edge is one message; {hint}")
     elif _may_be_hops(table["src"], table["dst"], messages):
         message = "the fourth column is read as message counts but may be hops (small symmetric "

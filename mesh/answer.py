@@ -87,7 +87,7 @@ def _write_notes(found: MeshLayouts) -> list[str]:
     scope = "the full enumeration" if found.all_considered else "part of the enumeration"
     n_simulated = sum(each.source == "simulated" for each in found.layouts)
     if 0 < n_simulated < len(found.layouts):
-        scope += f"; {n_simulated} of the fastest {len(found.layouts)} simulated, others predicted"
+        scope += f"; {n_simulated} of the fastest {len(found.layouts)} were simulated"
     notes = [
         f"{name[0].upper()}{name[1:]}: {shown.description}.",
         f"{counted(found.considered, 'layout')} compared, {scope}.",
@@ -105,7 +105,7 @@ def _write_notes(found: MeshLayouts) -> list[str]:
         used = f"{found.axes.n_tasks} of {counted(found.devices.nodes.size, 'device')}"
         notes.append(f"The mesh uses {used}; {found.idle} stay idle.")
     if has_device_dimension(found.torus):
-        notes.append("Dimension C is the devices within a chip.")
+        notes.append("Dimension C numbers the devices within a chip.")
     return notes
 
 

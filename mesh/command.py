@@ -48,14 +48,14 @@ class StepOptions(HloOptions):
 
     GROUP: ClassVar = "Input"
     axes: str | None = option(
-        "Axes of the mesh, the last axis varying fastest. With --hlo they are inferred from the "
-        "groups of the program by default.",
+        "Axes of the mesh, the last axis varying fastest. With --hlo, the default is to infer "
+        "them from the program's groups.",
         "NAME=SIZE,...",
     )
     traffic: str | None = option(
         "Collectives of a step: allreduce, allgather, reduce_scatter, alltoall, permute (each "
         "device sends to the next, the last to the first), pipeline (the last sends nothing) or "
-        "exchange (with both neighbours). The size is that of the whole buffer. data+fsdp joins "
+        "exchange (with both neighbours). Give the size of the whole buffer. data+fsdp joins "
         "two axes. A suffix /ring, /two-way-ring or /bucket selects the algorithm. :12 after the "
         "size means 12 runs in a step.",
         "AXIS:COLLECTIVE:SIZE,...",
@@ -77,7 +77,8 @@ class StepOptions(HloOptions):
     )
     devices_per_chip: int | None = option(
         "Devices on each node of the torus, such as 4 logical cores of a Trainium2 chip. They "
-        "share its links.  [default: 1, or more if the mesh needs them and the machine has them]",
+        "share the node's links.  [default: 1, or more if the mesh needs them and the "
+        "machine has them]",
         type=click.IntRange(1, 64),
         group="Machine",
         rare=True,

@@ -525,10 +525,10 @@ DIALECTS = (
         read=read_device_list,
         documentation="""
 Devices as a framework prints them, in a list or an array of any shape. Task i runs on the i-th
-device. `coords` are the coordinates of the node; in a part of a machine the lowest becomes 0.
-`core_on_chip` is the slot, or the fourth coordinate on a TPU7x. JSON or Python objects with
-`coords` are read too; if they have names such as `TPU:3` and no `id`, they are sorted by the number
-in the name.
+device. `coords` are the coordinates of the node; in a part of a machine, the lowest coordinate
+becomes 0. `core_on_chip` is the slot, or the fourth coordinate on a TPU7x. JSON or Python objects
+with `coords` are read too; if they have names such as `TPU:3` and no `id`, they are sorted by the
+number in the name.
 """,
         example="""[TpuDevice(id=0, process_index=0, coords=(0,0,0), core_on_chip=0),
  TpuDevice(id=2, process_index=0, coords=(0,1,0), core_on_chip=0),
@@ -547,9 +547,9 @@ in the name.
         suffixes=(".json",),
         documentation="""
 Device numbers as JSON or as NumPy prints them, in mesh shape or flat. Task i runs on the i-th
-device. The devices of a chip (`--tasks-per-node` of them) have consecutive numbers. The chips of
-TPU slices are numbered with x fastest, those of Trainium and Galaxy with the last dimension
-fastest. For other numberings, `--hosts FILE` gives the node of each device (`host,x,y,z`, with the
+device. The devices of a chip (`--tasks-per-node` of them) have consecutive numbers. In the
+numbering of chips, x varies fastest on TPU slices, and the last dimension on Trainium and Galaxy.
+For other numberings, `--hosts FILE` gives the node of each device (`host,x,y,z`, with the
 number as the host).
 """,
         example="[[0, 2], [3, 1]]\n",
@@ -566,7 +566,7 @@ number as the host).
 A sharding, `devices=[4,2]0,4,1,5,2,6,3,7` or `{devices=[4,2]<=[2,4]T(1,0)}`; a mesh of Shardy,
 `<["x"=4, "y"=2], device_ids=[0, 4, ...]>`; or a mesh that PyTorch prints,
 `DeviceMesh('xla', [[0, 1], [2, 3]])` or `DeviceMesh((dp=2, tp=2), device: 'xla', stride: (2, 1))`.
-Task i runs on the i-th device. The numbering is that of `device-ids`.
+Task i runs on the i-th device. Devices are numbered as in `device-ids`.
 """,
         example="{devices=[2,2]<=[2,2]T(1,0)}\n",
     ),

@@ -544,12 +544,13 @@ DIALECT = Dialect(
     documentation="""
 The output of `jax.jit(step).lower(...).compile().as_text()`, or a dump of XLA. Each all-reduce,
 all-gather, reduce-scatter, all-to-all, collective-permute, collective-broadcast and send is a
-phase, with its `replica_groups` or pairs. Collectives use rings, an all-to-all pairwise exchanges,
-a broadcast a chain; `--collectives allreduce=rabenseifner` names another algorithm. An all-reduce
-in a fusion that keeps only slices counts as a reduce-scatter. A loop counts once per trip, or once
-if the program does not give its trip count (`--trips`). A conditional counts the branch that sends
-most (`--branch`). A ragged all-to-all needs `--ragged-bytes`. The answer lists communication that
-is counted once or not at all, such as host transfers and custom calls.
+phase, with its `replica_groups` or pairs. Most collectives use rings, an all-to-all uses pairwise
+exchanges, and a broadcast uses a chain; `--collectives allreduce=rabenseifner` names another
+algorithm. An all-reduce in a fusion that keeps only slices counts as a reduce-scatter. A loop
+counts once per trip, or once if the program does not give its trip count (`--trips`). A conditional
+counts the branch that sends most (`--branch`). A ragged all-to-all needs `--ragged-bytes`. The
+answer lists communication that is counted once or not at all, such as host transfers and custom
+calls.
 """,
     example="""HloModule step, num_partitions=4
 

@@ -73,4 +73,4 @@ def test_the_command_shows_both(samples):
         "release bound",
     }
     shown = CliRunner().invoke(main, [*given, "--splits", "2", "-v"])
-    assert "Small to large: 8 samples for training, the 8 of halo-4x4x8" in shown.output
+    assert "Small to large: 8 samples for training, and the 8 samples of halo-4x4x8" in shown.output
