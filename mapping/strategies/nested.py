@@ -50,7 +50,7 @@ def _list_curves(placement: Placement) -> list[str]:
     "curve-TASKS-NODES",
     _list_curves,
     example="curve-hilbert-row",
-    parameters=f"TASKS and NODES: {_CURVE_LIST}, as the curve along the task grid and the torus",
+    parameters=f"TASKS: curve along the task grid; NODES: along the torus; each {_CURVE_LIST}",
 )
 def curve(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Place the tasks along a curve over their grid on the nodes along a curve over the torus.
@@ -83,7 +83,7 @@ def _list_tiles(placement: Placement) -> list[str]:
     "tile-SIZES",
     _list_tiles,
     example="tile-2x2x2",
-    parameters="SIZES: a tile of the task grid, here {grid}, a size for each of its dimensions",
+    parameters="SIZES: size of a tile in each dimension of the task grid, here {grid}",
 )
 def tile(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Place tiles of the task grid on near-cubic blocks of nodes, and fill all slots of a node.
@@ -110,7 +110,7 @@ def _list_boxes_and_curves(placement: Placement) -> list[str]:
     "blocked-SIZES-CURVE",
     _list_boxes_and_curves,
     example="blocked-2x2x1-hilbert",
-    parameters="SIZES: a box of the task grid, here {grid}, a size for each of its dimensions; "
+    parameters="SIZES: size of a box in each dimension of the task grid, here {grid}; "
     f"CURVE: {_CURVE_LIST}",
 )
 def blocked(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:

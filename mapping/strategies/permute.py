@@ -209,7 +209,7 @@ def map_ranks(
     letters = parse_rank_order(word, torus)
     if letters is None:
         expected = _describe_rank_orders(torus)
-        raise InputError("no rank order of this machine", found=word, expected=expected)
+        raise InputError("not a rank order of this machine", found=word, expected=expected)
     capacity = tasks_per_node or min_capacity(n_tasks or 1, torus.usable_nodes.size)
     check_tasks_fit(n_tasks or 1, torus.n_nodes, capacity)
     axes = [f"{torus.axes}T".index(letter) for letter in letters]
