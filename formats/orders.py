@@ -112,7 +112,7 @@ def _order_ranks(mapping: TaskMapping, options: WriteOptions) -> tuple[Ints, int
         first = int(filled_host[mismatches[0]])
         name = f"node {first}" if options.hosts is None else f"host {options.hosts.names[first]}"
         found = f"{name} with {counted(int((host == first).sum()), 'task')}"
-        expected = f"{ranks_per_host} on each but the last; "
+        expected = f"{ranks_per_host} on each node but the last; "
         expected += "--hosts FILE lists your nodes in the launcher's order"
         raise InputError(_FILLS_IN_ORDER, found=found, expected=expected)
     return rank, ranks_per_host

@@ -549,7 +549,7 @@ def _read_sst(source: Source) -> Torus:
     for setting in _select_settings(settings, _PORT_KEYS):
         if setting.value != "1":
             sizes_text = "x".join(map(str, sizes))
-            expected = f"1; otherwise torus {sizes_text} with --tasks-per-node for each router"
+            expected = f"1; for more, use torus {sizes_text}, and --tasks-per-node for each router"
             raise text.fault(f"bad {setting.key}", setting.line, setting.value, expected)
     # Only a call of topoTorus or topoMesh shows the topology, since a program may import both.
     topologies = {name.lower() for name in re.findall(r"\btopo(Torus|Mesh)\s*\(", content)}

@@ -158,7 +158,7 @@ def _merge_runs(runs: Sequence[ProfiledRun], choice: ReadOptions, file: PathLike
     fields = [name_in_file or name for name, _, name_in_file in pairs] or varied
     records = Records(file, [name for name, _, _ in pairs] or fields)
     absent = [name for name in fields if name not in numbers]
-    expected = f"one of {', '.join(varied) or 'several runs'}, by --parameter NAME"
+    expected = f"one of {', '.join(varied) or 'several runs'}, chosen with --parameter NAME"
     if absent:
         message = "no such number in the metadata of all runs"
         raise records.fault(message, found=", ".join(absent), expected=expected)

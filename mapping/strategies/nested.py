@@ -234,9 +234,9 @@ def _draw_order(rng: Rng, shape: Sequence[int], letters: str) -> str:
     "nested-TASKS-NODES",
     draw_variants,
     example="nested-row_tile2x2x2_zigzag-row_tile2x2x2x1_row",
-    parameters="TASKS, of {grid}, and NODES, of {letters}: ORDER_SPLIT_ORDER with optional further "
-    "_SPLIT_ORDER; SPLIT: tile, divide or mod, and numbers such as 2x2x1; ORDER: row, zigzag, "
-    "zorder, hilbert, order10 (orderYX of nodes) or tilt01 (tiltXY)",
+    parameters="TASKS (of {grid}) and NODES (of {letters}): each ORDER_SPLIT_ORDER, optionally "
+    "with further _SPLIT_ORDER; SPLIT: tile, divide or mod, and numbers such as 2x2x1; ORDER: row, "
+    "zigzag, zorder, hilbert, order10 (orderYX of nodes) or tilt01 (tiltXY)",
     sampled=False,
 )
 def nested(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
