@@ -454,18 +454,21 @@ class _TransferModel:
         hops, wire_bytes = matrix[is_message, _HOP_LATENCY], matrix[:, _SECONDS_PER_BYTE]
         has_start = (matrix[~is_message, _START] > 0).any()
         if not is_message.any():
-            yield _HOP_LATENCY, "hop_latency is kept because there is no single message"
+            yield _HOP_LATENCY, "hop_latency is kept because no message was timed alone"
         elif np.ptp(hops) == 0:
             reason = f"all messages take {hops[0]:.0f} hops"
             yield _HOP_LATENCY, f"hop_latency is kept because {reason}"
         if not (matrix[~is_message, _OVERHEAD] > 0).any():
             reason = "start and overhead cannot be separated without a stream of short messages"
             if self.initial[_START] > 0 or has_start:
-                yield _OVERHEAD, f"{reason}; overhead is kept, start is their sum minus overhead"
+                yield (
+                    _OVERHEAD,
+                    f"{reason}; overhead is kept, and start is their measured sum minus overhead",
+                )
             else:
-                yield _START, f"{reason}; start is set to 0, overhead is their sum"
+                yield _START, f"{reason}; start is set to 0, and overhead is their measured sum"
         elif not is_message.any() and not has_start:
-            yield _START, "start is kept because there is no single message"
+            yield _START, "start is kept because no message was timed alone"
         if np.unique(wire_bytes[wire_bytes > 0]).size < 2:
             yield _SECONDS_PER_BYTE, "bandwidth is kept because all messages have one size"
 
@@ -491,7 +494,7 @@ class _TransferModel:
         if median > _POOR_FIT:
             notes.append(
                 f"the model is off by {percent(median)} or more for half the times: sizes may use "
-                "several protocols (give those of one), or several messages may share a link"
+                "several protocols (give sizes of only one), or several messages may share a link"
             )
         network = replace(
             self.torus.network,

@@ -289,7 +289,7 @@ class Decision:
         if logger.isEnabledFor(logging.INFO):
             n, n_rivals, best = self.n_simulated, self.rivals().size, self.best_time
             fields = {"event": event, "simulated": n, "best_time": best, "rivals": n_rivals}
-            message = "%s: %d with real packets, the fastest takes %.6g s, %d may be faster"
+            message = "%s: %d simulated; the fastest takes %.6g s, and %d others may be faster"
             logger.info(message, event, n, best, n_rivals, extra=fields)
 
 

@@ -251,7 +251,7 @@ def _no_model_error(runs: Runs, median_error: float, min_error: float) -> Nothin
     trend = f"; they {direction} from row to row" if abs(tau) > _MIN_TREND else ""
     return NothingToLearnError(
         "nothing to learn: no model predicts held-out times significantly better than the median "
-        f"of the others (error {percent(min_error, digits=2)} against "
+        f"of the other times does (error {percent(min_error, digits=2)} against "
         f"{percent(median_error, digits=2)}){trend}",
         file=runs.file,
         expected="times that correlate with simulated times or with a feature",
@@ -313,8 +313,8 @@ def _warn_of_slope(learned: RunModel) -> None:
     if not slope or 1 / _MAX_SLOPE < slope < _MAX_SLOPE:
         return
     reference = REFERENCES.get(learned.model.reference, learned.model.reference)
-    message = f"differences of measured times are {factor(slope)} those of {reference}"
-    question = "are they in seconds, and is the bandwidth that of the machine?"
+    message = f"differences between measured times are {factor(slope)} those of {reference}"
+    question = "are the measured times in seconds, and is the bandwidth that of the machine?"
     warnings.warn(InputWarning(f"{message}: {question}"), stacklevel=3)
 
 

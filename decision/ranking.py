@@ -166,8 +166,8 @@ def rank(
     # A model of measured times does not depend on the rules of the network.
     is_measured = loaded.target == "measured" or (times is not None and not is_averaged)
     if goal == "order" and (is_measured or times is not None):
-        expected = "goal fastest: measured times are predicted without simulations for the order"
-        raise InputError("simulations for the order, and times of a machine", expected=expected)
+        expected = "goal fastest, because measured times are predicted without such simulations"
+        raise InputError("simulations for goal order, but times of a machine", expected=expected)
     if is_measured:
         if check:
             expected = "no check, or a model of simulated times"

@@ -235,7 +235,7 @@ def _check_unit(runs: Sequence[MeasuredRun], seconds: Floats, file: str | None) 
     if not far.size:
         return
     run = runs[far[0]]
-    more = f", and {far.size - 1} more are as far off" if far.size > 1 else ""
+    more = f", and {far.size - 1} more are as far from it" if far.size > 1 else ""
     size = f"{run.mapping} takes {factor(ratio[far[0]])} the median{more}"
     message, expected = f"are all times in one unit? {size}", "seconds everywhere"
     found, line = f"{run.time:g}", run.line or None
@@ -246,8 +246,10 @@ def find_measured(mappings: Sequence[TaskMapping], runs: Runs) -> NDArray[np.int
     """Return the index of each mapping that ran, in the order of ``runs.names``."""
     index = {mapping.name or str(i): i for i, mapping in enumerate(mappings)}
     if len(index) < len(mappings):
-        found = f"{len(index)} names of {len(mappings)} mappings"
-        raise InputError("names of mappings are not unique", found=found, expected="one each")
+        found = f"{len(index)} names for {len(mappings)} mappings"
+        raise InputError(
+            "names of mappings are not unique", found=found, expected="a name for each"
+        )
     for name in runs.names:
         if name not in index:
             message, line = "time of an unknown mapping", runs.line_of(name)

@@ -380,12 +380,12 @@ DIALECT = Dialect(
     suffixes=(".et",),
     documentation="""
 The traces of all ranks: a folder of `NAME.0.et`, `NAME.1.et`, ... (or `.json`), or `folder/NAME`;
-or a single file that all of `--tasks` ranks repeat. Sends go from `comm_src` to `comm_dst` and
-become a workload of dependent rounds. A send belongs to a later round than all messages that its
-rank received before, and to no later round than those that it receives afterwards; messages that
-overtake another one share its round. A collective begins when its last rank reaches it. Nodes wait
-for their `ctrl_deps` and `data_deps`, and collectives also for earlier collectives of their rank.
-If more than 1,000 rounds repeat, the mean of all iterations is read.
+or a single file, repeated by each of the `--tasks` ranks. Sends go from `comm_src` to `comm_dst`
+and become a workload of dependent rounds. A send belongs to a later round than all messages that
+its rank received before it; messages that the rank receives after it are in the same or a later
+round. A message that overtakes another shares its round. A collective begins when its last rank
+reaches it. Nodes wait for their `ctrl_deps` and `data_deps`, and collectives also for earlier
+collectives of their rank. If more than 1,000 rounds repeat, the mean of all iterations is read.
 
 A collective uses a ring (all-reduce, all-gather, reduce-scatter), a binomial tree (broadcast,
 reduce), pairwise exchange (all-to-all) or direct messages (gather, scatter);

@@ -305,8 +305,8 @@ def _check_message_counts(table: TextTable, options: GraphOptions) -> None:
         options.omit("column", "4", 0.0, f"{found}, so each edge is one message; {hint}")
     elif _may_be_hops(table["src"], table["dst"], messages):
         message = "the fourth column is read as message counts but may be hops (small symmetric "
-        message += "values); --columns src=1,dst=2,nbytes=3 ignores it, the names "
-        message += "src,dst,nbytes,n_messages above the edges confirm it"
+        message += "values); to ignore it, give --columns src=1,dst=2,nbytes=3; to confirm it, put "
+        message += "the names src,dst,nbytes,n_messages above the edges"
         warn_about(table.text.file, message)
 
 
@@ -370,7 +370,7 @@ EDGES = Dialect(
 One line per edge, separated by commas, semicolons, tabs or blanks. Each edge occurs once;
 `--duplicates sum` adds repeated edges, as in a trace of messages. Without a fourth column every
 edge is one message. The fourth column is ignored if it has 0 for an edge with bytes, and the answer
-says so. If it may be hops, a warning says that it is read as message counts.
+says so. If it may contain hop counts, a warning says that it is read as message counts.
 `--columns src=1,dst=2,nbytes=3` chooses columns by number.
 
 The number of tasks is the largest task plus one, unless a single number above the edges or a

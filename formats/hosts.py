@@ -377,11 +377,11 @@ On each line a host, a colon and its tasks with ranges. `--hosts FILE` gives the
         recognise=_is_labelled,
         read=_read_printed_ranks,
         documentation="""
-A rank, a colon and its host, in any order, as `srun -l hostname` and
-`mpirun --tag-output hostname` print them. A number instead of a host is a position in the
-allocation. Output of `mpirun -l hostname` of MPICH, `xthi`, `MPICH_RANK_REORDER_DISPLAY`, Open
-MPI's `--report-bindings` and `--display map`, and Intel MPI's `I_MPI_DEBUG=4` is read too; other
-lines are refused. `--hosts FILE` gives the node of each host.
+On each line a rank, a colon and its host, as `srun -l hostname` and `mpirun --tag-output hostname`
+print them; lines may be in any order. A number instead of a host is a position in the allocation.
+Output of `mpirun -l hostname` of MPICH, `xthi`, `MPICH_RANK_REORDER_DISPLAY`, Open MPI's
+`--report-bindings` and `--display map`, and Intel MPI's `I_MPI_DEBUG=4` is read too; other lines
+are refused. `--hosts FILE` gives the node of each host.
 """,
         example="0: c00\n2: c03\n1: c01\n3: c02\n",
     ),
@@ -498,7 +498,7 @@ _TABLES = (
         read=_read_table,
         documentation="""
 Named columns in any order: `host`, and either coordinates (`x,y,z`) or `node`. The rows are in the
-order in which the launcher fills the hosts. Hosts may share coordinates, as the two of a Cray
+order in which the launcher fills the hosts. Hosts may share coordinates, as the two hosts of a Cray
 Gemini router do. A column `nid` (also as lines `nid=...,x_coord=...`) gives hosts such as
 `nid00012`. It needs coordinate columns, which `xtprocadmin` and `xtnodestat` do not print.
 """,

@@ -249,6 +249,6 @@ def launcher_option(
         elif library in ("hydra", "mpich") or (not library and "HYDRA" in version):
             option = _HYDRA
     if is_in_script and not (option.environment or option.in_script):
-        expected = f"{name} in the command, because it takes a {option.dialect} only by an option"
+        expected = f"{name} in the command, because it takes a {option.dialect} only as an option"
         raise InputError("launcher in a script", found=name, expected=expected)
     return option

@@ -162,7 +162,7 @@ DIALECTS = (
         documentation="""
 The keys are the parameters of `Torus` (`shape`, `wrap`, `bandwidth`, `routing_order`, `tie_break`,
 `twist`, `axes`; a value, or one for each dimension) and, in the table `[network]`, those of
-`Network`. `machine = "tpu_v4:4x4x8"` instead of `shape` takes all other values from a machine;
+`Network`. With `machine = "tpu_v4:4x4x8"` instead of `shape`, all other values are the machine's;
 `twisted = true` selects the default twist. The table `[exclusions]` lists excluded `nodes`, missing
 `links`, and `slow` links (pairs of link and bytes per second). A link is a number or a label such
 as `"(0,2,1) +Z"`.

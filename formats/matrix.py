@@ -295,8 +295,8 @@ DIALECTS = (
         write=_write_dense,
         suffixes=(".mat",),
         documentation="""
-N lines of N numbers, separated by commas or blanks: the bytes from the task of the row to the task
-of the column. A second matrix gives the message counts (`convert --messages FILE`, `messages=` in
+N lines of N numbers, separated by commas or blanks: the bytes that the row's task sends to the
+column's task. A second matrix gives the message counts (`convert --messages FILE`, `messages=` in
 Python); without it every edge is one message.
 
 Three lines of three numbers, or four of four, may also be edges; `--format edges` or
@@ -314,7 +314,7 @@ Three lines of three numbers, or four of four, may also be edges; `--format edge
         documentation="""
 A matrix as pandas' `DataFrame.to_csv` writes it: a line with the column labels, then for each row
 its label and numbers. If all labels end in numbers (`0`, `rank3`), these are the tasks; otherwise
-tasks are in the order of the columns. Commas, semicolons, tabs or blanks separate.
+tasks are in the order of the columns. Cells are separated by commas, semicolons, tabs or blanks.
 """,
         example=",0,2,1\n0,0.0,64.0,100.0\n1,8.0,0.0,0.0\n2,0.0,0.0,0.0\n",
     ),

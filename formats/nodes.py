@@ -317,10 +317,10 @@ BLUEGENE = Dialect(
     suffixes=(".map", ".txt"),
     write=lambda mapping, path, options: write_text(path, format_bluegene(mapping, options.torus)),
     documentation="""
-On a torus with D dimensions, D + 1 numbers per task in task order: coordinates and slot; or D
-numbers, only the coordinates. If the file has more lines than the job has tasks, a warning says
-that the first are used. Two or three columns that may be task, node and slot need a header
-(`task,node` or `node,slot`).
+One line per task, in task order. On a torus with D dimensions, it has either D + 1 numbers (the
+coordinates and the slot) or D numbers (only the coordinates). If the file has more lines than the
+job has tasks, a warning says that the first are used. Two or three columns that may be task, node
+and slot need a header (`task,node` or `node,slot`).
 """,
     example="0 0 0 0 0 0\n0 0 0 0 1 0\n0 0 0 1 0 0\n0 0 0 1 1 0\n",
     advice={
@@ -353,8 +353,8 @@ MAPLIB = Dialect(
     recognise=lambda source: any(_MAPLIB_HEADER.match(line) for _, line in source.lines[:2]),
     read=_read_maplib,
     documentation="""
-A title, a header that ends in `process_ids`, then on each line D coordinates, the number of tasks
-and the tasks of a node. The title is the name of the mapping.
+A title, a header that ends in `process_ids`, then one line per node: its D coordinates, the number
+of its tasks, and these tasks. The title is the name of the mapping.
 """,
     example="scan\nx_coord y_coord number process_id(s)\n0 1 2 0 1\n1 1 1 2\n",
 )
@@ -366,7 +366,7 @@ def _read_sst_coordinates(source: Source, options: MappingOptions) -> TaskMappin
     number, line = text.first_line()
     cells = split_cells(line)[1]
     if len(cells) != 2:
-        expected = "a number of nodes and one of dimensions"
+        expected = "the number of nodes and the number of dimensions"
         raise text.fault("count of coordinates missing", number, line[:60], expected)
     width = parse_whole(text, number, "number of dimensions", cells[1])
     if width not in (torus.ndim, torus.ndim + 1):
@@ -381,18 +381,18 @@ def _read_sst_coordinates(source: Source, options: MappingOptions) -> TaskMappin
 SST_COORDINATES = Dialect(
     name="sst-coordinates",
     holds="mapping",
-    title="SST-macro coordinates below their count and dimensions",
+    title="SST-macro coordinates after a line with their count and dimensions",
     read=_read_sst_coordinates,
     documentation="""
-The number of nodes and of dimensions (`4 2`), then one line of coordinates per task. An additional
-number is the node of the switch, read as the slot. If the first line may also be coordinates, the
-number of tasks or `--format` decides.
+The numbers of nodes and dimensions (`4 2`), then one line of coordinates per task. An additional
+number on a line tells apart the nodes of a switch and is read as the slot. If the first line could
+also be coordinates, the number of tasks or `--format` decides.
 """,
 )
 SST_NODES = Dialect(
     name="sst-macro",
     holds="mapping",
-    title="SST-macro node list below its count",
+    title="SST-macro node list after a line with its count",
     read=partial(_read_numbered, names=("node",)),
     write=partial(_write_numbered, names=("node",)),
     documentation="""

@@ -112,7 +112,7 @@ def _order_ranks(mapping: TaskMapping, options: WriteOptions) -> tuple[Ints, int
         first = int(filled_host[mismatches[0]])
         name = f"node {first}" if options.hosts is None else f"host {options.hosts.names[first]}"
         found = f"{name} with {counted(int((host == first).sum()), 'task')}"
-        expected = f"{ranks_per_host} on each but the last; "
+        expected = f"{ranks_per_host} on each node but the last; "
         expected += "--hosts FILE lists your nodes in the launcher's order"
         raise InputError(_FILLS_IN_ORDER, found=found, expected=expected)
     return rank, ranks_per_host
@@ -137,10 +137,10 @@ RANK_ORDER = Dialect(
     suffixes=("mpich_rank_order",),
     documentation="""
 The rank at each position, separated by commas, with ranges such as `4-7`: the inverse of a mapping.
-Positions fill the nodes in the order of `--hosts`, or else in C order, with `--tasks-per-node`
-each. The file name, a comment of Cray's tools (`# grid_order ...`) or a range identifies the
-format; plain numbers on one line are the node of each task. Empty fields (`0,2,,3`) are idle cores;
-a warning counts them.
+Each node has `--tasks-per-node` positions; nodes are in the order of `--hosts`, or else in C order.
+The file name, a comment of Cray's tools (`# grid_order ...`) or a range identifies the format;
+otherwise numbers on one line are read as the node of each task. Empty fields (`0,2,,3`) are idle
+cores; a warning counts them.
 """,
     example="# grid_order -R -c 2,1 -g 2,4\n0,4,1,5,2,6,3,7\n",
     advice="MPICH_RANK_REORDER_METHOD=3, with MPICH_RANK_ORDER in the working directory",
@@ -244,11 +244,11 @@ FLUX = Dialect(
     write=_write_taskmap,
     suffixes=(".taskmap",),
     documentation="""
-Blocks `[first node, nodes, tasks per node, repeats]` of tasks in rank order, bare or as `map` of
-the object that `flux job taskmap` prints; also the tasks of each node (`0-3;4-7`, `--to=raw`) and
-`(vector,(first node, nodes, tasks per node))`. A line such as `0;3;1;2` may also be the node of
-each task; `--format` decides unless both give the same mapping. Nodes are those of the allocation,
-in the order of `--hosts` or else in C order. Slots are not kept.
+Blocks `[first node, nodes, tasks per node, repeats]` of tasks in rank order, alone or as `map` in
+the object that `flux job taskmap` prints. Two other forms are read: the tasks of each node
+(`0-3;4-7`, `--to=raw`) and `(vector,(first node, nodes, tasks per node))`. A line such as `0;3;1;2`
+could also be the node of each task; if the mappings differ, `--format` must decide. Nodes are those
+of the allocation, in the order of `--hosts` or else in C order. Slots are not kept.
 """,
     example="[[0,2,1,1],[3,1,1,1],[2,1,1,1]]\n",
     advice='flux run --taskmap=manual:"$(cat {file})"',

@@ -162,9 +162,9 @@ METIS = Dialect(
     suffixes=(".graph",),
     documentation="""
 A line with the numbers of vertices and edges and the code `fmt`, then a line for each vertex: its
-size and weights, then its neighbours, counted from 1, with edge weights, each as `fmt` states. An
-edge sends its weight as bytes in both directions (1 without weights). Vertex sizes and weights are
-not used. Weights are written as whole numbers: each is the mean of the weights of both directions.
+size and weights, then its neighbours, counted from 1, with edge weights; `fmt` states which of
+these are present. The weight of an edge (1 without weights) is its bytes in each direction. Vertex
+sizes and weights are not used. A written weight is the mean of both directions, as a whole number.
 """,
     example="% a ring of four\n4 4 001\n2 10 4 40\n1 10 3 20\n2 20 4 30\n1 40 3 30\n",
 )
@@ -246,9 +246,9 @@ SCOTCH = Dialect(
     documentation="""
 The version 0; the numbers of vertices and arcs; the base (0 or 1) and flags; then a line for each
 vertex: its label and load, its degree, then the load and number of each neighbour. The flags state
-which of these are present. An edge sends its load as bytes in both directions (1 without loads).
-Labels give the task of a vertex and number the neighbours. Written loads are whole numbers, the
-mean of the two directions.
+which of these are present. The load of an edge (1 without loads) is its bytes in each direction.
+The label of a vertex is its task; neighbours are given by label. A written load is the mean of both
+directions, as a whole number.
 """,
     example="0\n4 8\n0 010\n2 10 1 40 3\n2 10 0 20 2\n2 20 1 30 3\n2 40 0 30 2\n",
 )

@@ -130,7 +130,7 @@ OPEN_MPI = Dialect(
 A folder of files such as `app.0.prof`, `app.1.prof`, ..., their common prefix `folder/app`, or one
 file with all of them. `--include` (`include=` in Python) selects point-to-point messages (lines
 `E`), messages of collectives (`I`), or all, including one-sided traffic (`S` and `R`). If Open MPI
-implements one-sided operations by messages, these are among `I`.
+implements one-sided operations by messages, these messages are in lines `I`.
 """,
     example="""# POINT TO POINT
 E\t0\t1\t100 bytes\t4 msgs sent\t1,2,1
@@ -335,7 +335,7 @@ GRAPH_STATS = Dialect(
     read=_read_graph_stats,
     documentation="""
 Output of post-processing scripts for mpiP: a line for each pair of tasks with the bytes of both
-directions. Half of them go each way, in one message, because the message count is unknown.
+directions. Half of the bytes go each way, in one message, because the message count is unknown.
 """,
     example="--------------- Graph Information----------------\n0 , 1 = 8192.0\n1 , 2 = 64.0\n",
 )

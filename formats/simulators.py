@@ -549,7 +549,7 @@ def _read_sst(source: Source) -> Torus:
     for setting in _select_settings(settings, _PORT_KEYS):
         if setting.value != "1":
             sizes_text = "x".join(map(str, sizes))
-            expected = f"1; otherwise torus {sizes_text} with --tasks-per-node for each router"
+            expected = f"1; for more, use torus {sizes_text}, and --tasks-per-node for each router"
             raise text.fault(f"bad {setting.key}", setting.line, setting.value, expected)
     # Only a call of topoTorus or topoMesh shows the topology, since a program may import both.
     topologies = {name.lower() for name in re.findall(r"\btopo(Torus|Mesh)\s*\(", content)}
@@ -564,7 +564,7 @@ def _read_sst(source: Source) -> Torus:
     bandwidth = _read_link_value(text, settings, _BANDWIDTHS, read_bandwidth)
     latency = _read_link_value(text, settings, _LATENCIES, read_seconds)
     if included:
-        unread = "parallel links, nodes per router, bandwidth and latency that it sets are missing"
+        unread = "parallel links, nodes per router, bandwidth and latency set there are ignored"
         warn_about(text.file, f"{included[1]} is not read; {unread}")
     link_bandwidth = Torus.bandwidth[0] if bandwidth is None else bandwidth
     bandwidths = tuple(n_links * link_bandwidth for n_links in n_parallel)
@@ -669,7 +669,7 @@ SST = Dialect(
     documentation="""
 Lines that set `shape` and `width` (merlin) or `geometry` and `redundant` (SST-macro) of a torus, in
 Python, as `_params["torus:shape"]`, or in an ini file with dots or braces. Bandwidth and latency
-with units are those of `link_bw` or `switch.link`, not of memory, network interfaces or crossbars.
+(with units) are read from `link_bw` or `switch.link`, not from memory, interfaces or crossbars.
 Parallel links become one link with their total bandwidth. `topoMesh` is a mesh. Included files are
 not read.
 """,

@@ -154,8 +154,8 @@ DIALECT = Dialect(
     documentation="""
 Measured times, for `--times` and `tc.read_times`: the name of each mapping of `--mappings` (its
 file name without suffix) and its seconds. Rows with the same name, and columns `rep1`, `rep2` and
-so on, are runs of the same mapping. Columns `time_ms`, `time_us` and `time_ns` have other units.
-The header is optional if there are only these two columns. With a header, columns may be in any
+so on, are runs of the same mapping. Times in other units have a column `time_ms`, `time_us` or
+`time_ns`. A file with only names and seconds needs no header. With a header, columns may be in any
 order, and others are ignored.
 """,
     example="mapping,time\nidentity,0.00125\nturned,0.00214\n",

@@ -372,8 +372,8 @@ GOAL = Dialect(
 Sends, receives and their dependencies for each rank. They become a workload of dependent rounds, in
 which a send is one round after the latest message it waits for. Times of `calc` are not used. The
 number after `nic` is a GPU of the rank, and each GPU is a task: with G GPUs per rank, GPU g of rank
-r is task r G + g. In a written file, a rank starts a round after all its messages of the round
-before; bytes are rounded to whole numbers.
+r is task r G + g. In a written file, a rank starts a round after all its messages of the previous
+round; bytes are rounded to whole numbers.
 """,
     example="""num_ranks 2
 rank 0 {
@@ -526,8 +526,8 @@ OTF2 = Dialect(
     needs="otf2",
     documentation="""
 The anchor file `traces.otf2`, or its folder. Rounds and collectives are defined as for `chakra`.
-Bytes are read as Score-P writes them; for an all-reduce, it multiplies the vector by the number of
-ranks. `--include point_to_point` excludes collectives.
+Bytes are read as Score-P writes them; for an all-reduce, these are the bytes of the vector times
+the number of ranks. `--include point_to_point` excludes collectives.
 """,
 )
 DIALECTS = (GOAL, OTF2)

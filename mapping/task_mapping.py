@@ -236,7 +236,7 @@ def min_capacity(n_tasks: int, n_nodes: int) -> int:
 def check_tasks_fit(n_tasks: int, n_nodes: int, capacity: int) -> None:
     """Raise `InputError` if there are more tasks than slots."""
     if n_tasks > capacity * n_nodes:
-        expected = f"at most {capacity * n_nodes}, {capacity} on each of {n_nodes}"
+        expected = f"at most {capacity * n_nodes}, {capacity} on each of {counted(n_nodes, 'node')}"
         raise InputError("more tasks than slots", found=n_tasks, expected=expected)
 
 

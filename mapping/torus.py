@@ -202,7 +202,7 @@ class Torus(NotebookCard, PickledByFields):
             network=self.network if is_default else self.network.with_known("tie_break"),
         )
         if self.twist and (self.tie_break not in _TWISTED_TIES or isinstance(self.zones, str)):
-            expected = f"tie_break {' or '.join(_TWISTED_TIES)}, and not zones bluegene_q"
+            expected = f"tie_break {' or '.join(_TWISTED_TIES)}, and zones other than bluegene_q"
             raise InputError("bad twisted torus", found=self.tie_break, expected=expected)
 
     @property

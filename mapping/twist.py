@@ -67,7 +67,7 @@ def check_twist(value: object, shape: Sequence[int], wrap: Sequence[bool]) -> Tw
     rings.
     """
     ndim = len(shape)
-    expected = f"{ndim} rows of {ndim} moves, from rings along rings that are not twisted"
+    expected = f"{ndim} rows of {ndim} moves; twisted rings move only along untwisted rings"
     try:
         rows = [whole_array(tuple(row), "twist") for row in value]  # type: ignore[attr-defined]
     except TypeError as error:

@@ -304,7 +304,7 @@ def _select_models(
         metric = metrics.get(requirement, requirement)
         paths = [path for path, name in formulas if name == metric and callpath in (None, path)]
         if len(paths) > 1:
-            found, expected = ", ".join(paths), "one call path; choose it by --callpath"
+            found, expected = ", ".join(paths), "one call path, chosen with --callpath"
             raise fault(f"several call paths have {requirement}", found=found, expected=expected)
         if paths:
             models[requirement] = formulas[paths[0], metric]
@@ -470,7 +470,7 @@ def _time_problem(application: Application, system: System, size: float) -> tupl
     n = size / system.processes
     # Allow for rounding errors of the division.
     if n < application.smallest * (1 - 1e-12):
-        return math.nan, "", f"the common problem leaves n = {n:.3g} a process"
+        return math.nan, "", f"the common problem leaves only n = {n:.3g} per process"
     time, bound = system.wall_time(application, n)
     if bound:
         return time, bound, ""
@@ -598,9 +598,9 @@ def upgrade_ratios(
         after = System(upgrade.name, p * upgrade.processes, base.memory * upgrade.memory)
         ratio, reason = _compute_ratios(application, needs_before, after)
         growth, growth_reason = _compute_ratios(fixed_logarithms, needs_before, after)
-        reason = reason or (growth_reason and f"with logarithms held, {growth_reason}")
+        reason = reason or (growth_reason and f"with logarithms held constant, {growth_reason}")
         for name, value in needs_before.items():
-            missing = "" if value else f"{application.name} needs no {name} before"
+            missing = "" if value else f"{application.name} needs no {name} before the upgrade"
             values = (ratio[name], growth[name], reason or missing)
             rows.append((application.name, name, upgrade.name, *values))
     rows.sort(key=lambda row: [*needs_before].index(row[1]))

@@ -258,7 +258,7 @@ def _scale_size(task: Stage, size: str, part: float) -> Sequence[tuple[Powers, f
         i, j = dict(powers).get(size, (0.0, 0.0))
         if j != int(j):
             message = f"workers cannot share an item of {task.name}"
-            found, expected = f"log2({size})^{j:g}", "a whole power of the logarithm"
+            found, expected = f"log2({size})^{j:g}", "a logarithm with a whole exponent"
             raise InputError(message, found=found, expected=expected)
         if part == 0:
             # At n = 1, every power is 1 and the logarithm is 0.

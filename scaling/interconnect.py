@@ -101,7 +101,7 @@ def read_jobs(path: PathLike, units: Mapping[str, str] | None = None) -> pd.Data
         implausible = np.flatnonzero(~((jobs[name] >= low) & (jobs[name] < high)))
         if implausible.size:
             row, default = implausible[0], next(iter(factors))
-            message = f"this {name} looks like another unit than {default}; give --{name}-unit"
+            message = f"this {name} does not look like {default}; give --{name}-unit"
             line, found = lines[row + 1], jobs[name][row]
             expected = f"{limit}, or one of {', '.join(factors)}"
             raise InputError(message, file=path, line=line, found=found, expected=expected)
@@ -257,11 +257,11 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
         if norm <= _MIN_DIFFERENCE * scale:
             found = f"no difference in {name} between runs with messages"
             message = f"these jobs do not determine the cost of {name}"
-            raise InputError(message, found=found, expected="two values a job")
+            raise InputError(message, found=found, expected="two values per job")
     U, singular_values, V = np.linalg.svd(X / norms, full_matrices=False)
     if singular_values[-1] < _MIN_SINGULAR_VALUE:
         message = "the costs of latency and bandwidth cannot be separated"
-        found = "the same shares of both in every job"
+        found = "the same ratio between them in every job"
         raise InputError(message, found=found, expected="jobs with different message sizes")
     coefficients = V.T @ (U.T @ y / singular_values) / norms
     n_jobs = job.nunique()

@@ -100,7 +100,7 @@ class Measurements:
         if np.isinf(y).any():
             raise InputError("a value is infinite")
         if np.isnan(y).all(axis=2).any():
-            raise InputError("a point has no value", expected="one repetition at least")
+            raise InputError("a point has no value", expected="at least one repetition")
         size = np.nanmax(np.abs(y), axis=(1, 2))
         if size.max() > MAX_VALUE:
             raise InputError(_TOO_LARGE, found=size.max(), expected=f"at most {MAX_VALUE:g}")
@@ -301,7 +301,7 @@ class Records:
         if len(values) != len(self.parameters):
             expected = f"{counted(len(self.parameters), 'number')}: {' '.join(self.parameters)}"
             found = " ".join(map(str, values))
-            raise self.fault("a point needs one value a parameter", line, found, expected)
+            raise self.fault("a point needs one value per parameter", line, found, expected)
         point = tuple(self.number(value, line, what) for value in values)
         # `check_points` is slow, so usual values skip it.
         if not all(1 <= x <= MAX_PARAMETER for x in point):

@@ -47,7 +47,7 @@ PRIOR_DECIDED = (
     "the prior excluded a negative coefficient, because costs usually add up: the measurements "
     "alone prefer one"
 )
-NEGATIVE_VALUE = "the formula is negative here: times and counts are not"
+NEGATIVE_VALUE = "the formula is negative here, but times and counts cannot be"
 # Hypotheses are compared at this multiple of the largest measured parameter values.
 _FAR_FACTOR = 4.0
 
@@ -64,10 +64,10 @@ def describe_points(names: Sequence[str], points: Floats, active: Sequence[int])
         minimum = points[:, q].min()
         if minimum == 0:
             terms = f"no logarithm and no falling power of parameter {names[q]}"
-            notes.append(f"{terms} was searched: it has the value 0")
+            notes.append(f"{terms} was searched, because it has the value 0")
         elif minimum < 1:
             terms = f"no logarithm of parameter {names[q]}"
-            notes.append(f"{terms} was searched: it has values below 1")
+            notes.append(f"{terms} was searched, because it has values below 1")
     if not active:
         notes.append("no parameter was varied: the model is a constant")
     left_out = [name for q, name in enumerate(names) if q not in active and counts[q] > 1]
@@ -113,8 +113,8 @@ def describe_path(
         notes.append(f"the repetitions vary by more than {percent(_MAX_VARIATION)}: {excess}")
     if high - low > _MAX_DISAGREEMENT * abs(high + low) / 2:
         notes.append(
-            "the measurements do not separate the hypotheses: at four times the largest values "
-            f"they predict {low:.3g} to {high:.3g}"
+            "the measurements do not separate the hypotheses: at four times the largest "
+            f"parameter values, they predict from {low:.3g} to {high:.3g}"
         )
     if np.isfinite(variation) and not trusted:
         notes.append("no hypothesis fits the points within the noise of the repetitions")

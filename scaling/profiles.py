@@ -158,7 +158,7 @@ def _merge_runs(runs: Sequence[ProfiledRun], choice: ReadOptions, file: PathLike
     fields = [name_in_file or name for name, _, name_in_file in pairs] or varied
     records = Records(file, [name for name, _, _ in pairs] or fields)
     absent = [name for name in fields if name not in numbers]
-    expected = f"one of {', '.join(varied) or 'several runs'}, by --parameter NAME"
+    expected = f"one of {', '.join(varied) or 'several runs'}, chosen with --parameter NAME"
     if absent:
         message = "no such number in the metadata of all runs"
         raise records.fault(message, found=", ".join(absent), expected=expected)
@@ -207,7 +207,7 @@ def map_to_parents(trees: Sequence[Iterable[str]], choice: ReadOptions) -> dict[
     }
     if result:
         found = f"{counted(len(result), 'call path')}, such as {next(iter(result))}"
-        message = f"call paths that some runs lack are part of their parent: {found}"
+        message = f"call paths that some runs lack are counted in their parent: {found}"
         warnings.warn(message, ScalingWarning, stacklevel=2)
     return result
 
@@ -283,7 +283,7 @@ def _read_profile(
                 values = np.asarray(metric_values.cnode_values(node, convert_to_exclusive=True))
                 # Metrics such as histograms have several numbers per process.
                 if values.dtype.kind not in "iuf":
-                    records.left_out[f"metric {metric.name}, several numbers a process"] += 1
+                    records.left_out[f"metric {metric.name}, several numbers per process"] += 1
                     continue
                 key = parents.get(paths[number], paths[number]), metric.name
                 result[key] = result.get(key, 0) + values

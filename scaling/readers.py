@@ -374,7 +374,7 @@ def parse_text(content: str, file: PathLike) -> Records:
         raise records.fault("has no PARAMETER")
     for key, (line, n) in rows.items():
         if n < len(points):
-            expected = f"{len(points)}, one a point"
+            expected = f"{len(points)}, one per point"
             raise records.fault(f"{_describe_key(key)} lacks DATA lines", line, n, expected)
     return records
 

@@ -209,11 +209,11 @@ def split_range(
     if not 0 < low < high < math.inf:
         raise InputError(f"bad range of {parameter}", found=found, expected=expected)
     if parameter in at:
-        raise InputError(f"{parameter} has a range already", found=f"a value, {at[parameter]}")
+        raise InputError(f"{parameter} already has a range", found=f"a value, {at[parameter]}")
     columns = broadcast_values(stages, {**at, parameter: low})
     for name, column in columns.items():
         if column.size != 1:
-            raise InputError(f"a range needs one value of {name}", found=at[name])
+            raise InputError(f"a range needs a single value of {name}", found=at[name])
     fixed = {name: float(column.ravel()[0]) for name, column in columns.items()}
     # The sums must be finite in the range: evaluating both ends raises if a value is infinite.
     for stage in stages:

@@ -151,7 +151,7 @@ def _split_routes(torus: Torus, is_adaptive: bool, parts: int) -> tuple[Any, Any
             raise InputError(
                 "torus too large to search on with split routes",
                 found=f"{torus.n_nodes} nodes",
-                expected="fewer, or --routing deterministic and a tie rule without splits",
+                expected="fewer nodes, or --routing deterministic with a tie rule without splits",
             )
     first = np.cumsum(count) - count
     link: Int32s = np.empty(int(count.sum()), dtype=np.int32)

@@ -190,7 +190,7 @@ def search(
     bound = _lower_bound(problem, allocation.tasks_per_node, objective)
     comparison = MappingComparison(problem, objective, seed, n_jobs, callback, bound)
     runs = AnnealingRuns(problem, allocation, objective, seed)
-    interrupted, reason = False, "all mappings were compared, or the time has passed"
+    interrupted, reason = False, "all mappings were compared, or the time was up"
     initial_mappings = [allocation.confine(mapping) for mapping in given_mappings]
     initial_mappings = initial_mappings or [allocation.in_order(problem.n_tasks)]
     try:

@@ -348,14 +348,15 @@ def choose_tick(messages: Messages, torus: Torus, n_halvings: int = 0) -> tuple[
     ticks >>= n_halvings
     if not ticks:
         raise InputError(
-            "packets wait too long for the clock", expected="a larger coarsening (--coarsening)"
+            "waiting times of packets are too long for the clock",
+            expected="a larger coarsening (--coarsening)",
         )
     if ticks * parts < _MIN_PARTS:
         merged = largest_packet > network.payload + network.header
         raise InputError(
             "packets too short for the clock",
-            found=f"{smallest_packet:.6g} bytes, the longest {largest_packet:.6g}",
-            expected="fewer messages for so few bytes"
+            found=f"{smallest_packet:.6g} bytes; the longest has {largest_packet:.6g}",
+            expected="fewer messages with more bytes each"
             + (", or a smaller coarsening (--coarsening)" if merged else ""),
         )
     tick = packet_seconds / ticks

@@ -360,7 +360,7 @@ def _parse_machine(text: str) -> Torus:
     plain, twisted = split_twist(sizes_text)
     requested = parse_sizes(plain)
     if blocks and len(requested.shape) == 1:
-        expected = "five sizes, with an m after those of a mesh, or a number of nodes"
+        expected = "five sizes (a mesh dimension has an m after its size), or a number of nodes"
         raise InputError(f"bad {machine.called} shape", found=sizes_text, expected=expected)
     if twisted is not None and not machine.shapes.twisted:
         raise InputError("machine that is not twisted", found=text, expected=f"{name}:{plain}")

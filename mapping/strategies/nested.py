@@ -50,7 +50,7 @@ def _list_curves(placement: Placement) -> list[str]:
     "curve-TASKS-NODES",
     _list_curves,
     example="curve-hilbert-row",
-    parameters=f"TASKS and NODES: {_CURVE_LIST}, as the curve along the task grid and the torus",
+    parameters=f"TASKS: curve along the task grid; NODES: along the torus; each {_CURVE_LIST}",
 )
 def curve(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Place the tasks, along a curve through their grid, on nodes along a curve through the torus.
@@ -83,7 +83,7 @@ def _list_tiles(placement: Placement) -> list[str]:
     "tile-SIZES",
     _list_tiles,
     example="tile-2x2x2",
-    parameters="SIZES: a tile of the task grid, here {grid}, a size for each of its dimensions",
+    parameters="SIZES: size of a tile in each dimension of the task grid, here {grid}",
 )
 def tile(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Place tiles of the task grid on near-cubic blocks of nodes, and fill all slots of a node.
@@ -110,7 +110,7 @@ def _list_boxes_and_curves(placement: Placement) -> list[str]:
     "blocked-SIZES-CURVE",
     _list_boxes_and_curves,
     example="blocked-2x2x1-hilbert",
-    parameters="SIZES: a box of the task grid, here {grid}, a size for each of its dimensions; "
+    parameters="SIZES: size of a box in each dimension of the task grid, here {grid}; "
     f"CURVE: {_CURVE_LIST}",
 )
 def blocked(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
@@ -234,9 +234,9 @@ def _draw_order(rng: Rng, shape: Sequence[int], letters: str) -> str:
     "nested-TASKS-NODES",
     draw_variants,
     example="nested-row_tile2x2x2_zigzag-row_tile2x2x2x1_row",
-    parameters="TASKS, of {grid}, and NODES, of {letters}: ORDER_SPLIT_ORDER with optional further "
-    "_SPLIT_ORDER; SPLIT: tile, divide or mod, and numbers such as 2x2x1; ORDER: row, zigzag, "
-    "zorder, hilbert, order10 (orderYX of nodes) or tilt01 (tiltXY)",
+    parameters="TASKS (of {grid}) and NODES (of {letters}): each ORDER_SPLIT_ORDER, optionally "
+    "with further _SPLIT_ORDER; SPLIT: tile, divide or mod, and numbers such as 2x2x1; ORDER: row, "
+    "zigzag, zorder, hilbert, order10 (orderYX of nodes) or tilt01 (tiltXY)",
     sampled=False,
 )
 def nested(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:

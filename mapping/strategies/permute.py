@@ -30,8 +30,8 @@ from .orders import order_by_axes, order_zigzag, walk_loop, walk_snake
 from .registry import Placement, Rng, VariantError, make, register
 
 _LETTERS = (
-    "LETTERS: the dimensions and T, the slots (here {letters}), in any order, the last varying "
-    "fastest; letters of size 1 are optional"
+    "LETTERS: dimensions, and T for the slots (here {letters}), in any order; the last varies "
+    "fastest, and letters of size 1 are optional"
 )
 
 
@@ -128,8 +128,8 @@ def _list_tilts(placement: Placement) -> list[str]:
     "tilt-LETTERS-K",
     _list_tilts,
     example="tilt-XY-1",
-    parameters="LETTERS: two of the dimensions (here {dimensions}), K: shift of the first in hops "
-    "per step along the second; further -LETTERS-K are optional",
+    parameters="LETTERS: two of the dimensions (here {dimensions}), K: hops by which the first "
+    "is shifted per step along the second; further -LETTERS-K are optional",
 )
 def tilt(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Shear the identity: shift the first dimension by K times the coordinate in the second.
@@ -163,8 +163,8 @@ def _list_strides(placement: Placement) -> list[str]:
     "stride-K",
     _list_strides,
     example="stride-5",
-    parameters="K: slots from a task to the next, coprime to the number of all slots, here "
-    "{places}",
+    parameters="K: number of slots from one task to the next, coprime to the total of "
+    "{places} slots",
 )
 def stride(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Place each task K slots after the previous one, modulo the number of slots."""
@@ -209,7 +209,7 @@ def map_ranks(
     letters = parse_rank_order(word, torus)
     if letters is None:
         expected = _describe_rank_orders(torus)
-        raise InputError("no rank order of this machine", found=word, expected=expected)
+        raise InputError("not a rank order of this machine", found=word, expected=expected)
     capacity = tasks_per_node or min_capacity(n_tasks or 1, torus.usable_nodes.size)
     check_tasks_fit(n_tasks or 1, torus.n_nodes, capacity)
     axes = [f"{torus.axes}T".index(letter) for letter in letters]

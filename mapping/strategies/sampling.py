@@ -58,7 +58,7 @@ _MAX_COUNTED_TASKS = 20
 @register(
     "nth-K",
     example="nth-5",
-    parameters="K: index among all mappings, from 0 and less than a million; for few tasks",
+    parameters="K: index among all mappings, from 0 to 999999; for few tasks",
 )
 def nth(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Take mapping number K of all mappings in lexicographic order; only for few tasks."""

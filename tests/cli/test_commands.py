@@ -652,10 +652,10 @@ def test_times_in_another_unit_are_asked_about_once(run, folder, tmp_path):
     times, given = measured_case(tmp_path)
     write_times(tmp_path, [(name, 1e3 * (time - 1e-5)) for name, time in times.items()])
     result = run(f"rank {given}")
-    assert result.stderr.count("are they in seconds") == 1
+    assert result.stderr.count("are the measured times in seconds") == 1
     text = (tmp_path / "t.csv").read_text()
     (tmp_path / "t.csv").write_text(text.replace("time", "time_ms"))
-    assert "are they in seconds" not in run(f"rank {given}").stderr
+    assert "are the measured times in seconds" not in run(f"rank {given}").stderr
 
 
 def test_options_that_measured_times_exclude(run, folder, tmp_path):

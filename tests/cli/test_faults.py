@@ -128,7 +128,7 @@ def test_small_packed_files_do_not_fill_the_memory(tmp_path):
 def test_very_many_messages_for_one_byte_are_refused():
     comm = tc.CommGraph(2, [0], [1], [1], [100_000])
     torus = tc.Torus((2,), network=tc.Network(header=0))
-    with pytest.raises(InputError, match="fewer messages for so few bytes") as caught:
+    with pytest.raises(InputError, match="fewer messages with more bytes each") as caught:
         tc.simulate(comm, torus, tc.TaskMapping([0, 1], torus))
     # No packets are merged, so a smaller coarsening cannot help.
     assert "coarsening" not in str(caught.value)

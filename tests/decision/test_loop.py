@@ -318,7 +318,7 @@ def test_expected_pairs_are_as_often_right_as_they_say():
 
 def test_times_of_a_machine_are_not_ordered_by_simulations():
     times = {each.name: 1e-4 + 1e-6 * i for i, each in enumerate(CANDIDATES[:8])}
-    with pytest.raises(InputError, match="simulations for the order, and times of a machine"):
+    with pytest.raises(InputError, match="simulations for goal order, but times of a machine"):
         tc.rank(COMM, TORUS, CANDIDATES, times=times, goal="order")
 
 

@@ -43,7 +43,7 @@ def test_strategies_whose_letters_run_the_other_way_say_so():
 
 @pytest.mark.parametrize("word", ["XYZ", "XXYZ", "rank-map-bynode=XYZ", "ABCT"])
 def test_what_is_no_word_of_a_machine(word):
-    with pytest.raises(InputError, match="no rank order of this machine"):
+    with pytest.raises(InputError, match="not a rank order of this machine"):
         map_ranks(word, tc.torus("bluegene_p:4x4x2"), 4)
-    with pytest.raises(InputError, match="no rank order of this machine"):
+    with pytest.raises(InputError, match="not a rank order of this machine"):
         map_ranks(word, Torus((4, 4, 4)), 4)

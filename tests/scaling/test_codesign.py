@@ -239,11 +239,12 @@ def test_no_ratio_has_a_reason():
     table = upgrade_ratios(app, System("one", 1, 4))
     assert ratio(table, "problem_size", "A") == 1
     assert math.isnan(ratio(table, "flop", "A"))
-    assert ratio(table, "flop", "A", "reason") == "a needs no flop before"
+    assert ratio(table, "flop", "A", "reason") == "a needs no flop before the upgrade"
     held = Application("b", {"bytes_used": "n * log(n) + p"})
     table = upgrade_ratios(held, System("x", 2, 4), [Upgrade("U", 1.6, 1)])
     assert ratio(table, "problem_size", "U") < 1
-    assert ratio(table, "problem_size", "U", "reason").startswith("with logarithms held, b on")
+    reason = ratio(table, "problem_size", "U", "reason")
+    assert reason.startswith("with logarithms held constant, b on")
 
 
 def test_no_time_has_a_reason():
@@ -262,7 +263,7 @@ def test_no_time_has_a_reason():
         [System("few", 10, 10, 1.0), System("many", 1000, 10, 1.0)],
     )
     assert spread["wall_time"].notna().tolist() == [True, False]
-    assert "leaves n = 0.1" in spread["reason"][1]
+    assert "leaves only n = 0.1 per process" in spread["reason"][1]
     slow = compare_systems(
         Application("d", {"bytes_used": "n", "flop": "n"}), [System("still", 2, 9)]
     )

@@ -278,9 +278,9 @@ def test_bad_ranges_and_references():
         program.pieces("n", 1, 2)
     with pytest.raises(InputError, match="no stage depends"):
         program.pieces("m", 1, 2)
-    with pytest.raises(InputError, match="one value of p"):
+    with pytest.raises(InputError, match="single value of p"):
         program.pieces("n", 1, 2, {"p": [1, 2]})
-    with pytest.raises(InputError, match="n has a range already"):
+    with pytest.raises(InputError, match="n already has a range"):
         program.pieces("n", 1, 2, {"p": 1, "n": 2})
     with pytest.raises(InputError, match="found q, expected n or p"):
         program.pieces("n", 1, 2, {"p": 1, "q": 2})

@@ -371,7 +371,7 @@ def test_units_are_asked_for(tmp_path, column, unit, factor):
     path = tmp_path / "jobs.csv"
     jobs = pd.read_csv(io.StringIO(RUNS))
     jobs.assign(**{column: jobs[column] / factor}).to_csv(path, index=False)
-    with pytest.raises(InputError, match=f"jobs.csv:2: this {column} looks like another unit"):
+    with pytest.raises(InputError, match=f"jobs.csv:2: this {column} does not look like"):
         read_jobs(path)
     found = read_jobs(path, {column: unit})
     assert found[column].tolist() == pytest.approx(jobs[column].tolist())

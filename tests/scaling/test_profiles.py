@@ -124,7 +124,7 @@ def test_thicket(tmp_path):
 def test_nodes_that_some_runs_lack_are_part_of_their_parent(tmp_path):
     file = tmp_path / "thicket.json"
     file.write_text(json.dumps(thicket()))
-    with pytest.warns(ScalingWarning, match="lack are part of their parent: 1 call path, such as"):
+    with pytest.warns(ScalingWarning, match="lack are counted in their parent: 1 call path"):
         (found,) = read_measurements(file)
     assert found.callpaths == ("main",)
     assert found.values.ravel().tolist() == [10, 12 + 7]
@@ -137,7 +137,7 @@ def test_nodes_that_some_runs_lack_are_part_of_their_parent(tmp_path):
         warnings.simplefilter("always")
         result = CliRunner().invoke(main, ["pmnf", "fit", str(file), "--parameter", "p=jobsize"])
     assert result.exit_code == 0
-    assert "are part of their parent: 1 call path, such as main->solve" in result.stderr
+    assert "are counted in their parent: 1 call path, such as main->solve" in result.stderr
 
 
 @given(st.lists(st.sets(st.sampled_from(TREE)), min_size=1, max_size=4))

@@ -330,5 +330,5 @@ def test_looks_at_the_waits_change_nothing_and_coarser_ticks_little(monkeypatch)
     assert coarse.time == pytest.approx(alone.time, rel=0.05)
     monkeypatch.setattr(clock, "LONGEST_WAIT", 0)
     monkeypatch.setattr(module, "CHECK_INTERVAL", 1)
-    with pytest.raises(InputError, match="packets wait too long for the clock"):
+    with pytest.raises(InputError, match="waiting times of packets are too long for the clock"):
         simulate(comm, torus, mapping)
