@@ -87,8 +87,9 @@ launched each program with its mapping on an emulated 4x4 torus of real TCP link
 times are up to {_percent(here.max())} shorter and at most {_percent(-here.min())} longer than with
 the default mapping (median {_percent(here.median())} shorter). Other tori were measured
 with earlier versions of the search. There the largest gain is {_percent(other.max())},
-and one program took {_percent(-other.min())} longer ({other.idxmin()}). Over all {len(order)} runs, the mean RCC of pairs that differ by more
-than 5 % is {order.mean():.3f}, and the lowest is {order.min():.3f}. The mapping ranked first took
+and one program took {_percent(-other.min())} longer ({other.idxmin()}).
+Over all {len(order)} runs, the mean RCC of pairs that differ by more than 5 % is
+{order.mean():.3f}, and the lowest is {order.min():.3f}. The mapping ranked first took
 at most {_percent(named.max())} longer than the best one."""
     bars = {name.removesuffix(", 4x4").replace("LAMMPS, ", ""): gain for name, gain in here.items()}
     return Finding(
