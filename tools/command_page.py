@@ -15,8 +15,8 @@ from toruscast.cli.options import GROUPS
 HEAD = """# The command
 
 This page lists the sub-commands of `toruscast`, and the options that several of them have in
-common. `make pages` writes it from the program. `toruscast COMMAND --help` gives the same text with
-examples.
+common. `make pages` writes this page from the program. `toruscast COMMAND --help` gives the same
+text with examples.
 
 The exit status is 0 for success, 1 if the command failed, 2 if the input is wrong, and 130 if the
 command was interrupted (Ctrl-C, SIGTERM, SIGHUP). The file name `-` means stdin or stdout.

@@ -19,13 +19,13 @@ _TABLES = ROOT / "docs/studies/tables"
 _RESULTS = ROOT / "benchmarks/results"
 HEAD = """# Evidence
 
-This page summarises each study with a chart, its results and its tables. `make pages` writes it
-from these tables. The full texts are in the repository, in `studies/results` and `benchmarks`.
+This page summarises each study with a chart, its results and its tables. `make pages` writes the
+page from these tables. The full texts are in the repository, in `studies/results` and `benchmarks`.
 
 RCC (rank correlation coefficient) is the share of pairs of mappings that are in the right order. It
-is 1 if all pairs are, and 0.5 by chance. Some studies count only pairs whose times differ by more
-than 5 %, and say so. Regret is how much longer the chosen mapping takes than the fastest one. Times
-are simulated unless the text says that they were measured.
+is 1 if all pairs are in the right order, and 0.5 if the order is random. Studies that count only
+pairs whose times differ by more than 5 % say so. Regret is how much longer the chosen mapping takes
+than the fastest one. Times are simulated unless the text says that they were measured.
 """
 TAIL = """
 ## Without a chart
@@ -82,13 +82,14 @@ def _live() -> Finding:
     named = _table("real_mpi_live/named").set_index("program")[_ROUNDS]
     here = gains[gains.index.str.endswith(", 4x4")].sort_values(ascending=False)
     other = gains.drop(here.index)
-    text = f"""{len(here)} MPI programs were traced, searched for a mapping, and launched with it on
-an emulated 4x4 torus of real TCP links. Their measured times are up to {_percent(here.max())}
-shorter and at most {_percent(-here.min())} longer than with the default mapping (median
-{_percent(here.median())} shorter). Other tori were measured with earlier versions of the search.
-There the largest gain is {_percent(other.max())}, and one program took {_percent(-other.min())}
-longer ({other.idxmin()}). Over all {len(order)} runs, the mean RCC of pairs that differ by more
-than 5 % is {order.mean():.3f}, and the lowest is {order.min():.3f}. The mapping ranked first took
+    text = f"""toruscast traced {len(here)} MPI programs, searched for a mapping of each, and
+launched each program with its mapping on an emulated 4x4 torus of real TCP links. Their measured
+times are up to {_percent(here.max())} shorter and at most {_percent(-here.min())} longer than with
+the default mapping (median {_percent(here.median())} shorter). Other tori were measured
+with earlier versions of the search. There the largest gain is {_percent(other.max())},
+and one program took {_percent(-other.min())} longer ({other.idxmin()}).
+Over all {len(order)} runs, the mean RCC of pairs that differ by more than 5 % is
+{order.mean():.3f}, and the lowest is {order.min():.3f}. The mapping ranked first took
 at most {_percent(named.max())} longer than the best one."""
     bars = {name.removesuffix(", 4x4").replace("LAMMPS, ", ""): gain for name, gain in here.items()}
     return Finding(
@@ -165,15 +166,16 @@ def _unseen() -> Finding:
     regret = cases.groupby("orders")["regret"].mean()
     orders = ["release bound", "default model", "16 packets in one", "4 packets in one"]
     text = f"""The default model is tested on {cases["case"].nunique()} randomly drawn applications
-that are not in its training set. The correct order is that of simulations with real packets. RCC
-is {mean["default model"]:.3f} and regret is {_percent(regret["default model"], 1)} without any
-simulation. They are {mean["16 packets in one"]:.3f} and
-{_percent(regret["16 packets in one"], 1)} for simulations in which sixteen packets are merged into
-one. Predictions are worst for long messages and adaptive routing."""
+that are not in its training set. Simulations with real packets give the
+correct order. Without any simulation, RCC is {mean["default model"]:.3f} and regret is
+{_percent(regret["default model"], 1)}. With coarse simulations, in which sixteen packets are merged
+into one, RCC is {mean["16 packets in one"]:.3f} and regret is
+{_percent(regret["16 packets in one"], 1)}. Predictions are worst for long messages
+and adaptive routing."""
     return Finding(
         "Applications never seen",
         mean[orders].to_dict(),
-        "RCC of pairs more than 5 % apart, mean",
+        "mean RCC of pairs more than 5 % apart",
         text,
         ("unseen/cases.csv", "unseen/times.csv"),
     )
@@ -183,9 +185,9 @@ def _larger() -> Finding:
     cases = _table("small_large/cases")
     mean = cases.groupby("orders")["rcc"].mean()
     held = cases.groupby("orders")["held"].mean()
-    text = f"""Models were trained on 24 mappings of each of six families of graphs on 64 and 128
-nodes, and predict times on 512 and 1,024 nodes. RCC is {mean["routes"]:.3f} for a model of features
-of the routes, and {mean["coarse simulation"]:.3f} for a coarse simulation with a learned
+    text = f"""Models were trained on six families of graphs on 64 and 128 nodes, with 24 mappings
+of each, and predict times on 512 and 1,024 nodes. RCC is {mean["routes"]:.3f} for a model that uses
+features of the routes, and {mean["coarse simulation"]:.3f} for a coarse simulation with a learned
 correction. It is {mean["release bound"]:.3f} for the release bound, which needs no training. The
 90 % intervals of the two models contain {_percent(held["routes"])} and
 {_percent(held["coarse simulation"])} of the times."""
@@ -281,7 +283,7 @@ part of a dimension that does not wrap."""
     return Finding(
         "Meshes compared with JAX's own order",
         gain["mean"].to_dict(),
-        "times as fast, mean",
+        "mean speedup over JAX's layouts",
         text,
         names,
     )
@@ -295,8 +297,8 @@ def _search() -> Finding:
     bound = table.groupby("case")["bound"].min()
     gain = (1 - ours / value["scotch"]).sort_values(ascending=False)
     text = f"""Mappings that `toruscast search` finds in 30 s are compared with the best of 20 runs
-of Scotch on the same graphs. Their times are {_percent(gain.median())} shorter in the median and
-{_percent(gain.max())} at most. {(gain < 0).sum()} of {len(gain)} are longer. For
+of Scotch on the same graphs. Their times are {_percent(gain.median())} shorter in the median,
+and at most {_percent(gain.max())} shorter. {(gain < 0).sum()} of {len(gain)} times are longer. For
 {(ours <= 1.001 * bound).sum()} of the graphs the time equals the lower bound, so no mapping is
 faster."""
     names = ("benchmarks/results/search.csv",)

@@ -30,8 +30,8 @@ FAMILIES = """
 ## Aggregates of an indicator
 
 A name consists of an aggregate, an indicator and a selection, as in `avg_bytes_AO`. Without a
-selection, all values are aggregated. The selection `AO` (average outliers) has the values above the
-mean, and `TO` (top outliers) has the values within 5 % of the largest.
+selection, all values are aggregated. The selection `AO` (average outliers) contains the values
+above the mean, and `TO` (top outliers) contains the values within 5 % of the largest.
 
 | indicator | values | level | unit | aggregates of all | of `AO` and `TO` |
 |---|---|---|---|---|---|

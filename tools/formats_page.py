@@ -19,15 +19,16 @@ decides:
    suffix, such as `.map`, the numbers decide.
 4. The shape of bare numbers. In a graph, 3 or 4 columns are edges, possibly below a line with the
    number of tasks, and n rows of n numbers are a matrix. In a mapping, a single column or row lists
-   the nodes of the tasks. As many columns as the torus has dimensions are coordinates, possibly
-   followed by a slot. A first number that equals the number of rows below it may be the head of a
-   file of METIS, Scotch or SST-macro.
+   the nodes of the tasks. If there is one column per dimension of the torus, the columns are
+   coordinates, and one more column is the slot. If the first number equals the number of rows below
+   it, it may be the header of a METIS, Scotch or SST-macro file.
 
 If no rule matches, or if a rule matches two formats, the error message shows the first line and the
-two most similar formats. The same happens for edges whose numbers could all be vertices. Such a
-file could be a mesh of METIS (a count, then the corners of each element), or vertices and their
-neighbours as NetworkX writes them. `toruscast formats` lists the formats, and `toruscast formats
-NAME` shows an example. `toruscast doctor FILE` reads a file and reports its content or its errors.
+two most similar formats. Edges whose numbers could all be vertices are refused in the same way.
+Such a file could be a METIS mesh (a count, then the corners of each element), or a list of vertices
+and their neighbours as NetworkX writes it. `toruscast formats` lists the formats, and `toruscast
+formats NAME` shows an example. `toruscast doctor FILE` reads a file and reports its content or its
+errors.
 
 All files may be compressed with gzip. In text files, `#` starts a comment at the beginning of a
 line or after a blank, so names such as `sum#size` are not cut. Formats without comments are

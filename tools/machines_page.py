@@ -32,7 +32,8 @@ are unknown: its times are means over plausible networks. `--network known` uses
 Gene/Q.
 
 A number is *published*, *measured*, or, if it is not public, *assumed*. *differs* marks a source
-that disagrees. Numbers that are not in the table of a machine are the defaults of `Network`.
+that gives another number. Numbers that are not in the table of a machine are the defaults of
+`Network`.
 
 | machine | what it is | default | nodes | payload + header, bytes | hop, ns | start-up, us |
 |---|---|---|---|---|---|---|

@@ -22,8 +22,9 @@ FUZZED = """## Hostile files
 
 `make fuzz` (`tools/fuzz.py`) gives damaged and hostile files to every reader. The reader must
 return a value or an error message of one line, within two processor seconds and 500 MB. It must not
-run code of the file, or write any other file. `make test` repeats the files that found a fault. The
-table has the minimum number of files in the last run of `make fuzz` (`tests/data/fuzz/counts.csv`).
+run code from the file, or write any other file. `make test` repeats the files that found a fault.
+The table has the minimum number of files in the last run of `make fuzz`
+(`tests/data/fuzz/counts.csv`).
 
 
 | readers | files |
@@ -33,10 +34,10 @@ KILLED = """
 ## Kills
 
 `make kills` (`tools/kills.py`) kills each long command (SIGKILL) at random moments, and repeats it
-until it ends. The results must be bit for bit those of an undisturbed run: the same samples, the
-same predictions of the model, the same runs on the machine, and no other files except hidden
-temporary files. Dates, command lines and processor seconds are not compared. `make test` kills each
-command three times. The table is from the last run of `make kills KILLS=50`
+until it completes. The results must equal those of an uninterrupted run, bit for bit: the same
+samples, the same predictions of the model, the same runs on the machine, and no other files except
+hidden temporary files. Dates, command lines and processor seconds are not compared. `make test`
+kills each command three times. The table is from the last run of `make kills KILLS=50`
 (`tests/data/kills.csv`).
 
 | command | kills | different results |

@@ -36,8 +36,7 @@ MAX_BYTES = 256 * 2**20
 """Maximum number of bytes that a model file may unpack to."""
 _MAX_TEXT = 2**20
 _MAX_FEATURES = 10_000
-# Files of models with 10 to 20,000 samples unpack to only 2 to 5 times their size, because trees
-# compress poorly.
+# Trees compress poorly: models of 10 to 20,000 samples unpack to only 2 to 5 times their file size.
 _MAX_RATIO = 10
 
 # Maximum absolute values, which keep predictions and their products finite.
