@@ -166,7 +166,8 @@ def _explain_next(plan: Plan, name: str) -> str:
     """Return a sentence that says why a mapping runs next."""
     row = plan.table[plan.table["mapping"] == name].iloc[0]
     runs = f"Measured {int(row['runs'])} times" if row["runs"] else "Not measured yet"
-    return f"{runs}; {probability(row['p_best'])} likely to be the fastest."
+    interval = f"{seconds(row['low'])} to {seconds(row['high'])} expected"
+    return f"{runs}: {interval}, {probability(row['p_best'])} likely to be the fastest."
 
 
 def _make_headline(plan: Plan, ranking: CandidateRanking, upcoming: str) -> tuple[Headline, str]:

@@ -316,10 +316,9 @@ def _has_rounds(result: Simulation) -> bool:
 
 def _compare_with_bound(result: Simulation, bound: float) -> str:
     """Return a sentence about the mapping's lower bound, which includes the start-up time."""
-    text = "No simulation of this mapping can be faster"
+    text = f"No simulation of this mapping can be faster than {seconds(bound)}"
     if result.time > bound * (1 + _NO_EXCESS):
-        longer = percent(result.time / bound - 1)
-        text += f" than {seconds(bound)}; this one takes {longer} longer"
+        text += f"; this one takes {percent(result.time / bound - 1)} longer"
     return f"{text}. Other mappings were not compared."
 
 
