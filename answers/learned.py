@@ -293,6 +293,7 @@ def _held_out_charts(result: Training) -> list[Block]:
 
 
 def _learning_curve(result: Training) -> Chart:
+    """Return a chart of the RCC by the number of training samples."""
     curve = curves.learning_curve(result).dropna(subset="mean")
     half, full = curve.iloc[-2], curve.iloc[-1]
     gain = full["mean"] - half["mean"]
