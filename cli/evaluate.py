@@ -16,10 +16,15 @@ from toruscast import answers, datasets
 from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 
-from .learning import LearningSession, load_plugin, parse_features
+from .learning import (
+    LearningSession,
+    SampleSourceOptions,
+    load_plugin,
+    parse_features,
+    splits_option,
+)
 from .options import (
     PLUGIN_SET,
-    SampleSourceOptions,
     TrafficOptions,
     WorkOptions,
     is_default,
@@ -27,7 +32,6 @@ from .options import (
     option,
     plugin_option,
     refuse_options,
-    splits_option,
     sub_command,
 )
 from .output import Output

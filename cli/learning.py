@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,7 +19,17 @@ from toruscast.files import check_target
 from toruscast.text import closest
 
 from .mappings import stream_files
-from .options import PLUGIN_SET, SampleSourceOptions, TrafficOptions, WorkOptions, refuse_options
+from .options import (
+    MEASURED_HELP,
+    PLUGIN_SET,
+    MappingFileOptions,
+    TrafficOptions,
+    WorkOptions,
+    multi_option,
+    option,
+    refuse_options,
+    times_option,
+)
 from .output import Output
 from .problem import load_problem
 from .slow import training_application
@@ -30,6 +40,41 @@ if TYPE_CHECKING:
 
 # Coverage of prediction intervals.
 COVERAGE = 0.9
+
+
+def splits_option() -> Any:
+    """Declare the number of random splits."""
+    text = "Number of random splits: two thirds of the samples train, one third tests."
+    return option(text, "N", default=50, group="Input")
+
+
+@dataclass(frozen=True)
+class SampleSourceOptions(MappingFileOptions):
+    """Samples to learn from: simulated, measured or read from a file."""
+
+    number: int | None = option(
+        "Number of mappings to simulate.  [default: 168]",
+        "N",
+        "-n",
+        type=click.IntRange(min=6),
+        group="Input",
+    )
+    times: str | None = times_option(
+        "Train on measured times of --mappings instead",
+        needs=("mappings",),
+        excludes=("number", "samples"),
+    )
+    mappings: tuple[str, ...] = multi_option(
+        MEASURED_HELP, "FILE|FOLDER", needs=("times",), group="Input"
+    )
+    samples: str | None = option(
+        "File of samples. With --comm, simulated samples are stored in it, and an interrupted "
+        "run resumes from it. Without --comm, samples are read from it. A table from another "
+        "program (CSV or Parquet) needs a column time in seconds. Its other columns of numbers "
+        "are features.",
+        "FILE",
+        group="Input",
+    )
 
 
 def parse_features(

@@ -306,7 +306,7 @@ def named_numbers_reader(
 
 
 def refuse_options(reason: str, *names: str | type) -> None:
-    """Raise if one of these options is given; a class stands for all its options.
+    """Raise if one of these options is given; a class means all its options.
 
     The message is the name of the option followed by ``reason``, such as "needs --times".
     """
@@ -344,12 +344,6 @@ def plugin_option(
         "FILE.py",
         **settings,
     )
-
-
-def splits_option() -> Any:
-    """Declare the number of random splits."""
-    text = "Number of random splits: two thirds of the samples train, one third tests."
-    return option(text, "N", default=50, group="Input")
 
 
 def tasks_option(help: str, **settings: Any) -> Any:
@@ -640,35 +634,6 @@ class CandidateOptions(MappingFileOptions):
 
 
 MEASURED_HELP = "The mappings of the runs in --times."
-
-
-@dataclass(frozen=True)
-class SampleSourceOptions(MappingFileOptions):
-    """Samples to learn from: simulated, measured or read from a file."""
-
-    number: int | None = option(
-        "Number of mappings to simulate.  [default: 168]",
-        "N",
-        "-n",
-        type=click.IntRange(min=6),
-        group="Input",
-    )
-    times: str | None = times_option(
-        "Train on measured times of --mappings instead",
-        needs=("mappings",),
-        excludes=("number", "samples"),
-    )
-    mappings: tuple[str, ...] = multi_option(
-        MEASURED_HELP, "FILE|FOLDER", needs=("times",), group="Input"
-    )
-    samples: str | None = option(
-        "File of samples. With --comm, simulated samples are stored in it, and an interrupted "
-        "run resumes from it. Without --comm, samples are read from it. A table from another "
-        "program (CSV or Parquet) needs a column time in seconds. Its other columns of numbers "
-        "are features.",
-        "FILE",
-        group="Input",
-    )
 
 
 @dataclass(frozen=True)

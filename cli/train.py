@@ -9,15 +9,20 @@ import toruscast as tc
 from toruscast import answers
 from toruscast.text import counted, printable
 
-from .learning import LearningSession, check_plugin_is_used, load_plugin, parse_features
-from .options import (
+from .learning import (
+    LearningSession,
     SampleSourceOptions,
+    check_plugin_is_used,
+    load_plugin,
+    parse_features,
+    splits_option,
+)
+from .options import (
     TrafficOptions,
     WorkOptions,
     is_default,
     option,
     plugin_option,
-    splits_option,
     sub_command,
 )
 from .output import Output

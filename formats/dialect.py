@@ -64,7 +64,7 @@ class Dialect:
 
     @property
     def usage_lines(self) -> list[str]:
-        """The distinct texts of ``advice``, in which ``{file}`` stands for the file name."""
+        """The distinct texts of ``advice``, with ``{file}`` in place of the file name."""
         texts = [self.advice] if isinstance(self.advice, str) else self.advice.values()
         return [text for text in dict.fromkeys(texts) if text]
 

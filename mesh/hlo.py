@@ -172,7 +172,7 @@ class _HloParser:
         self.bodies: dict[str, list[_Instruction]] = {}
         # Groups by their text. Programs repeat groups, and sharing their arrays saves memory.
         self.groups: dict[tuple[str, bool], Ints] = {}
-        # The user's trip counts by the name of the loop; the empty name stands for all loops.
+        # The user's trip counts by the name of the loop; the empty name means all loops.
         trips: Any = {} if options.trips is None else options.trips
         self.trips = trips if isinstance(trips, Mapping) else {"": trips}
 
@@ -494,7 +494,7 @@ def _expand_groups(groups: Ints, kind: str, line: str, counts: dict[str, int]) -
     if lists_partitions:
         return (groups + replica[:, None, None]).reshape(-1, groups.shape[1])
     if has_channel:
-        # The groups list replicas, and each replica stands for all its partitions.
+        # The groups list replicas. Each replica is expanded to all its partitions.
         return (groups[:, :, None] * partitions + partition).reshape(len(groups), -1)
     return (groups * partitions + partition[:, None, None]).reshape(-1, groups.shape[1])
 

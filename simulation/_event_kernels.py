@@ -103,7 +103,7 @@ def prefetch_chunk(state: State, i: int, end: int, now: int) -> None:
     """Prefetch the records that a chunk's events need, and the first records of the next chunk.
 
     An event reads about six records, scattered over tens of megabytes. Prefetching them together
-    overlaps the cache misses. Without prefetching, a simulation of 16,384 tasks takes 1.5 times as
+    overlaps the waits. Without prefetching, a simulation of 16,384 tasks takes 1.5 times as
     long. A first pass prefetches the record of each event one chunk ahead, and a second pass
     prefetches the records that this record refers to. More passes, or branches on data that is not
     in the cache yet, cost more than they save. Events of one kind are processed together, because

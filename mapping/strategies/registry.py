@@ -171,9 +171,9 @@ def register(
     """Register a function as a strategy, under the first word of ``form``.
 
     The arguments are fields of `Strategy`. If ``variants`` is not given, a form without parameters
-    has a single variant, the family itself; other forms have no variants. In ``parameters``,
-    {letters} stands for the letters of the dimensions and the slots, {dimensions} for the letters
-    of the dimensions only, {grid} for the task grid, and {places} for the number of slots. The
+    has a single variant, the family itself; other forms have no variants. ``parameters`` may
+    contain {letters} (of the dimensions and the slots), {dimensions} (letters of the dimensions
+    only), {grid} (the task grid) and {places} (number of slots), which messages replace. The
     function must raise `VariantError` if the variant is invalid.
 
     Examples

@@ -62,9 +62,10 @@ def bisect(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
 def greedy(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Place the tasks one by one; the next is always the task with the most bytes to placed tasks.
 
-    Of the free nodes nearest to its heaviest partner, a task takes the node with the fewest
-    hop-bytes. With ``heaviest``, the task with the most bytes is placed first, on node 0. With
-    ``random``, the first task and its node are random.
+    A task goes to a free node as near as possible to the placed partner with which it exchanges
+    the most bytes. Among equally near nodes, it goes to the one with the fewest hop-bytes. With
+    ``heaviest``, the task with the most bytes is placed first, on node 0. With ``random``, the
+    first task and its node are random.
     """
     first_edge, _, nbytes = placement.partners
     if variant == "heaviest":
