@@ -272,8 +272,13 @@ def _rank_by_simulations(
         is_leading = rounded == rounded[summary.time.argmin()]
         is_leading &= loads == loads[is_leading].min()
     is_coarse = bool(COARSE_FEATURES & set(model.required_columns))
-    cost = Cost(decision.n_simulated, posterior.n, is_coarse, networks=n_networks)
-    cost = cost._replace(coarsening=decision.coarsening)
+    cost = Cost(
+        decision.n_simulated,
+        posterior.n,
+        is_coarse,
+        coarsening=decision.coarsening,
+        networks=n_networks,
+    )
     ranking, rows = _build_ranking(
         candidates,
         summary,
@@ -308,10 +313,13 @@ def _rank_by_simulations(
     order = np.lexsort((table["rank"], rows != candidates.default, table["observed_time"]))
     checked = table.iloc[order].assign(rank=np.arange(1, len(table) + 1))
     # If the networks are averaged, the simulations do not prove the order on the machine.
-    certainty, n_proved = ranking.verdict.certainty, decision.n_proved()
-    certainty = 1.0 if n_networks == 1 else certainty
     verdict = replace(
-        ranking.verdict, kind="proved", certainty=certainty, rivals=(), rcc=1.0, n_proved=n_proved
+        ranking.verdict,
+        kind="proved",
+        certainty=1.0 if n_networks == 1 else ranking.verdict.certainty,
+        rivals=(),
+        rcc=1.0,
+        n_proved=decision.n_proved(),
     )
     checked = checked.reset_index(drop=True)
     return replace(ranking, table=checked, verdict=verdict, unchecked=ranking)
@@ -362,8 +370,14 @@ def _rank_by_networks(
     networks = None
     if coarsening:
         networks = _make_ensemble(candidates, simulator, posterior.network_weights)
-    cost = Cost(prior.n if coarsening else 0, prior.n, is_coarse=False, coarsening=coarsening)
-    cost = cost._replace(measured=int(is_measured.sum()), networks=len(simulator.networks))
+    cost = Cost(
+        prior.n if coarsening else 0,
+        prior.n,
+        is_coarse=False,
+        measured=int(is_measured.sum()),
+        coarsening=coarsening,
+        networks=len(simulator.networks),
+    )
     ranking, _ = _build_ranking(
         candidates,
         PosteriorSummary.from_posterior(posterior, coverage),
